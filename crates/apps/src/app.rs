@@ -7,15 +7,17 @@
 //! ([`App::output`]). The driver therefore queues no data itself: a slow peer uses only the memory
 //! that the application holds for it, and bulk data is sent from where it is stored.
 //!
-//! Rules for application and driver, both checked by the in-memory test network:
-//! - After each call about a channel the driver serves that channel again. A call that changes what
-//!   *another* channel may read or has to send must queue [`Action::Wake`] for it; so must a timer.
-//! - [`Action::Close`] is queued when nothing is left to send. The channel number is free at once.
+//! Rules for the application and the driver, which the tests check on an in-memory network:
+//! - After each call about a channel the driver serves that channel again. If a call or a timer
+//!   changes what *another* channel may read or has to send, it must queue [`Action::Wake`] for
+//!   that channel.
+//! - [`Action::Close`] is queued when nothing is left to send. The channel number can be reused at
+//!   once.
 //! - Actions are carried out in order, before the next event is delivered.
 //!
 //! A channel may instead be a UDP socket ([`Action::Bind`]). While [`App::room`] is not 0, each
 //! datagram is delivered whole, and [`App::datagram`] is called instead of [`App::output`]. A
-//! datagram that cannot be sent is lost.
+//! datagram that cannot be sent is dropped.
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption};
 use clock::Instant;
@@ -51,7 +53,7 @@ pub enum Event<'a> {
     Bytes(&'a [u8]),
     /// The peer has shut down its sending side.
     Eof,
-    /// The connection failed or could not be established; the channel number is free again.
+    /// The connection failed or could not be established; the channel number can be reused.
     Gone(Failure),
     /// An [`Action::Connect`] has succeeded.
     Connected(Ends),
@@ -61,7 +63,7 @@ pub enum Event<'a> {
     Bound(SocketAddr),
     /// A received datagram, with its sender and its destination address.
     Datagram(Ends, &'a [u8]),
-    /// The answer to [`Action::Info`].
+    /// TCP statistics of the connection, as requested by [`Action::Info`].
     Info(StreamInfo),
 }
 
@@ -81,7 +83,7 @@ pub enum Action {
     Wake(Chan),
     /// Shut down our sending side of the connection.
     Shutdown(Chan),
-    /// Close the connection or the listener; the data already sent still reaches the peer.
+    /// Close the connection or the listener; data already sent is still delivered.
     Close(Chan),
     /// Reset the connection.
     Abort(Chan),
@@ -113,8 +115,8 @@ pub trait App {
         false
     }
 
-    /// Returns the next datagram to send, with its destination and source address (unspecified: the
-    /// stack selects it); `None` if there is none now.
+    /// Returns the next datagram to send, with its destination and source address, or `None` if
+    /// there is none now. If the source address is unspecified, the stack selects it.
     fn datagram(&mut self, _chan: Chan, _now: Instant) -> Option<(Ends, &[u8])> {
         None
     }
@@ -126,8 +128,8 @@ pub trait App {
     /// Returns the next action, if any.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// Returns the time at which [`App::on_timer`] must be called at the latest; `None` without a
-    /// timer.
+    /// Returns the time at which [`App::on_timer`] must be called at the latest; `None` if no timer
+    /// is set.
     fn next_timer(&self) -> Option<Instant>;
 
     /// Runs the timers that are due.

@@ -12,7 +12,7 @@ const DAY_S: u64 = 86_400;
 /// Last second of the year 9999, in seconds since 1970: later times do not fit the formats.
 const LATEST: u64 = 253_402_300_799;
 
-/// Calendar time at which the host's clock was [`Instant::ZERO`], as time since 1970.
+/// Wall-clock time at which the host's clock read [`Instant::ZERO`], as the time since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wall(pub Duration);
 
@@ -23,8 +23,8 @@ impl Wall {
     }
 }
 
-/// Formats a time by a pattern of strftime(3). A time after 9999-12-30 22:00:00, the latest of
-/// jiff, is formatted as that time.
+/// Formats a time by a pattern of strftime(3). Times after 9999-12-30 22:00:00, the latest time
+/// that the crate `jiff` supports, are formatted as that time.
 fn format(unix_s: u64, pattern: &str) -> String {
     let second = i64::try_from(unix_s).unwrap_or(i64::MAX).min(Timestamp::MAX.as_second());
     let time = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);

@@ -32,7 +32,7 @@ pub use tree::{Bounds, NAME_MAX};
 
 /// Default L4 port of the service, from the dynamic range (RFC 6335: 49152 to 65535).
 pub const PORT: u16 = 52_049;
-/// Bytes of buffered answers per client at which further requests wait.
+/// Number of bytes of buffered answers per client at which the processing of requests pauses.
 const STOP: usize = DATA_MAX;
 
 /// Limits of the service.
@@ -67,17 +67,18 @@ stats::counters! {
     pub struct FiledCounts at "apps.filed" {
         /// Clients accepted.
         accepted,
-        /// Clients refused: all places taken, or too many from one address.
+        /// Clients refused because no slot was free, or because their address had too many
+        /// connections.
         refused,
-        /// Clients reset to make room for a new one: idle for longest.
+        /// Clients reset to free a slot for a new client, because they had been idle for longest.
         evicted,
         /// Requests served.
         requests,
-        /// Requests failed: name not found, no space left, or request not understood.
+        /// Requests answered with an error: name not found, no space left, or invalid request.
         unserved,
-        /// Clients disconnected: malformed record.
+        /// Clients disconnected because they sent a malformed record.
         malformed,
-        /// Clients disconnected: idle for too long.
+        /// Clients disconnected because they were idle for too long.
         idle,
     }
 }
@@ -178,7 +179,8 @@ impl App for Filed {
             self.counts.evicted.bump();
             self.conns.remove(old);
         }
-        // While fewer than STOP bytes are buffered, one more answer may be added.
+        // A request is processed while fewer than STOP bytes are buffered, so one more answer must
+        // fit.
         let answers = Replies::new(STOP + RECORD_MAX + 4);
         let conn = Conn { peer, input: Vec::new(), answers, at_eof: false, is_last: false, since: now };
         let place = if room == Room::None { None } else { self.conns.insert(conn).ok() };

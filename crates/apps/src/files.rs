@@ -24,7 +24,7 @@ const FUEL: Fuel = Fuel(1 << 26);
 /// Reason for refusing access to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// No file of this name below the root.
+    /// No file with this name exists below the root.
     NotFound,
     /// The name leads above the root.
     Escape,
@@ -82,14 +82,15 @@ impl From<io::Error> for Refusal {
             K::DirectoryNotEmpty => Refusal::NotEmpty,
             K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Refusal::NoSpace,
             K::InvalidInput | K::InvalidFilename => Refusal::BadName,
-            // ELOOP: a symbolic link where none is followed. Its ErrorKind is unstable.
+            // ELOOP means a symbolic link where none is followed. It is compared by number, since
+            // its `ErrorKind` is unstable.
             _ if error.raw_os_error() == Some(libc::ELOOP) => Refusal::NotFound,
             _ => Refusal::Io,
         }
     }
 }
 
-/// Handling of `..` in the root directory.
+/// Meaning of `..` in the root directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Above {
     Refused,
@@ -109,7 +110,7 @@ impl Name {
     /// `text` absolute.
     ///
     /// # Errors
-    /// `Escape` if `..` leads above the root; `BadName`.
+    /// `Escape` if `..` leads above the root; `BadName` if the name is invalid.
     pub fn join(&self, text: &[u8]) -> Result<Name, Refusal> {
         self.resolve(text, Above::Refused)
     }
@@ -300,7 +301,7 @@ impl Root {
         Ok((source, self.meta(name)?))
     }
 
-    /// Returns the directory on disk to which the file belongs if it may be written; `None` for
+    /// Checks that the file may be written. Returns the served directory on disk; `None` for
     /// `/dev/null`.
     fn writable(&self, name: &Name) -> Result<Option<&Path>, Refusal> {
         match self.builtin(name) {
@@ -330,7 +331,7 @@ impl Root {
     /// Opens a file for appending; creates it if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Root::create`].
+    /// The errors of [`Root::create`].
     pub fn append(&self, name: &Name) -> Result<Sink, Refusal> {
         let Some(dir) = self.writable(name)? else { return Ok(Sink::null()) };
         let (file, len) = disk::append(dir, name, self.uploads == Uploads::Replace)?;
@@ -354,8 +355,8 @@ impl Root {
         disk::make_directory(dir, name)
     }
 
-    /// Returns the directory on disk and the entry's attributes if the entry exists and may be
-    /// removed or renamed.
+    /// Checks that the entry exists and may be removed or renamed. Returns the served directory on
+    /// disk and the attributes of the entry.
     fn changeable(&self, name: &Name) -> Result<(&Path, Meta), Refusal> {
         let meta = self.meta(name)?;
         let is_ours = self.builtin(name).is_some() || self.is_builtin_dir(name);
@@ -420,7 +421,7 @@ impl Root {
     /// Returns an iterator over the entries of a directory whose names match `pattern`.
     ///
     /// # Errors
-    /// Those of [`Root::list`].
+    /// The errors of [`Root::list`].
     pub fn list_matching(&self, name: &Name, pattern: Option<&[u8]>) -> Result<Listing, Refusal> {
         let meta = self.meta(name)?;
         if !meta.is_dir {

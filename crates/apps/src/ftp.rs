@@ -5,14 +5,14 @@
 //!  control bytes -> line::Lines           bounded; removes Telnet commands
 //!                -> command::Command      one parsed line
 //!                -> session::Session      replies, and control of the data connection
-//!  data          -> data::Job             a file out, a listing out, a file in
+//!  data          -> data::Job             sends a file or a listing, or receives a file
 //! ```
 //!
 //! A session has up to three channels: the control connection, a temporary listener, and a data
 //! connection. Commands received during a transfer wait until it ends; only ABOR is executed at
 //! once.
 //!
-//! [`client`] is a client for measurements.
+//! The module [`client`] contains an FTP client for measurements.
 //!
 //! As RFC 2577 recommends, PORT and EPRT accept only the client's own address and ports from 1024
 //! on, which prevents bounce attacks. A passive listener accepts a single data connection, and only
@@ -24,9 +24,10 @@
 //! pattern as the last component of a name (RFC 1123 4.1.2.7). The root directory is its own
 //! parent.
 //!
-//! Not supported, and refused with 502 or 504: record structure, block and compressed mode, EBCDIC,
-//! unique names (STOU) and SITE. The default data port is not supported either: a transfer needs
-//! PASV, EPSV, PORT or EPRT first. Replies use the texts of RFC 959 4.2.1.
+//! Record structure, block and compressed mode, EBCDIC, unique names (STOU) and SITE are not
+//! supported; the server refuses them with reply 502 or 504. The default data port is not supported
+//! either, so PASV, EPSV, PORT or EPRT must precede each transfer. Replies use the texts of RFC 959
+//! 4.2.1.
 
 pub mod client;
 mod command;
@@ -54,7 +55,7 @@ const CHANS: u32 = 3;
 pub struct Config {
     /// Files that the server offers.
     pub root: Root,
-    /// Wall-clock time at the zero of the host's clock, for the dates in listings.
+    /// Wall-clock time at which the host's clock read 0, for the dates in listings.
     pub wall: Wall,
     /// Maximum number of sessions.
     pub sessions_max: usize,
@@ -64,8 +65,8 @@ pub struct Config {
     pub login_time: Duration,
     /// Time limit between commands.
     pub idle_time: Duration,
-    /// Time limit for establishing a data connection, for a data connection without progress, and
-    /// for a client that does not read replies.
+    /// Time limit for establishing a data connection, for a data connection that makes no progress,
+    /// and for a client that does not read the replies.
     pub data_time: Duration,
     /// Number of consecutive 5yz (permanent error) replies after which the session is ended.
     pub errors_max: u32,
@@ -92,17 +93,18 @@ stats::counters! {
     pub struct FtpCounts at "apps.ftp" {
         /// Sessions started.
         sessions,
-        /// Sessions refused: all places taken, or too many from one address.
+        /// Sessions refused because no slot was free, or because the client's address had too many
+        /// sessions.
         refused,
-        /// Sessions reset to make room for a new one: idle for longest.
+        /// Sessions reset to free a slot for a new session, because they had been idle for longest.
         evicted,
         /// Successful logins.
         logins,
         /// Logins refused.
         logins_refused,
-        /// Commands received that exist, whether carried out or refused.
+        /// Known commands received, whether executed or refused.
         commands,
-        /// Unknown commands.
+        /// Unknown commands received.
         unknown,
         /// Lines discarded because they are longer than the longest valid command.
         overlong,
@@ -111,7 +113,7 @@ stats::counters! {
         /// PORT and EPRT commands refused because they name another host's address or a port below
         /// 1024.
         bounces,
-        /// Data connections refused because they came from another host than the client.
+        /// Data connections refused because they came from a host other than the client.
         thefts,
         /// Transfers finished.
         transfers,
@@ -123,11 +125,13 @@ stats::counters! {
         bytes_out,
         /// Bytes received on data connections.
         bytes_in,
-        /// Sessions ended by timeout: no login, or no further command.
+        /// Sessions ended because the client did not log in or send a command within the time
+        /// limit.
         idle,
-        /// Transfers ended by timeout: no data connection was established, or no data moved.
+        /// Transfers ended because no data connection was established or no data was transferred
+        /// within the time limit.
         stalled,
-        /// Sessions reset by timeout: the client did not read the replies.
+        /// Sessions reset because the client did not read the replies within the time limit.
         deaf,
         /// Sessions ended because of too many consecutive error replies.
         erring,
@@ -231,7 +235,7 @@ impl App for Ftp {
         };
         self.counts.sessions.bump();
         // With Nagle's algorithm, the last reply of a transfer would wait for the delayed ACK of
-        // the first reply: 40 ms per file.
+        // the first reply, which costs 40 ms per file.
         self.actions.push_back(Action::Set(Role::Control.chan(at), StreamOption::NoDelay(true)));
         self.with(at, now, |session, _| session.greet(now));
         let chan = Role::Control.chan(at);

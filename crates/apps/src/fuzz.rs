@@ -1,15 +1,15 @@
-//! Bodies of the fuzz targets, which check the invariants of each server and client. The tests run
-//! them, too.
+//! Bodies of the fuzz targets, which check the invariants of each server and client. The unit tests
+//! also run them.
 //!
 //! An input consists of a seed, which selects where reads and writes are cut short, and of records.
-//! A record has an event (low three bits of its first byte) and a client (the other bits), a
-//! length, and for events that send data that many bytes. Event 2 is a datagram if the server has a
-//! UDP socket. Corpora are in `fuzz/corpus/apps_*`.
+//! The first byte of a record selects an event (low three bits) and a client (the other bits); the
+//! second byte is a length. For events that send data, that many bytes follow. Event 2 sends a
+//! datagram if the server has a UDP socket. Corpora are in `fuzz/corpus/apps_*`.
 //!
-//! Invariants: no panic; pending work is done without a second call (the contract of
-//! [`crate::app`]); once all clients are gone and all timeouts have expired, only the initial
-//! descriptors are left; the number of keys and files and their bytes never exceed the configured
-//! limits.
+//! Invariants: Nothing panics. No channel has pending work that the driver does not know of (the
+//! contract of [`crate::app`]). Once all clients are gone and all timeouts have expired, only the
+//! initial descriptors are open. The numbers of keys and files and their bytes never exceed the
+//! configured limits.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -138,10 +138,10 @@ pub fn iperf3_client(data: &[u8]) {
 }
 
 /// Fuzzes one of three clients with arbitrary answers: FTP (as a dialogue), RESP or the file
-/// service. The first byte selects the client.
+/// service. The first byte of the input selects the client.
 ///
-/// Invariants: an FTP session ends with a result and leaves no descriptor; an answer is no longer
-/// than the input, and the next answer starts after it.
+/// Invariants: an FTP session ends with a result and leaves no open descriptor; a parsed answer is
+/// no longer than the input, and the next answer starts after it.
 pub fn clients(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     match flags % 3 {
@@ -220,7 +220,8 @@ fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     }
 }
 
-/// Executes the records of an input against a server; calls `holds` after each to check its limits.
+/// Executes the records of an input against a server. After each record, calls `holds` to check the
+/// server's limits.
 fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
     let (seed, mut rest) = data.split_first().unwrap_or((&0, &[]));
     let mut net = Net { seed: u64::from(seed / 2), window: 3_000, datagrams_wait: 20, ..Net::default() };
@@ -240,7 +241,7 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
                 let (bytes, behind) = rest.split_at(rest.len().min(usize::from(*len)));
                 rest = behind;
                 if what & 7 == 2 && chans > 0 {
-                    // A datagram from one of two hosts and sixteen ports.
+                    // Sends a datagram from one of two hosts and sixteen L4 ports.
                     let from = SocketAddr::from(([1, 0, 0, 2 + (what >> 7)], 61_000 + u16::from(what >> 3 & 15)));
                     rig.net.far_send_datagram(from, SocketAddr::from(([1, 0, 0, 1], 21)), bytes);
                 } else {
@@ -255,8 +256,8 @@ fn play<A: App>(app: A, data: &[u8], holds: impl Fn(&A)) {
             4 => rig.net.far_reset(client),
             5 => rig.pass(Duration::from_millis(u64::from(*len) * 250)),
             6 if clients.len() < CLIENTS => {
-                // Connects to the listener of a session, from the client's address or from another
-                // one.
+                // Connects to a passive listener that a session has opened, from the client's
+                // address or from another one.
                 let from = SocketAddr::from(([1, 0, 0, 2 + len % 3], 60_000));
                 if let Some(at) = rig.net.listeners().last().copied() {
                     clients.extend(rig.net.connect_from(from, at));

@@ -1,7 +1,8 @@
-//! Patterns for names: `*` any bytes, `?` one byte, `[a-z]` a class, `\` escapes the next byte.
+//! Patterns for names: `*` matches any bytes, `?` one byte, and `[a-z]` one byte of a class; `\`
+//! escapes the next byte.
 //!
 //! Only the last `*` is retried, so a match takes at most (pattern length times text length) steps.
-//! The steps are charged to [`Fuel`], so that a pattern of a peer cannot block the thread.
+//! The steps are charged to [`Fuel`], so that a pattern sent by a peer cannot block the thread.
 
 /// Number of matching steps that are still permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,11 @@
-//! Runs applications on a host of this program: implements [`Streams`] with the socket calls of the
-//! host's stack, on the thread that runs the host.
+//! Runs applications on a host of our own stack. It implements [`Streams`] with the socket calls of
+//! that stack, on the thread that runs the host.
 //!
-//! [`HostStreams::poll`] is the host's main loop: it runs one round of the host, then takes the
-//! events of the poller, and sleeps if there were none. Incoming segments are therefore answered
-//! before the thread sleeps, and the round also runs the timers. [`run`] runs a host with one
-//! application from start to end; [`Servers`] are the services of hosts in a configuration file.
+//! [`HostStreams::poll`] is one iteration of the host's main loop. It runs one round of the host,
+//! which also runs the timers, and then takes the events of the poller. If there were none, it
+//! sleeps. Incoming segments are therefore answered before the thread sleeps. [`run`] runs a host
+//! with one application from start to end; [`Servers`] implements the services of the hosts in a
+//! configuration file.
 
 mod programs;
 mod run;
@@ -26,10 +27,10 @@ use std::time::Duration;
 /// Maximum number of descriptors taken from the poller at a time; the others follow in the next
 /// round.
 const READY: usize = 256;
-/// Delay before a send is retried after the pool had no free buffer.
+/// Delay before a send is retried that failed because the buffer pool was empty.
 const RETRY: Duration = Duration::from_millis(1);
-/// Size of the receive buffer of UDP sockets in bytes: holds some milliseconds of traffic at 10
-/// Gbit/s.
+/// Size of the receive buffer of UDP sockets in bytes, enough for about three milliseconds of
+/// traffic at 10 Gbit/s.
 const DATAGRAM_BUFFER: usize = 4 << 20;
 
 /// The sockets of one host, used by the thread that runs the applications.
@@ -39,13 +40,14 @@ pub struct HostStreams<'h, L: Locks> {
     poller: Poller<L>,
     around: Option<Around<'h>>,
     told: Vec<usize>,
-    /// Descriptors that could not send because the pool had no free buffer. No event reports a
-    /// freed buffer, so these sends are retried.
+    /// Descriptors that could not send because the buffer pool was empty. No event reports a freed
+    /// buffer, so these sends are retried.
     starved: Vec<Fd>,
     notices: Vec<String>,
 }
 
-/// State needed to run the host's main loop in [`HostStreams::poll`]: runner, programs and pairs.
+/// State needed to run the host's main loop in [`HostStreams::poll`]: the runner, the programs, and
+/// the paired ports of this process.
 struct Around<'h> {
     runner: Runner,
     programs: Running<'h>,
@@ -109,8 +111,8 @@ impl<'h, L: Locks> HostStreams<'h, L> {
     fn prepare(&self, fd: Fd, at: SocketAddr) -> Result<(), Errno> {
         self.calls.set_option(fd, Opt::NonBlocking(true))?;
         if at.port() != 0 {
-            // Earlier connections on the port may still be in TIME-WAIT; on FTP's port 20 this is
-            // always so.
+            // Earlier connections on the L4 port may still be in TIME-WAIT, as is usual on FTP's
+            // port 20.
             self.calls.set_option(fd, Opt::ReuseAddr(true))?;
         }
         if at.port() != 0 || !at.ip().is_unspecified() {
@@ -152,7 +154,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         done.map(|()| fd)
     }
 
-    /// Schedules a retry for a descriptor that could not send because the pool was empty.
+    /// Schedules a retry for a descriptor that could not send because the buffer pool was empty.
     fn starve(&mut self, fd: Fd) -> Failure {
         if !self.starved.contains(&fd) {
             self.starved.push(fd);

@@ -3,18 +3,18 @@
 //! ```text
 //!  bytes -> conn: one request at a time; pipelined requests wait in the socket
 //!        -> request::Request::parse   strict: ambiguous requests are refused, the connection ends
-//!        -> answer::answer            conditions, ranges, the file
+//!        -> answer::answer            evaluates conditions and ranges, opens the file
 //!        -> head, then the body, sent from where it is stored
 //! ```
 //!
-//! Strict parsing means: no bare CR or LF, no folded fields, no blank before a colon, exactly one
-//! Host field, at most one Content-Length field, no Transfer-Encoding except `chunked`, and status
-//! 411 for a chunked body. For benchmarks, a `Root` with `/dev/zero` serves endless zeros, or N
-//! zeros as `/dev/zero?bytes=N`.
+//! Strict parsing means: no bare CR or LF, no folded header fields, no blank before the colon of a
+//! field, exactly one Host field, at most one Content-Length field, and no Transfer-Encoding except
+//! `chunked`. A request with a chunked body is answered with status 411. For benchmarks, a `Root`
+//! with `/dev/zero` serves endless zeros, or N zeros as `/dev/zero?bytes=N`.
 //!
-//! Limits exist for connections, connections per address, head size and requests per connection,
-//! and for the time until a head is complete, until the next request, and without progress of the
-//! client's reading.
+//! Limits exist for the number of connections in total and per address, the size of a request head,
+//! and the number of requests per connection. Time limits exist for completing a head, for sending
+//! the next request, and for reading the answer.
 
 mod answer;
 mod conn;
@@ -39,8 +39,8 @@ pub use request::{Bad, Method, Request};
 pub const HEAD_MAX: usize = 16 * 1024;
 /// Maximum number of header fields of a request.
 pub const FIELDS_MAX: usize = 100;
-/// Maximum length of a request body in bytes. A body is discarded, so that the connection can be
-/// kept.
+/// Maximum length of a request body in bytes. A body is read and discarded, so that the connection
+/// can be kept open.
 pub const BODY_MAX: u64 = 64 * 1024;
 
 /// Configuration of the server.
@@ -48,8 +48,8 @@ pub const BODY_MAX: u64 = 64 * 1024;
 pub struct Config {
     /// Files that the server offers.
     pub root: Root,
-    /// Wall-clock time at the zero of the host's clock, for the Date field; `None` omits the field,
-    /// as RFC 9110 6.6.1 permits for a server without a clock.
+    /// Wall-clock time at which the host's clock read 0, for the Date field; `None` omits the
+    /// field, as RFC 9110 6.6.1 permits for a server without a clock.
     pub wall: Option<Wall>,
     /// Maximum number of connections.
     pub conns_max: usize,
@@ -84,9 +84,10 @@ stats::counters! {
     pub struct HttpCounts at "apps.http" {
         /// Connections accepted.
         accepted,
-        /// Connections refused: all places taken, or too many from one address.
+        /// Connections refused because no slot was free, or because the client's address had too
+        /// many.
         refused,
-        /// Connections reset to make room for a new one: idle for longest.
+        /// Connections reset to free a slot for a new one, because they had been idle for longest.
         evicted,
         /// Requests answered with the file, with 304 (not modified), or with a redirection.
         answered,
@@ -94,13 +95,13 @@ stats::counters! {
         unserved,
         /// Malformed requests, answered with a 4xx or 5xx status; the connection is closed.
         malformed,
-        /// Connections closed: the request head was not complete within the time limit.
+        /// Connections closed because the request head was not complete within the time limit.
         head_late,
-        /// Connections closed: no further request within the time limit.
+        /// Connections closed because no further request began within the time limit.
         idle,
-        /// Connections closed: the client did not read its answer within the time limit.
+        /// Connections closed because the client did not read its answer within the time limit.
         stalled,
-        /// Connections reset: a file was truncated while being sent.
+        /// Connections reset because the requested file was truncated while it was being sent.
         cut_short,
     }
 }
@@ -141,7 +142,7 @@ impl Http {
     }
 
     /// Updates the timer of a connection, and closes or resets the connection if its state requires
-    /// that.
+    /// it.
     fn update(&mut self, chan: Chan) {
         let Some(PeerSlot(_, conn)) = self.conns.get(chan.0) else { return };
         let due = conn.deadline(&self.config);

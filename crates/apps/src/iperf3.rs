@@ -19,17 +19,18 @@
 //! ```
 //!
 //! The server runs up to [`Config::clients_max`] tests at a time. Further clients receive
-//! ACCESS_DENIED (-1), which stock servers send to every client but the first. Every phase has a
-//! time limit. Requests for SCTP or for authentication are answered with SERVER_ERROR (-2) and the
-//! error number of "not implemented".
+//! ACCESS_DENIED (-1), which stock servers send to every client but the first. Every phase of a
+//! test has a time limit. Requests for SCTP or for authentication are answered with SERVER_ERROR
+//! (-2) and the number of stock iperf3's error "not implemented yet".
 //!
-//! The payload repeats one block. Progress is counted in bytes; the client decides when the test
-//! ends.
+//! The payload repeats one block of data. Progress is counted in bytes, and the client decides when
+//! the test ends.
 //!
-//! Latency under load is reported in two ways. In each interval, as in stock iperf3, the report has
-//! the round-trip time measured by our TCP. On request, and only against our own server, a second
-//! connection also echoes eight bytes every few milliseconds while the test runs ([`probe`]). Stock
-//! servers send ACCESS_DENIED on that connection, and the test continues without it.
+//! Latency under load is reported in two ways. As in stock iperf3, the report contains the
+//! round-trip time that TCP measured in each interval. On request, and only against our own server,
+//! the client also sends eight bytes every few milliseconds on a second connection, and the server
+//! echoes them ([`probe`]). Stock servers send ACCESS_DENIED on that connection, and the test
+//! continues without it.
 
 mod client;
 mod file;
@@ -54,7 +55,7 @@ pub use server::{Config, Iperf3, Iperf3Counts};
 
 /// Default L4 port.
 pub const PORT: u16 = 5201;
-/// Maximum number of parallel streams of a test, per direction.
+/// Maximum number of parallel streams of a test in each direction.
 pub const STREAMS_MAX: u32 = 128;
 
 /// CPU time that the process has used so far.

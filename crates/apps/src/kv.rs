@@ -12,8 +12,8 @@
 //!
 //! Limits exist for clients, clients per address, keys, bytes of keys and values (`-OOM`), bytes
 //! per request, and bytes buffered for all clients together. If the buffers exceed their limit, the
-//! client that uses most of them is disconnected, provided that it uses more than its share. There
-//! is no persistence, no replication, and a single database.
+//! client that uses the most buffer space is disconnected, provided that it uses more than an equal
+//! share of the limit. There is only one database, without persistence or replication.
 
 mod command;
 mod conn;
@@ -47,7 +47,7 @@ pub use store::Bounds;
 
 /// Default L4 port of Redis.
 pub const PORT: u16 = 6379;
-/// Maximum number of expired keys that are removed at a time.
+/// Maximum number of expired keys that are removed in one sweep.
 const SWEEP: usize = 1000;
 
 /// Limits of the server.
@@ -91,19 +91,21 @@ stats::counters! {
     pub struct KvCounts at "apps.kv" {
         /// Clients accepted.
         accepted,
-        /// Clients refused: all places taken, or too many from one address.
+        /// Clients refused because no slot was free, or because their address had too many
+        /// connections.
         refused,
-        /// Clients reset to make room for a new one: idle for longest.
+        /// Clients reset to free a slot for a new client, because they had been idle for longest.
         evicted,
         /// Requests processed.
         requests,
-        /// Requests refused: unknown command, wrong arguments, wrong type of value.
+        /// Requests refused because of an unknown command, invalid arguments or the wrong type of
+        /// value.
         unserved,
-        /// Requests refused: no room for more keys or bytes.
+        /// Requests refused because the limit on keys or bytes was reached.
         full,
-        /// Clients disconnected: malformed RESP.
+        /// Clients disconnected because they sent malformed RESP.
         malformed,
-        /// Clients disconnected: idle for too long.
+        /// Clients disconnected because they were idle for too long.
         idle,
         /// Clients reset because their requests and replies used too much buffer space.
         greedy,
@@ -130,7 +132,7 @@ pub enum Refusal {
     NotPositive,
     /// The argument is not a floating-point number.
     NotFloat,
-    /// The sum of two scores is not a number (infinity minus infinity).
+    /// The sum of a score and its increment is not a number (infinity minus infinity).
     NotScore,
     /// A limit of a score range is not a number.
     NotRange,
@@ -144,7 +146,7 @@ pub enum Refusal {
     TooLong,
     /// `SELECT` of a database other than 0, the only one.
     Database,
-    /// No memory left for more keys or values.
+    /// The limit on the number or the bytes of keys and values is reached.
     Full,
     /// MULTI inside a transaction.
     Nested,
@@ -152,7 +154,7 @@ pub enum Refusal {
     NoTransaction(&'static str),
     /// WATCH inside a transaction.
     WatchInside,
-    /// A command that changes the protocol version (HELLO) inside a transaction.
+    /// HELLO, which may change the protocol version, inside a transaction.
     NotInside,
     /// EXEC of a transaction in which a request was refused.
     Aborted,
@@ -170,7 +172,7 @@ pub enum Refusal {
     Password,
     /// AUTH with only a password, although no password is configured.
     NoPassword,
-    /// Client or library name that has invalid bytes or is too long.
+    /// Client or library name that contains invalid bytes or is too long.
     Name(&'static str),
     /// Unknown attribute of CLIENT SETINFO.
     Attribute(String),
@@ -328,7 +330,7 @@ impl Kv {
         self.end(chan, Action::Abort(chan));
     }
 
-    /// Disconnects the client that uses most buffer space, even if another client caused the
+    /// Disconnects the client that uses the most buffer space, even if another client caused the
     /// excess. Otherwise idle clients with full buffers would block the others.
     #[cold]
     fn cut_the_largest(&mut self) {

@@ -9,8 +9,8 @@
 //! [`app::App`], which receives bytes and the current time and returns bytes and actions.
 //! [`serve::Server`] runs one of them on any implementation of [`streams::Streams`].
 //! ```text
-//!  streams::Streams    listen, accept, connect, send, recv, close, poll: of our stack, the kernel
-//!                      or a test
+//!  streams::Streams    listen, accept, connect, send, recv, close, poll: by our stack, the kernel
+//!                      or a test network
 //!  serve::Server       one thread: turns, channels, lingering connections
 //!  app::App            ftp::Ftp | http::Http | iperf3::Iperf3 | kv::Kv | filed::Filed
 //!                      | small::Small

@@ -2,15 +2,16 @@
 //! and the response times.
 //!
 //! ```text
-//!  Load (a netperf Play)   near: Clients, connections with requests in flight; far: Hosted
+//!  Load (a netperf Play)   client side: Clients, with requests in flight; server side: Hosted
 //!  Mix                     creates requests, checks answers: kv::Kvload, files::Fileload
-//!  hosted::Hosted          an app::App as a far end, wherever plays run
+//!  hosted::Hosted          runs an app::App as the server side
 //! ```
 //!
-//! The loop is closed: a client sends a new request only after an answer, so a slow server receives
-//! fewer requests. A response time runs from writing a request to reading its answer. Requests that
-//! fill the service beforehand, and requests in flight at the end, are not counted. All requests
-//! are derived from a fixed seed.
+//! The load is closed-loop: once a client's maximum number of requests is in flight, it sends a new
+//! request only after an answer, so a slow server receives fewer requests. A response time is
+//! measured from writing a request to reading its answer. Requests that fill the service with data
+//! beforehand, and requests in flight at the end, are not counted. All requests are derived from a
+//! fixed seed.
 
 mod clients;
 mod files;
@@ -39,8 +40,8 @@ use std::io::Write;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-/// Time for which the thread stays awake after activity, since the next request or answer is
-/// expected soon.
+/// Time for which the thread polls without sleeping after activity, since the next request or
+/// answer is expected soon.
 const AWAKE: Duration = Duration::from_micros(300);
 /// Maximum number of clients.
 pub const CLIENTS_MAX: usize = 512;
@@ -124,7 +125,7 @@ impl<M: Mix> Play for Load<'_, M> {
     }
 }
 
-/// The service under load, as a far end of netperf's framework.
+/// The service under load, as a [`FarEnd`] that the near end of a [`Play`] can use.
 #[derive(Debug)]
 pub struct Service<M>(PhantomData<M>);
 

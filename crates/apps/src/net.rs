@@ -35,7 +35,7 @@ pub(crate) struct Conn {
     ends: Ends,
     to_us: Pipe,
     to_far: Pipe,
-    /// Set while the program's connect is not answered by the far end.
+    /// Set while the far end has not answered the program's connect yet.
     is_pending: bool,
     is_reset: bool,
     far_closed: bool,
@@ -64,14 +64,14 @@ pub struct Net {
     pub options: Vec<StreamOption>,
     /// TCP statistics that [`Streams::info`] returns.
     pub info: Option<StreamInfo>,
-    /// Seed that selects where reads and writes are cut short; 0: they are not.
+    /// Seed that selects where reads and writes are cut short; with 0 they are never cut short.
     pub seed: u64,
     /// Destinations of the program's connects that were refused.
     pub refused: Vec<SocketAddr>,
     /// Datagrams that the program has sent: source, destination, payload.
     pub datagrams: VecDeque<(SocketAddr, SocketAddr, Vec<u8>)>,
-    /// Number of queued datagrams at which sending fails, until the test takes them. 0: datagrams
-    /// beyond [`DATAGRAMS_MAX`] are lost.
+    /// Number of queued datagrams at which sending fails until the test takes them. With 0, sending
+    /// never fails, and datagrams beyond [`DATAGRAMS_MAX`] are dropped.
     pub datagrams_wait: usize,
     /// Addresses at which the far end accepts connections.
     pub far_listens: BTreeSet<SocketAddr>,
@@ -112,7 +112,7 @@ impl Net {
         self.conns.len() - 1
     }
 
-    // The far side.
+    // Calls of the test, at the far end.
 
     /// Connects from `from` to the program's listener at `to`; returns `None` if there is no such
     /// listener.
@@ -455,8 +455,8 @@ impl<A: crate::app::App> Rig<A> {
         far
     }
 
-    /// Runs turns until nothing is left to do. A service that sends without end stops when the
-    /// window of its connection is full.
+    /// Runs turns until nothing is left to do. A service that sends without end becomes idle when
+    /// the window of its connection is full.
     pub fn run_until_idle(&mut self) {
         for turn in 0.. {
             assert!(turn < 100_000, "did not settle");

@@ -1,15 +1,15 @@
-//! `linerate netperf`: the tests of netperf, as netperf defines them (REPORTS 2.4), between any two
-//! ends. The near end requests and measures a test, the far end (netserver) serves it.
+//! `linerate netperf`: the tests of netperf, as netperf defines them, between any two ends. The
+//! near end requests and measures a test, the far end (netserver) serves it.
 //!
 //! ```text
 //!  near::Near           runs tests: control connection, test, results
 //!  far::Far             serves tests: sink, source or echo, one turn at a time
 //!  control              messages between the ends: lines of JSON over TCP
 //!  sockets::Sockets     socket calls of an end
-//!  ours::OurSockets     sockets of one of our hosts (those of the kernel are in lab)
+//!  ours::OurSockets     sockets of one of our hosts (the crate lab has those of the kernel)
 //!  report               netperf's banners, titles and columns; JSON
 //!  confidence           -i and -I: repetition until the mean is precise enough
-//!  session              a test from banner to results; Play: code run between two ends
+//!  session              runs a test from banner to results; Play: code run between two ends
 //! ```
 //!
 //! A test is straight-line code at the near end, which calls [`sockets::Sockets::step`] while it
@@ -47,8 +47,8 @@ pub const DATAGRAM_MAX: usize = 65_507;
 pub enum Test {
     /// Sends bytes from the near end to the far end over one connection.
     TcpStream,
-    /// Sends bytes from the far end to the near end over one connection (MAERTS is STREAM
-    /// backwards).
+    /// Sends bytes from the far end to the near end over one connection ("MAERTS" is "STREAM"
+    /// reversed).
     TcpMaerts,
     /// Exchanges requests and responses on one connection.
     TcpRr,
@@ -80,7 +80,8 @@ impl Test {
         }
     }
 
-    /// Returns whether the test moves bytes in one direction and is measured in bits per second.
+    /// Returns whether the test transfers bytes in one direction and is measured in bits per
+    /// second.
     pub fn is_stream(self) -> bool {
         matches!(self, Test::TcpStream | Test::TcpMaerts | Test::UdpStream)
     }
@@ -114,8 +115,8 @@ impl FromStr for Test {
 pub enum Length {
     /// The test ends after this time.
     Time(Duration),
-    /// The test ends after this number of transactions, or of bytes for a stream (`-l` with a
-    /// negative number).
+    /// The test ends after this number of transactions, or after this number of bytes in a stream
+    /// test (`-l` with a negative number).
     Count(u64),
 }
 
@@ -142,8 +143,8 @@ pub struct Options {
     pub far: BufferSizes,
     /// Set if TCP_NODELAY is set at both ends (`-D`).
     pub nodelay: bool,
-    /// Set if the time of each call or transaction is measured (`-v 2`), which costs two clock
-    /// readings each.
+    /// Set if the time of each call or transaction is measured (`-v 2`), which requires two clock
+    /// readings per measurement.
     pub times: bool,
     /// Interval at which interim results are printed (global option `-D`, before the `--`).
     pub interim: Option<Duration>,
@@ -240,7 +241,7 @@ pub struct Outcome {
     pub messages: u64,
     /// Number of send calls that failed (UDP_STREAM).
     pub errors: u64,
-    /// Number of bytes moved, counted by the sender.
+    /// Number of bytes transferred, as counted by the sender.
     pub bytes: u64,
     /// Counts that the far end reported.
     pub tally: control::Tally,

@@ -1,21 +1,20 @@
-//! `linerate netrate`: the tools of FreeBSD's tools/tools/netrate (REPORTS 2.4), between any two
-//! ends.
+//! `linerate netrate`: the tools of FreeBSD's tools/tools/netrate, between any two ends.
 //!
 //! | tool | near end | far end |
 //! |---|---|---|
-//! | `tcpconnect` | connects and closes, one after the other | `tcpreceive`: accepts, echoes |
+//! | `tcpconnect` | opens and closes one connection after the other | `tcpreceive`: accepts, echoes |
 //! | `netblast` | sends datagrams as fast as the calls return | `netreceive`: receives them |
 //! | `netsend` | sends datagrams at a rate | `netreceive` |
-//! | `juggle` | bounces messages | echoes them (within one kernel: `lab::native::juggle`) |
-//! | `tcpp` | many connections, each with a number of bytes | receives them to the end |
+//! | `juggle` | sends messages, awaits echoes | echoes (in one kernel: `lab::native::juggle`) |
+//! | `tcpp` | opens many connections, sends a number of bytes on each | receives all bytes |
 //! | `http` | fetches one file repeatedly, over many connections | `httpd`: serves it |
 //!
-//! Each tool prints what the original prints, with these corrections. netblast's error rate is a
-//! fraction, not an integer. netsend compares complete times while it waits; it counts failed sends
-//! and reports their number at the end instead of each one. juggle prints its measurements for each
-//! kind of channel. tcpconnect's sockets do not block. tcpp and http open one connection before
-//! their time starts ([`warm_up`]). The far end runs on the same machine, or elsewhere with
-//! [`crate::netperf::serve`].
+//! Each tool prints what the original prints, with these corrections. netblast prints its error
+//! rate as a fraction, not as an integer. netsend compares complete timestamps while it waits; it
+//! counts failed sends and prints their number at the end instead of a line for each. juggle prints
+//! its measurements for each kind of channel. tcpconnect's sockets do not block. tcpp and http open
+//! one connection before the measured time starts ([`warm_up`]). The far end runs on the same
+//! machine, or on another one by means of [`crate::netperf::serve`].
 
 mod blast;
 mod connect;
@@ -47,9 +46,9 @@ pub const PAYLOAD_MAX: usize = 32_768;
 /// Opens and closes a connection before the measurement, so that all hosts on the path have
 /// resolved their neighbors.
 ///
-/// Without this, the first SYNs wait for an ARP reply, at most `net.link.ether.inet.maxhold` of
-/// them (16). Further SYNs are dropped and retransmitted a second later, and that second dominates
-/// the result: `tcpp -b 1` took 1.0 s.
+/// Without this connection, the first SYNs would have to wait for an ARP reply. At most
+/// `net.link.ether.inet.maxhold` (16) of them are queued; further SYNs are dropped and
+/// retransmitted a second later. That second would dominate the result: `tcpp -b 1` took 1.0 s.
 fn warm_up<S: Sockets>(sockets: &mut S, round: Round<'_, S>, at: SocketAddr, setup: &Setup) -> anyhow::Result<()> {
     let Some(fd) = connect(sockets, round, Instant::NEVER, at, setup)? else { return Ok(()) };
     sockets.shutdown(fd);
@@ -58,7 +57,7 @@ fn warm_up<S: Sockets>(sockets: &mut S, round: Round<'_, S>, at: SocketAddr, set
     ended.map(drop).context("warm-up connection failed")
 }
 
-/// Returns the time of day as the time since 1970, which these tools print.
+/// Returns the time of day as the time since 1970, as these tools print it.
 fn wall() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -7,7 +7,7 @@
 //!  received bytes -> Requests        one request at a time: an array of bulk strings, or a line of
 //!                                    words ("inline")
 //!  Replies -> bytes to send          lines, errors, integers, bulk strings, arrays
-//!  bytes of a server -> reply::first length and content of the first complete reply
+//!  bytes of a server -> reply::first returns the length and content of the first complete reply
 //! ```
 //!
 //! No byte is scanned twice, even if a request arrives in small pieces. Malformed requests and
@@ -192,9 +192,9 @@ pub struct Requests {
     held: Vec<u8>,
     /// Offset of the current request in the buffer.
     begin: usize,
-    /// Number of parsed bytes of the current request; the next field has the number already
-    /// searched for a line end.
+    /// Number of parsed bytes of the current request.
     at: usize,
+    /// Number of bytes of the current request that are already searched for a line end.
     searched: usize,
     /// Number of arguments still to be parsed; `None` until the request's first line is complete.
     left: Option<usize>,
@@ -218,13 +218,13 @@ impl Requests {
         self.held.capacity() + self.spans.capacity() * size_of::<Span>()
     }
 
-    /// Returns how many more bytes may be buffered now. The buffer has room for the current
+    /// Returns how many more bytes may be buffered now. The buffer has space for the current
     /// argument or line, and for at least 16 KiB beyond the parsed bytes.
     pub fn room(&self) -> usize {
         let wanted = match self.bulk {
             Some(len) => len + 2 + COUNT_LINE,
-            // The first line is incomplete. There must be room for its maximum length and for
-            // enough further bytes to detect that it is too long.
+            // The first line is incomplete. The buffer must have space for its maximum length and
+            // for enough further bytes to detect that it is too long.
             None if self.left.is_none() && self.searched > 0 => self.limits.line + 2,
             None => 0,
         };
@@ -400,7 +400,8 @@ pub fn integer(text: &[u8]) -> Option<i64> {
     let mut value: i64 = 0;
     for digit in digits {
         let digit = i64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?);
-        // The value is computed as a negative number, since the negative range is larger by one.
+        // The value is computed as a negative number, since the range of negative numbers is larger
+        // by one.
         value = value.checked_mul(10)?.checked_sub(digit)?;
     }
     if digits.len() < text.len() { Some(value) } else { value.checked_neg() }

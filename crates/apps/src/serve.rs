@@ -1,15 +1,15 @@
-//! Driver that runs an application on stream sockets, on one thread. The number of its connections
-//! is limited, and only `poll` blocks.
+//! Driver that runs an application on stream sockets, on a single thread. The number of connections
+//! is limited, and no call blocks except `poll`.
 //!
 //! A [`Server`] owns an [`App`] and the descriptors of its channels. [`Server::turn`] runs the
 //! timers that are due, serves each channel that is ready, and polls. Each channel may move only a
 //! limited number of bytes per turn, so that one peer cannot starve the others. The streams are
 //! passed as an argument, so that a host's main loop can run several servers on one stack.
 //!
-//! When a connection is closed, it lingers (RFC 9112 9.6): our side is shut down, and for a moment
-//! further data of the peer is read and discarded. Closing at once with unread bytes would reset
-//! the connection and might destroy the last answer. The number, duration and bytes of lingering
-//! connections are limited, too.
+//! When the application closes a connection, it lingers (RFC 9112 9.6): our side is shut down, and
+//! for up to two seconds further data from the peer is read and discarded. Closing at once with
+//! unread bytes would reset the connection and might destroy the last answer. The number, duration
+//! and bytes of lingering connections are limited, too.
 
 mod datagrams;
 mod linger;
@@ -25,12 +25,12 @@ use std::time::Duration;
 /// Maximum number of connections accepted from one listener per turn.
 const ACCEPTS: usize = 16;
 /// Maximum number of bytes read or sent on one channel per turn, after which other channels and the
-/// ports are served. With four times as much, four streams over TAP filled the kernel's queue
-/// faster than it was read, and two of three frames were dropped there.
+/// ports are served. With a limit four times as high, four streams over TAP filled the kernel's
+/// queue faster than it was read, and two thirds of the frames were dropped in that queue.
 const TURN: usize = 128 * 1024;
 /// Number of bytes read at a time.
 const READ: usize = 128 * 1024;
-/// Maximum number of connections that wait in the accept queue of a listener.
+/// Maximum number of connections in the accept queue of a listener.
 const BACKLOG: usize = 128;
 /// Delay before the next accept after an accept has failed, for example because no descriptor was
 /// free.
@@ -47,7 +47,7 @@ stats::counters! {
         accept_failed,
         /// Outgoing connections that were established for the application.
         connected,
-        /// Connections that failed or were reset by the peer.
+        /// Connections that failed or that the peer reset.
         gone,
         /// Connections closed by the application.
         closed,
@@ -84,7 +84,7 @@ struct Entry<F> {
     at_eof: bool,
 }
 
-/// Use of a descriptor.
+/// Role of a descriptor.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Service(usize),
@@ -118,7 +118,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
     /// Creates a server that listens at each of the addresses `at`.
     ///
     /// # Errors
-    /// The address at which the server cannot listen, and the reason.
+    /// Returns the address at which the server cannot listen, and the reason.
     pub fn open<S: Streams<Fd = F>>(
         app: A,
         streams: &mut S,
@@ -168,8 +168,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
     }
 
     /// Runs one turn, which starts at `now`. The poll at its end waits at most `patience`, and does
-    /// not wait if a channel still has something to do. Returns the number of calls made on
-    /// channels.
+    /// not wait if a channel still has pending work. Returns the number of calls made on channels.
     pub fn turn<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant, patience: Duration) -> usize {
         if self.app.next_timer().is_some_and(|at| at <= now) {
             self.app.on_timer(now);
@@ -192,7 +191,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         worked
     }
 
-    /// Returns whether a channel has something to do that does not depend on an event.
+    /// Returns whether a channel has pending work that does not depend on an event.
     pub fn is_runnable(&self) -> bool {
         !self.run.is_empty()
     }
@@ -215,8 +214,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         self.app
     }
 
-    /// Checks the contract of [`crate::app`] when all channels are idle: no channel has anything to
-    /// do.
+    /// Checks the contract of [`crate::app`] when all channels are idle: no channel has pending
+    /// work.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn check(&mut self, now: Instant) {
         for at in 0..self.entries.len() {
@@ -259,8 +258,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
         }
     }
 
-    /// Makes a descriptor the one of channel `chan`. If the channel is already in use, which is a
-    /// bug of the application, closes the descriptor and returns `false`.
+    /// Assigns a descriptor to the channel `chan`. If the channel is already in use, which is a bug
+    /// of the application, closes the descriptor and returns `false`.
     fn install<S: Streams<Fd = F>>(&mut self, streams: &mut S, chan: Chan, fd: F, kind: Kind) -> bool {
         debug_assert!(chan.0 < CHANS_MAX, "{chan:?}");
         let at = chan.0 as usize;
@@ -326,7 +325,7 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             }
             Accept::Refuse(words) => {
                 self.counts.refused.bump();
-                // A message that does not fit into the empty socket buffer is dropped.
+                // A message that does not fit into the socket's empty send buffer is dropped.
                 let told = words.is_empty() || streams.send(fd, words).is_ok();
                 if told && !words.is_empty() { self.linger(streams, fd, now) } else { streams.abort(fd) }
             }
@@ -445,8 +444,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             let fd = entry.fd;
             let bytes = self.app.output(chan, now);
             if bytes.is_empty() {
-                // The call of `output` may have queued actions, for example if a file could not be
-                // read any further.
+                // The call of `output` may have queued actions, for example because reading a file
+                // failed.
                 self.act(streams, now);
                 return calls;
             }
@@ -461,8 +460,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
                     self.counts.bytes_out.add(n as u64);
                     self.app.sent(chan, n, now);
                     self.act(streams, now);
-                    // After sending, the application may have room for the next request, which
-                    // waits in the socket.
+                    // After sending, the application may accept the next request, which is still in
+                    // the socket's receive buffer.
                     if self.entry(chan).is_some_and(|entry| entry.may_recv) && self.app.room(chan) > 0 {
                         self.queue(chan);
                     }

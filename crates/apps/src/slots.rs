@@ -1,8 +1,8 @@
 //! Numbered slots for connections, up to a configured maximum. A new connection gets the lowest
 //! free slot.
 //!
-//! The number of connections per peer is limited. When all slots are taken, the connection that was
-//! idle for longest is evicted, so that unused connections do not block a service.
+//! The number of connections per peer is limited. When all slots are taken, the connection that has
+//! been idle for longest is evicted, so that unused connections do not block a service.
 
 use clock::Instant;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Minimum time for which a connection must be idle before it may be evicted.
 pub const IDLE_MIN: Duration = Duration::from_secs(1);
 
-/// A connection in a slot, with the properties that the limits depend on.
+/// A connection in a slot, with the properties on which the limits depend.
 pub trait Connection {
     /// Returns the IP address of the peer.
     fn peer(&self) -> IpAddr;
@@ -21,12 +21,12 @@ pub trait Connection {
     fn moved(&self) -> Instant;
 }
 
-/// Room for a new connection: a free slot, or one whose connection may be evicted.
+/// Slot available for a new connection: a free one, or one whose connection may be evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// A slot is free.
+    /// At least one slot is free.
     Free,
-    /// All slots are taken; this one becomes free if its connection is evicted.
+    /// All slots are taken, but the connection in this slot may be evicted.
     Of(u32),
     None,
 }
@@ -36,8 +36,7 @@ pub enum Room {
 pub struct Limits {
     /// Maximum number of connections.
     pub most: usize,
-    /// Maximum number of connections from one IP address. A value of at least `most` is no further
-    /// limit.
+    /// Maximum number of connections from one IP address. A value of `most` or more has no effect.
     pub per_peer: usize,
 }
 
@@ -48,8 +47,8 @@ impl Limits {
     }
 }
 
-/// Returns whether there is room for a connection of `peer` in addition to the connections `all`,
-/// given the maximum number of connections in total and per peer.
+/// Returns which slot is available for a new connection from `peer` in addition to the connections
+/// `all`, given the maximum number of connections in total and per peer.
 pub fn room<'c, C: Connection + 'c>(
     all: impl Iterator<Item = (u32, &'c C)> + Clone,
     (most, per_peer): (usize, usize),
@@ -134,7 +133,7 @@ impl<T> Slots<T> {
     }
 
     /// Returns the number of slots used so far, including those that are free again. All slot
-    /// numbers are below it.
+    /// numbers are below this number.
     pub fn places(&self) -> u32 {
         self.values.len() as u32
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub const ECHO_MAX: usize = 64 * 1024;
 /// Length of a chargen line in bytes: 72 characters and CR LF.
 const LINE: usize = 74;
-/// Number of printing ASCII characters, which chargen sends in rotation.
+/// Number of printable ASCII characters, which chargen sends in rotation.
 const PRINTING: usize = 95;
 /// Number of bytes read at a time by the services that discard data.
 const GULP: usize = 128 * 1024;
@@ -52,15 +52,16 @@ impl Config {
 }
 
 stats::counters! {
-    /// A small service.
+    /// Echo, discard, chargen or sink.
     pub struct SmallCounts at "apps.small" {
         /// Connections accepted.
         accepted,
-        /// Connections refused: all places taken, or too many from one address.
+        /// Connections refused because no slot was free, or because the client's address had too
+        /// many.
         refused,
-        /// Connections reset to make room for a new one: idle for longest.
+        /// Connections reset to free a slot for a new one, because they had been idle for longest.
         evicted,
-        /// Connections ended: idle for too long.
+        /// Connections closed because they were idle for too long.
         idle,
         /// Bytes received.
         received,
@@ -95,7 +96,7 @@ impl Connection for Conn {
     }
 }
 
-/// One of the small services.
+/// The service echo, discard, chargen or sink, as selected by [`Kind`].
 #[derive(Debug)]
 pub struct Small {
     config: Config,
@@ -140,8 +141,8 @@ impl Small {
     }
 }
 
-/// Returns the lines of chargen: all rotations of the 95 printing characters, each cut to 72. The
-/// sequence is repeated several times, so that there is always enough to send.
+/// Returns the lines of chargen: all rotations of the 95 printable characters, each truncated to 72
+/// characters. The sequence is repeated several times, so that there is always enough data to send.
 fn pattern() -> Vec<u8> {
     let line = |first: usize| {
         let characters = (0..LINE - 2).map(move |at| b' ' + ((first + at) % PRINTING) as u8);
@@ -198,7 +199,7 @@ impl App for Small {
         conn.at += n;
         if self.config.kind == Kind::Chargen {
             // The pattern repeats after 95 lines. The position is moved back by whole repetitions,
-            // so that at least half of the pattern is always left.
+            // so that at least half of the buffer is always left to send.
             if conn.at >= self.pattern.len() / 2 {
                 conn.at %= PRINTING * LINE;
             }

@@ -1,4 +1,4 @@
-//! Measures the duration of a test, and for how much of it the thread was preempted.
+//! Measures the duration of a test, and the part of it during which the thread was preempted.
 
 use clock::Instant;
 
@@ -12,7 +12,7 @@ pub struct Span {
 /// Duration of a measured test.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Took {
-    /// Duration in seconds, by the clock of the sockets.
+    /// Duration in seconds, measured by the clock of the sockets.
     pub seconds: f64,
     /// Seconds of this duration in which the calling thread could have run but other threads had
     /// the CPU; 0 if the kernel does not count this ([`dispatch::thread_delay_ns`]).
@@ -21,7 +21,7 @@ pub struct Took {
 
 impl Span {
     /// Starts a measurement at the time that `now` returns, read from the clock of the sockets. The
-    /// preempted time is read before that, since reading it takes some microseconds.
+    /// preempted time is read before `now` is called, since reading it takes some microseconds.
     pub fn begin(now: impl FnOnce() -> Instant) -> Span {
         let delay_ns = dispatch::thread_delay_ns();
         Span { begin: now(), delay_ns }

@@ -149,7 +149,7 @@ pub trait Streams {
     /// cannot set the options before it connects sets them afterwards.
     ///
     /// # Errors
-    /// Those of [`Streams::connect`]; `Invalid` if an option is not supported.
+    /// The errors of [`Streams::connect`]; `Invalid` if an option is not supported.
     fn connect_with(
         &mut self,
         from: SocketAddr,
@@ -174,8 +174,8 @@ pub trait Streams {
         Err(Failure::Invalid)
     }
 
-    /// Sends one datagram to `ends.peer` from the address `ends.local`. If that is unspecified, the
-    /// stack selects the address.
+    /// Sends one datagram to `ends.peer` from the address `ends.local`. If `ends.local` is
+    /// unspecified, the stack selects the address.
     ///
     /// # Errors
     /// `Again`; any other error concerns only this datagram.
@@ -232,7 +232,7 @@ pub trait Streams {
     /// Returns the TCP statistics of a connection; `None` if they are not available.
     fn info(&self, fd: Self::Fd) -> Option<StreamInfo>;
 
-    /// Adds the descriptors that may have become ready to `ready`. If there are none, waits for
+    /// Appends the descriptors that may have become ready to `ready`. If there are none, waits for
     /// one, but at most for `timeout`.
     fn poll(&mut self, ready: &mut Vec<Self::Fd>, timeout: Duration);
 }

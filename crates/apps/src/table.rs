@@ -1,5 +1,5 @@
-//! A hash table from names to values. Its hash has a secret key, so that peers cannot choose
-//! colliding names. Its entries are numbered, so that one can be selected at random.
+//! A hash table that maps names to values. Its hash function has a secret key, so that peers cannot
+//! choose colliding names. Its entries are numbered, so that one can be selected at random.
 
 use indexmap::IndexMap;
 use wire::hash::{Key, Keyed};

@@ -1,24 +1,25 @@
 //! `linerate testtool`: the test tool of rump-pktgenif (a packet generator for FreeBSD's rump
-//! kernel) on our stack (REPORTS 2.0).
+//! kernel) on our stack.
 //!
 //! | mode | source | sink |
 //! |---|---|---|
 //! | `send` | the application's sendto to 1.0.0.2:55443 | the port |
 //! | `recv` | the port: frames from 1.0.0.2:12345 to 1.0.0.1:54321 | the application's recvfrom |
-//! | `route` | N ports, the even ones: (2i+1).0.0.2 to (2i+2).0.0.2 | N ports, the odd ones |
+//! | `route` | the N even ports: packets from (2i+1).0.0.2 to (2i+2).0.0.2 | the N odd ports |
 //!
 //! Over IPv6 (`-6`) the networks are those of RFC 5180: 2001:2:0:N::/64. In each, the host has the
 //! address ::1 and its peer ::2.
 //!
-//! An rc script configures the host through its control socket; it is called as
-//! `SCRIPT unix:///path CMD PARALLEL`. Without a script the same commands are run directly. `recv`
-//! uses one thread for the generator and one for reading. The generator never waits for the reader:
-//! datagrams that do not fit the socket's buffer are dropped and counted. `route` uses one host and
-//! one thread per pair of ports, with locks `up`, since the hosts share nothing; each host is
-//! configured as for a single pair. With `shared`, all pairs use one host. The results of all pairs
-//! are added up (the original tool multiplies those of the first pair by N).
+//! An rc script configures the host through the host's control socket; it is called as `SCRIPT
+//! unix:///path MODE PARALLEL`. Without a script, the tool runs the same commands itself. `recv`
+//! uses one thread for the packet generator and one for reading. The generator never waits for the
+//! reader: datagrams that do not fit the socket's buffer are dropped and counted. `route` uses one
+//! host and one thread per pair of ports. Its locks are `up` (single-threaded), since the hosts
+//! share nothing, and each host is configured as for a single pair. With `shared`, all pairs use
+//! one host. The results of all pairs are added up (the original tool multiplies those of the first
+//! pair by N).
 //!
-//! Interfaces have an MTU of 9000 bytes, as the report's config.sh sets it. Longer datagrams are
+//! Interfaces have an MTU of 9000 bytes, as in `examples/config.sh`. Longer datagrams are
 //! fragmented.
 
 mod rc;
@@ -69,13 +70,13 @@ pub struct Options {
     pub family: Family,
     /// Number of frames that the generator (in `send`, the port) moves at a time, 1 to 256.
     pub burst: usize,
-    /// Number of packets, in `route` per pair; 0: until Ctrl-C is pressed.
+    /// Number of packets to process, in `route` per pair; 0: until Ctrl-C is pressed.
     pub count: u64,
     /// Number of pairs in `route`, 1 to 32.
     pub parallel: usize,
     /// Set if all pairs of `route` use one host; otherwise each pair has its own.
     pub shared: bool,
-    /// Path of the rc script; `None`: the same commands are run directly.
+    /// Path of the rc script; `None`: the tool runs the same commands itself.
     pub rc: Option<PathBuf>,
     /// Payload of each datagram in bytes.
     pub size: usize,
@@ -89,7 +90,7 @@ pub struct Options {
     pub pool: buf::Kind,
     /// Clock from which the time is read.
     pub clock: clock::Strategy,
-    /// Method by which a call finds the context of its thread.
+    /// Method by which a socket call finds the context of the thread that runs it.
     pub context: lock::How,
     /// Implementation of the Internet checksum; `None`: the widest that the machine supports.
     pub checksum: Option<wire::checksum::Kind>,
@@ -122,9 +123,9 @@ impl Default for Options {
     }
 }
 
-/// MTU of the interfaces in bytes, as in the report's config.sh.
+/// MTU of the interfaces in bytes, as in `examples/config.sh`.
 const MTU: usize = 9000;
-/// Maximum payload in bytes of a datagram that fits a frame in a buffer of the default size.
+/// Maximum payload in bytes of a datagram whose frame fits into a buffer of the default size.
 const SMALL_MAX: usize = 1472;
 /// Maximum payload of an IPv4 datagram in bytes.
 const SIZE_MAX: usize = 65_535 - 28;
@@ -161,9 +162,8 @@ pub fn run(options: &Options, out: &mut dyn Write) -> anyhow::Result<()> {
     })
 }
 
-/// Runs `work` with what all modes have in common: Ctrl-C ends it early (through
-/// [`dispatch::stop_requested`]), which a line printed at the start announces, and the results are
-/// printed as a block of text or as JSON.
+/// Runs `work` and prints its results as a block of text or as JSON. Ctrl-C ends `work` early
+/// (through [`dispatch::stop_requested`]); a line printed at the start announces this.
 ///
 /// # Errors
 /// Errors of `work`, or of writing to `out`.
@@ -240,8 +240,8 @@ fn host<L: Locks>(name: &str, options: &Options) -> anyhow::Result<Host<L>> {
         context: options.context,
         pool_kind: options.pool,
         pool_buffers: BUFFERS,
-        // Buffers for an MTU of 9000 are used only where needed, since small buffers are more
-        // compact in memory.
+        // Buffers for an MTU of 9000 are used only for datagrams that need them, since smaller
+        // buffers make the pool more compact in memory.
         pool_data: if options.size > SMALL_MAX { 9216 } else { 2048 },
         sysctl: options.sysctl.iter().cloned().collect(),
         ..HostConfig::default()
