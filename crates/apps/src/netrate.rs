@@ -2,7 +2,7 @@
 //!
 //! | tool | near end | far end |
 //! |---|---|---|
-//! | `tcpconnect` | opens and closes one connection after the other | `tcpreceive`: accepts, echoes |
+//! | `tcpconnect` | opens and closes connections in turn | `tcpreceive`: accepts, echoes |
 //! | `netblast` | sends datagrams as fast as the calls return | `netreceive`: receives them |
 //! | `netsend` | sends datagrams at a rate | `netreceive` |
 //! | `juggle` | sends messages, awaits echoes | echoes (in one kernel: `lab::native::juggle`) |

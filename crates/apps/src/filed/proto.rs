@@ -1,4 +1,5 @@
-//! Record format: a small protocol modelled on NFS version 3 (RFC 1813), with its error numbers.
+//! Record format of the file service: a small protocol modelled on NFS version 3 (RFC 1813), with
+//! NFS error numbers.
 //!
 //! ```text
 //!  request   length u32 | number u32 | op u8 | body        big-endian; length excludes itself
@@ -57,10 +58,10 @@ pub enum Op<'a> {
     Remove(u64, &'a [u8]),
 }
 
-/// Error status: nfsstat3 (RFC 1813 2.6).
+/// Error status of an answer, with the numbers of NFS's nfsstat3 (RFC 1813 2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Status {
-    /// No such name.
+    /// The name does not exist.
     NoEntry = 2,
     /// The name exists already.
     Exists = 17,
@@ -154,7 +155,7 @@ fn kind_of(kind: u8) -> Option<Kind> {
     }
 }
 
-/// Appends a request.
+/// Appends a request to `out`.
 pub fn ask(out: &mut Vec<u8>, number: u32, op: &Op<'_>) {
     let begin = out.len();
     out.extend([0; 4]);
@@ -195,7 +196,7 @@ pub fn ask(out: &mut Vec<u8>, number: u32, op: &Op<'_>) {
     }
 }
 
-/// Appends the answer to the request `number`.
+/// Appends the answer to the request with this number to `out`.
 pub fn answer(out: &mut Replies, number: u32, done: Result<Answer<'_>, Status>) {
     let mut say = |status: u8, parts: [&[u8]; 4]| {
         let len: usize = 5 + parts.iter().map(|part| part.len()).sum::<usize>();

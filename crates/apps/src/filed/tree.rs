@@ -10,7 +10,8 @@ use wire::hash::Key;
 
 /// Maximum length of a name in bytes.
 pub const NAME_MAX: usize = 255;
-/// Memory charged for a file or directory in addition to its name and data, in bytes, rounded up.
+/// Memory in bytes charged for a file or directory in addition to its name and data: an estimate,
+/// rounded up.
 pub const NODE: usize = 256;
 
 /// Limits of the directory tree: entries, total bytes, bytes of one file.
@@ -28,7 +29,7 @@ impl Bounds {
     /// Returns limits for `files` files of `file` bytes each in the root directory, with names of
     /// at most `name` bytes.
     pub fn for_files(files: usize, name: usize, file: usize) -> Bounds {
-        // A file's allocation grows by doubling.
+        // A file's allocation grows by doubling, so it may be up to twice the file's length.
         let each = NODE.saturating_add(name).saturating_add(file.saturating_mul(2));
         Bounds { nodes: files.saturating_add(1), bytes: files.saturating_mul(each).saturating_add(NODE), file }
     }
@@ -93,7 +94,7 @@ impl Tree {
     /// Executes a request.
     ///
     /// # Errors
-    /// The [`Status`] to answer; the tree is unchanged.
+    /// Returns the [`Status`] for the answer; the tree is unchanged.
     pub fn execute(&mut self, op: Op<'_>, now: Instant) -> Result<Answer<'_>, Status> {
         match op {
             Op::Lookup(dir, name) => self.lookup(dir, name),
@@ -163,7 +164,7 @@ impl Tree {
         let before = held.capacity();
         // The gap between the old end and the new bytes is filled with zeros.
         if end > held.len() {
-            // A vector at least doubles its capacity, with a minimum of 8 bytes.
+            // A vector that must grow at least doubles its capacity, with a minimum of 8 bytes.
             if end > before && end.max(2 * before).max(8) - before > room {
                 return Err(Status::NoSpace);
             }

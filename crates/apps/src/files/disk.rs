@@ -15,7 +15,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// Resolves symbolic links; a path that leads outside the root is `NotFound`.
+/// Resolves the symbolic links of a path; returns `NotFound` if the result is outside the root.
 fn resolve(root: &Path, name: &Name) -> Result<PathBuf, Refusal> {
     let path = root.join(name.as_str().trim_start_matches('/')).canonicalize()?;
     if path.starts_with(root) { Ok(path) } else { Err(Refusal::NotFound) }
@@ -35,8 +35,8 @@ pub(super) fn meta(root: &Path, name: &Name) -> Result<Meta, Refusal> {
     meta_of(&fs::metadata(resolve(root, name)?)?)
 }
 
-/// Opens a regular file. Does not block (on a pipe without a writer) and does not follow a symbolic
-/// link in the last component.
+/// Opens a regular file. Does not block, even on a pipe without a writer, and does not follow a
+/// symbolic link in the last component.
 fn open_plain(root: &Path, path: &Path, options: &mut OpenOptions) -> Result<(File, Meta), Refusal> {
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let meta = meta_of(&file.metadata()?)?;
@@ -52,10 +52,11 @@ pub(super) fn open(root: &Path, name: &Name) -> Result<(File, Meta), Refusal> {
     open_plain(root, &resolve(root, name)?, OpenOptions::new().read(true))
 }
 
-/// Opens a file for writing and truncates it at `offset`. If the call fails, the file is unchanged.
+/// Opens a file for writing and truncates it to `offset` bytes. If the call fails, the file is
+/// unchanged.
 pub(super) fn create(root: &Path, name: &Name, may_replace: bool, offset: u64) -> Result<File, Refusal> {
     let path = entry(root, name)?;
-    // To resume an upload, the existing file has to be changed.
+    // Resuming an upload changes the existing file.
     if offset > 0 && !may_replace {
         return Err(Refusal::Denied);
     }

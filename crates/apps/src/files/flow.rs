@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 /// Content of `/dev/zero`, sent without copying.
 pub static ZEROS: [u8; 256 * 1024] = [0; 256 * 1024];
-/// Bytes read from disk at a time, and thus the memory used per slow reader.
+/// Number of bytes read from disk at a time, and thus the memory used per slow client.
 const BUFFER: usize = 64 * 1024;
 
 /// A file being read.
 #[derive(Debug)]
 pub struct Source {
     from: Origin,
-    /// Remaining bytes; `u64::MAX` means endless.
+    /// Number of remaining bytes; `u64::MAX` means endless.
     left: u64,
 }
 
@@ -58,7 +58,7 @@ impl Source {
     /// Returns the next bytes to send; empty at the end of the file.
     ///
     /// # Errors
-    /// Errors of reading; `UnexpectedEof` if the file was truncated in the meantime.
+    /// Errors of reading the file; `UnexpectedEof` if the file was truncated in the meantime.
     pub fn peek(&mut self) -> io::Result<&[u8]> {
         let left = usize::try_from(self.left).unwrap_or(usize::MAX);
         let bytes = match &mut self.from {

@@ -46,7 +46,7 @@ pub enum Transfer {
     },
 }
 
-/// Reason why a session failed.
+/// Reason why an FTP session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Trouble {
     /// The server sent a negative reply.
@@ -62,7 +62,7 @@ pub enum Trouble {
     Broken {
         /// Step during which the connection failed.
         step: &'static str,
-        /// Connection that failed: `control` or `data`.
+        /// Name of the connection that failed: `control` or `data`.
         which: &'static str,
         why: Failure,
     },
@@ -82,7 +82,7 @@ pub enum Trouble {
     },
 }
 
-/// The step started last; the next reply of the server belongs to it.
+/// The current step of the session, which the server's next reply answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Connect,
@@ -90,7 +90,7 @@ enum Step {
     Pass,
     Type,
     Passive,
-    /// Connecting the data connection.
+    /// Establishing the data connection.
     Open,
     /// Waiting for the first reply to RETR or STOR.
     Begin,
@@ -295,7 +295,7 @@ impl Client {
         }
     }
 
-    /// Counts received file bytes, and ends the download once it has received the requested number.
+    /// Counts received file bytes, and ends the download once the requested number has arrived.
     fn on_data(&mut self, bytes: usize, now: Instant) {
         self.moved += bytes as u64;
         self.due = now.after(self.patience);
@@ -325,8 +325,8 @@ impl Client {
         self.conclude(now);
     }
 
-    /// Sends QUIT once both the final reply was received and the data connection has ended, in
-    /// either order.
+    /// Sends QUIT once the final reply has arrived and the data connection has ended, in either
+    /// order.
     fn conclude(&mut self, now: Instant) {
         if self.is_acknowledged && self.data_is_over && matches!(self.step, Step::Begin | Step::Carry) {
             self.say(Step::Quit, "QUIT", now);

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// A command of the client. Arguments are unchanged, without the leading space.
+/// A command received from the client. Arguments are the bytes after the first space, unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Command<'a> {
     User(&'a [u8]),
@@ -122,7 +122,7 @@ pub(super) enum BadEprt {
     Protocol,
 }
 
-/// Parses the argument of EPRT: `|1|132.235.1.2|6275|`, with any printing character as delimiter
+/// Parses the argument of EPRT: `|1|132.235.1.2|6275|`, with any printable character as delimiter
 /// (RFC 2428 2).
 pub(super) fn extended_port(arg: &[u8]) -> Result<SocketAddr, BadEprt> {
     let text = std::str::from_utf8(arg).map_err(|_| BadEprt::Syntax)?.trim();

@@ -46,7 +46,7 @@ pub(super) enum Form {
     Name,
     /// LIST: like `ls -l`. The value is the current time in seconds since 1970.
     Long(u64),
-    /// MLSD: the selected facts, then the name.
+    /// MLSD: the selected facts (RFC 3659 7.5), then the name.
     Facts(Facts, Uploads),
 }
 
@@ -111,8 +111,8 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Returns the bytes to send next. The call must follow [`Outgoing::prepare`]; an empty result
-    /// is the end of the data.
+    /// Returns the bytes to send next. [`Outgoing::prepare`] must be called first; an empty result
+    /// then means the end of the data.
     pub(super) fn output(&mut self) -> &[u8] {
         match &mut self.from {
             Origin::Image(source) => source.peek().unwrap_or_default(),
@@ -146,7 +146,8 @@ fn entry_line(name: &str, meta: &Meta, form: Form) -> String {
 pub(super) struct Incoming {
     sink: Sink,
     is_text: bool,
-    /// Set if the last byte received was a CR, which is held back because it may begin a line end.
+    /// Set if the last byte received was a CR, which is not written yet because it may begin a line
+    /// end.
     had_cr: bool,
     pub(super) bytes: u64,
 }
@@ -174,7 +175,7 @@ impl Incoming {
         self.sink.write(&plain)
     }
 
-    /// Completes the file at the end of the data: writes a CR that was held back.
+    /// Completes the file at the end of the data: writes a final CR that was not written yet.
     pub(super) fn finish(&mut self) -> Result<(), Refusal> {
         if std::mem::take(&mut self.had_cr) { self.sink.write(b"\r") } else { Ok(()) }
     }

@@ -7,7 +7,7 @@ use crate::files::{Meta, Uploads};
 /// Fact names, in output order.
 const NAMES: [&str; 4] = ["type", "size", "modify", "perm"];
 
-/// Facts that are listed for a client: all of them, or those that it selected by OPTS MLST.
+/// Facts that are listed for a client: all of them, or those that the client selected by OPTS MLST.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts([bool; NAMES.len()]);
 
@@ -31,8 +31,8 @@ impl Facts {
         NAMES.iter().zip(self.0).filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| format!("{name};")).collect()
     }
 
-    /// Formats the names of all facts for the reply to FEAT, with an asterisk after selected ones:
-    /// `type*;size;` (RFC 3659 7.8).
+    /// Formats the names of all facts for the reply to FEAT, with an asterisk after each selected
+    /// one: `type*;size;` (RFC 3659 7.8).
     pub(super) fn feature(&self) -> String {
         let name = |(name, is_wanted): (&&str, bool)| format!("{name}{};", if is_wanted { "*" } else { "" });
         NAMES.iter().zip(self.0).map(name).collect()

@@ -1,11 +1,11 @@
 //! Splits the bytes of the control connection into lines of bounded length and removes Telnet
 //! commands (RFC 1123 4.1.2.10).
 
-/// Maximum length of a line in bytes: a command and the longest name.
+/// Maximum length of a line in bytes, enough for a command with the longest file name.
 pub(super) const LINE_MAX: usize = 1100;
 /// Maximum number of received bytes buffered.
 const HELD_MAX: usize = 4 * 1024;
-/// Number of discarded bytes of one line after which the session is ended.
+/// Number of discarded bytes of a single line after which the session is ended.
 const FLOOD: usize = 64 * 1024;
 
 const IAC: u8 = 255;
@@ -57,7 +57,7 @@ impl Lines {
                 (Telnet::Command | Telnet::Option, _) => self.telnet = Telnet::Data,
             }
         }
-        // An over-long line is discarded as it arrives, so that the buffer has room for its end.
+        // An over-long line is discarded as it arrives, so that the buffer has space for its end.
         if self.line_end().is_none() && (self.skipped > 0 || self.held.len() > LINE_MAX) {
             self.skipped = self.skipped.saturating_add(self.held.len());
             self.held.clear();

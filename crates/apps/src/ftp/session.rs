@@ -54,11 +54,11 @@ enum Login {
     In,
 }
 
-/// State of setting up the data connection.
+/// State of the data connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DataConnection {
     None,
-    /// A listener was requested from the driver; once it is open, reply 227 or 229 is sent.
+    /// The driver is opening a listener; once it is open, reply 227 or 229 is sent.
     Opening {
         is_extended: bool,
     },
@@ -85,7 +85,7 @@ pub(super) struct Session {
     facts: Facts,
     /// Old name given by RNFR, for the RNTO command that must follow.
     rename_from: Option<Name>,
-    /// Remaining part of the listing in a STAT reply, and the reply's last line.
+    /// Part of a STAT reply that is still to be sent: the rest of its listing, and its last line.
     status: Option<(Outgoing, &'static str)>,
     lines: Lines,
     replies: Vec<u8>,
@@ -98,7 +98,7 @@ pub(super) struct Session {
     command_at: Instant,
     /// Time when the transfer started or last made progress.
     data_at: Instant,
-    /// Time when replies were last sent, or when they began to wait for the client.
+    /// Time when reply bytes were last sent, or when the oldest unsent reply was queued.
     reply_at: Instant,
     is_closing: bool,
     at_eof: bool,
@@ -354,7 +354,7 @@ impl Session {
         let replies = if self.replies.is_empty() { Instant::NEVER } else { self.reply_at.after(config.data_time) };
         let rest = match (&self.job, self.login) {
             (Some(_), _) => self.data_at.after(config.data_time),
-            // Only the time limit for reading the replies applies.
+            // Only the time limit for a client that does not read the replies applies.
             (None, _) if self.is_closing => Instant::NEVER,
             (None, Login::In) => self.command_at.after(config.idle_time),
             (None, _) => self.began.after(config.login_time),

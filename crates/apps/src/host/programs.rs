@@ -19,7 +19,7 @@ use socket::resolve::Lookup;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// The programs available to hosts of a configuration file or of flags.
+/// The programs available to hosts that a configuration file or command-line flags describe.
 #[derive(Clone, Copy, Debug)]
 pub struct Servers {
     /// Function that reads the CPU times for reports; `None`: reports omit them.
@@ -41,7 +41,7 @@ impl Programs for Servers {
             ServiceKind::Iperf3 => Ok(Box::new(Iperf3Server::open(host, at, self.cpu)?)),
             ServiceKind::Netserver => Ok(Box::new(Netserver::open(host, at)?)),
             kind @ (ServiceKind::Echo | ServiceKind::Discard) => {
-                Err(format!("{kind} is a UDP service and cannot run here"))
+                Err(format!("{kind} is a UDP service, which the host itself must serve"))
             }
         }
     }
@@ -58,7 +58,8 @@ impl Programs for Servers {
 struct Iperf3Client<'h, L: Locks> {
     host: &'h Host<L>,
     streams: HostStreams<'h, L>,
-    /// Lookup of the server's address, and the configuration of the test that starts after it.
+    /// Pending lookup of the server's address, and the configuration of the test that starts after
+    /// it.
     lookup: Option<(Lookup, ClientConfig)>,
     server: Option<Server<Client, Fd>>,
     ended: Option<Result<(), String>>,
@@ -169,7 +170,7 @@ impl<L: Locks> Program for Iperf3Client<'_, L> {
     }
 }
 
-/// An iperf3 server. It reports only the end of each test, since the interval reports of several
+/// An iperf3 server. It reports only at the end of each test, since the interval reports of several
 /// hosts would be mixed in one output.
 struct Iperf3Server<'h, L: Locks> {
     streams: HostStreams<'h, L>,
@@ -238,8 +239,8 @@ impl<L: Locks> Program for Netserver<'_, L> {
         usize::from(self.far.turn(&mut self.sockets, now))
     }
 
-    /// Returns the time at which a silent near end is dropped. Otherwise a test ends with its
-    /// control connection or on request of the near end.
+    /// Returns the time at which a silent near end is disconnected. In all other cases, a test ends
+    /// with its control connection or at the request of the near end.
     fn next_timer(&self) -> Option<Instant> {
         self.far.next_timer()
     }

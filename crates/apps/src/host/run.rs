@@ -19,7 +19,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Maximum duration of a host round without events; it bounds the delay of a stop request.
+/// Maximum time for which the host sleeps without events; it bounds the delay of a stop request.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 /// Time limit for closing the remaining connections after the application has ended or was stopped.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -46,10 +46,10 @@ pub enum RunError {
     /// The name of the server to which a client connects could not be resolved.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The application could not listen.
+    /// The application could not listen on an address.
     #[error("cannot listen on {at}: {why}")]
     Listen {
-        /// Local address and port that could not be opened.
+        /// Local address and port on which the application could not listen.
         at: SocketAddr,
         why: Failure,
     },
@@ -69,11 +69,11 @@ pub struct Ended<A> {
 
 /// Runs an application on TCP port `port` of all addresses of a host created from `config`, on the
 /// calling thread. The run ends on [`dispatch::request_stop`] (Ctrl-C, SIGTERM, or the control
-/// command `stop`; see [`App::stop`]), when the host's ports have ended, or when `turned` returns
-/// `true`; `turned` is called after each turn. Open connections then have a limited time to close.
+/// command `stop`; see [`App::stop`]), when the host's ports have ended, or when `turned`, which is
+/// called after each turn, returns `true`. Open connections then have a limited time to close.
 ///
-/// `app` creates the application; its argument is the wall-clock time at the zero of the host's
-/// clock. `each` receives events such as notices.
+/// `app` creates the application; its argument is the wall-clock time at which the host's clock
+/// read 0. `each` receives events such as notices.
 ///
 /// # Errors
 /// [`RunError`].
@@ -92,7 +92,7 @@ pub fn run<A: App>(
 pub enum Role<'a> {
     /// Listens on these addresses.
     Server(&'a [SocketAddr]),
-    /// Connects to this remote host at this L4 port, using an address of these families.
+    /// Connects to this remote host at this L4 port, using an address of one of these families.
     Client(&'a Remote, u16, Families),
 }
 
@@ -199,7 +199,7 @@ fn live<L: Locks, A: App>(
 }
 
 /// Opens the control socket and all services of `config`. The returned runner serves the datagram
-/// services; the other services are returned as programs that run beside it.
+/// services; the other services are returned as programs, which the caller runs in addition.
 pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Result<(Runner, Running<'h>), RunError> {
     let bind = |path: &std::path::PathBuf| {
         control::Server::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
@@ -219,7 +219,7 @@ pub(crate) fn enter(sandbox: &Sandbox, each: &mut dyn FnMut(&Event)) -> Result<(
     Ok(())
 }
 
-/// Returns the wall-clock time at the zero of the host's clock.
+/// Returns the wall-clock time at which the host's clock read 0.
 fn wall(now: Instant) -> Wall {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(since.saturating_sub(now.since(Instant::ZERO)))

@@ -1,5 +1,5 @@
-//! Builds the answer to a request: the file, conditional requests (RFC 9110 13.2.2), ranges (14.2),
-//! and errors.
+//! Builds the answer to a request: a file, the result of a conditional request (RFC 9110 13.2.2), a
+//! range of a file (RFC 9110 14.2), or an error.
 
 use super::range::{Ranged, ranged};
 use super::request::{Bad, Method, Request};
@@ -77,8 +77,8 @@ impl Head {
     }
 }
 
-/// Handling of the connection after the answer, and whether a Connection field announces
-/// this.
+/// Handling of the connection after the answer: `Close` closes it, `Told` keeps it open and
+/// announces this in a Connection field, `Silent` keeps it open without the field.
 #[derive(Clone, Copy)]
 enum Keep {
     Close,
@@ -109,12 +109,13 @@ pub(super) fn refusal(bad: Bad, config: &Config, now: Instant) -> Answer {
     sentence(Head::new(bad.status(), config, now), bad, Keep::Close, true)
 }
 
-/// Builds the answer to a request that was not completed in time.
+/// Builds the answer to a request whose head was not complete in time.
 pub(super) fn request_timeout(config: &Config, now: Instant) -> Answer {
     sentence(Head::new(408, config, now), "request timeout", Keep::Close, true)
 }
 
-/// Builds the answer to a request. `may_keep`: the connection may be kept for another request.
+/// Builds the answer to a request. `may_keep` permits keeping the connection open for another
+/// request.
 pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: Instant) -> Answer {
     let keep = Keep::of(request, may_keep);
     let with_body = request.method != Method::Head;
@@ -173,7 +174,8 @@ fn percent_encoded(path: &str) -> String {
     out
 }
 
-/// Returns a strong validator (ETag) made of the modification time in nanoseconds and the length.
+/// Returns a strong validator (ETag) that consists of the modification time in nanoseconds and the
+/// length.
 fn etag(meta: &Meta) -> Option<String> {
     Some(format!("\"{:x}-{:x}\"", meta.modified_ns?, meta.len?))
 }
@@ -237,8 +239,8 @@ fn of_file(
     described(&mut head);
     head.field("Accept-Ranges", "bytes").field("Content-Type", mime::content_type(name.file_name()));
     head.field("Content-Length", body_len);
-    // If the file is truncated in the meantime, the answer must not become shorter than announced:
-    // `conn` then resets the connection.
+    // If the file is truncated in the meantime, the answer would be shorter than its
+    // Content-Length; the module `conn` then resets the connection.
     head.finish((request.method == Method::Get).then_some(source), keep)
 }
 
@@ -284,8 +286,8 @@ fn condition(request: &Request, tag: Option<&str>, modified_s: Option<u64>) -> O
     None
 }
 
-/// Returns whether the entity tag `tag` is in `list`. `may_be_weak` selects the weak comparison
-/// (RFC 9110 8.8.3.2).
+/// Returns whether `list`, the value of a field such as If-None-Match, contains the entity tag
+/// `tag`. `may_be_weak` selects the weak comparison (RFC 9110 8.8.3.2).
 fn matches(list: &str, tag: Option<&str>, may_be_weak: bool) -> bool {
     list.split(',').map(str::trim).any(|one| {
         let strong = if may_be_weak { one.strip_prefix("W/").unwrap_or(one) } else { one };

@@ -1,8 +1,8 @@
 //! One HTTP connection: receives one request at a time and sends one answer at a time.
 //!
 //! While an answer is being sent, at most [`HEAD_MAX`] bytes of pipelined requests are buffered;
-//! the rest stays in the socket. If the connection has to be closed, this happens after that answer
-//! is complete.
+//! the rest stays in the socket. If the connection has to be closed, it is closed after the current
+//! answer is complete.
 
 use super::answer::{self, Answer};
 use super::request::{Bad, Request, Scan};
@@ -42,8 +42,8 @@ pub(super) struct Conn {
     is_broken: bool,
     was_stalled: bool,
     requests: u32,
-    /// When the current wait began: for a request, for the rest of its head, or for the client to
-    /// read.
+    /// Time when the current wait began: for a request, for the rest of its head, or for the client
+    /// to read its answer.
     since: Instant,
 }
 
@@ -65,7 +65,7 @@ impl Conn {
         }
     }
 
-    /// Returns when the last activity occurred or the current wait began.
+    /// Returns the time of the last activity, or the time when the current wait began.
     pub(super) fn since(&self) -> Instant {
         self.since
     }

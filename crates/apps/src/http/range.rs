@@ -1,5 +1,5 @@
-//! Byte ranges (RFC 9110 14). A single range is answered with that part of the file; for a request
-//! with several ranges the whole file is sent.
+//! Byte ranges (RFC 9110 14). The answer to a request with a single range is that part of the file;
+//! the answer to a request with several ranges is the whole file.
 
 /// Result of applying a Range field to a file of known length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

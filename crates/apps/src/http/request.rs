@@ -1,5 +1,5 @@
 //! Parser for request heads (RFC 9112 2.2 to 6): parses the bytes up to the empty line into a
-//! [`Request`], or returns an error that has an HTTP status.
+//! [`Request`], or returns an error with an HTTP status.
 
 use super::{FIELDS_MAX, HEAD_MAX};
 use std::fmt;
@@ -14,8 +14,8 @@ pub enum Method {
     Other,
 }
 
-/// Reason for rejecting a request head. Each reason has an HTTP status, after which the connection
-/// is closed.
+/// Reason for rejecting a request head. The server answers with the HTTP status of the reason and
+/// closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bad {
     /// A line does not end with CR LF, or contains a CR or LF that is not part of its end.
@@ -33,13 +33,13 @@ pub enum Bad {
     Host,
     /// Content-Length is invalid, repeated, or combined with Transfer-Encoding.
     Length,
-    /// Target too long.
+    /// The request target is too long.
     TargetLong,
-    /// Head too long.
+    /// The request head is too long.
     HeadLong,
     /// The request has a chunked body, whose length is not known in advance (status 411).
     LengthRequired,
-    /// Body longer than [`super::BODY_MAX`].
+    /// The body is longer than [`super::BODY_MAX`].
     BodyLong,
     /// Unknown method.
     Method,
@@ -101,7 +101,7 @@ pub struct Request {
     pub is_1_1: bool,
     /// Set if the client permits keeping the connection open after the answer.
     pub keep: bool,
-    /// Set if the client sent `keep-alive`: an HTTP/1.0 client then expects a Connection field in
+    /// Set if the client sent `keep-alive`; an HTTP/1.0 client then expects a Connection field in
     /// the answer.
     pub asked_keep: bool,
     /// Number of bytes of the request body, which follows the head.
@@ -267,8 +267,9 @@ impl Request {
         self.expects = fields.expects && self.body > 0 && self.is_1_1;
         self.asked_keep = fields.keep_alive && !fields.close;
         self.keep = !fields.close && (self.is_1_1 || fields.keep_alive);
-        // The answer is sent at once, so the client may omit or send its body (RFC 9110 10.1.1).
-        // Since that is unknown, the connection cannot be reused.
+        // The final answer is sent without a 100 Continue, so the client may either omit its body
+        // or send it (RFC 9110 10.1.1). The server cannot tell which, so the connection cannot be
+        // reused.
         self.keep &= !self.expects;
         Ok(self)
     }

@@ -21,7 +21,8 @@ struct Client<F> {
     unsent: Vec<u8>,
     sent: usize,
     got: Vec<u8>,
-    /// Requests in flight, oldest first: the kind of each and the time when it was written.
+    /// Requests in flight, oldest first: the kind of each (`None` if it fills the service with
+    /// data) and the time when it was written.
     under_way: VecDeque<(Option<usize>, Instant)>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Clients<S: Sockets> {
     buffer: Vec<u8>,
 }
 
-/// Answers received so far: response times and number.
+/// Response times and number of the answers received so far.
 struct Tally {
     times: Vec<Histogram>,
     answered: u64,
@@ -90,8 +91,8 @@ impl<S: Sockets> Clients<S> {
         }
     }
 
-    /// Runs all clients for `time`. Requests that are in flight at the end are neither awaited nor
-    /// counted.
+    /// Runs all clients for `time`. Requests that are still in flight at the end are neither
+    /// awaited nor counted.
     pub(super) fn run<M: Mix>(
         &mut self,
         sockets: &mut S,
@@ -138,13 +139,13 @@ impl<F: Copy> Client<F> {
     fn ask<S: Sockets<Fd = F>, M: Mix>(&mut self, sockets: &S, mix: &mut M, at: usize, depth: usize) {
         while self.under_way.len() < depth {
             let kind = mix.ask(at, &mut self.unsent);
-            // The clock is read for each request: the requests of earlier clients in this round
-            // have taken time.
+            // The clock is read for each request, since writing the requests of earlier clients in
+            // this round has taken time.
             self.under_way.push_back((Some(kind), sockets.now()));
         }
     }
 
-    /// Sends and receives as much as is possible now; returns whether any bytes were moved.
+    /// Sends and receives as much as is possible now; returns whether any bytes were transferred.
     fn turn<S: Sockets<Fd = F>, M: Mix>(
         &mut self,
         sockets: &mut S,
@@ -162,8 +163,8 @@ impl<F: Copy> Client<F> {
             }
             moved = true;
         }
-        // If more requests are in flight than the buffers hold, there are always unsent bytes. The
-        // sent part is removed when it is at least half.
+        // If more requests are in flight than the socket buffers hold, some bytes are always
+        // unsent. The part already sent is removed when it is at least half of the buffer.
         if self.sent >= self.unsent.len() / 2 {
             self.unsent.drain(..self.sent);
             self.sent = 0;

@@ -29,8 +29,8 @@ const READ: usize = 2;
 const WRITE: usize = 3;
 const CREATE: usize = 4;
 const REMOVE: usize = 5;
-/// Shares in 100 requests of LOOKUP, GETATTR, READ and WRITE; the remaining requests alternate
-/// between CREATE and REMOVE.
+/// Shares of LOOKUP, GETATTR, READ and WRITE in percent of all requests; the remaining requests
+/// alternate between CREATE and REMOVE.
 const SHARES: [(usize, u64); 4] = [(LOOKUP, 28), (GETATTR, 42), (READ, 18), (WRITE, 10)];
 
 /// Number and size of the files that the workload uses.
@@ -54,9 +54,10 @@ pub struct Fileload {
     draw: Draw,
     data: Vec<u8>,
     handles: Vec<u64>,
-    /// Number of transfers already written into the last file, while the service is filled.
+    /// While the service is filled with data: number of transfers already written into the last
+    /// file.
     filled: u32,
-    /// Set if the next file to create exists already, from an earlier run: it is then looked up
+    /// Set if the next file to create already exists from an earlier run, so that it is looked up
     /// instead.
     exists: bool,
     number: u32,
@@ -85,7 +86,8 @@ impl Fileload {
         (file, self.handles.get(file).copied().unwrap_or(ROOT), offset)
     }
 
-    /// Writes a CREATE or a REMOVE in turn, so that few of these additional files exist at a time.
+    /// Writes a CREATE and a REMOVE request alternately, so that few of these additional files
+    /// exist at a time.
     fn make_or_remove(&mut self, client: usize, out: &mut Vec<u8>) -> usize {
         if self.made.len() <= client {
             self.made.resize_with(client + 1, VecDeque::new);
@@ -107,8 +109,8 @@ impl Fileload {
     }
 }
 
-/// Returns limits for the largest set of files that the flags permit, plus one file per client. A
-/// limit alone uses no memory.
+/// Returns limits for the largest set of files that the command line permits, plus one file per
+/// client. A high limit alone uses no memory.
 pub(super) fn bounds() -> Bounds {
     Bounds::for_files(FILES_MAX as usize + CLIENTS_MAX, NAME, FILE_MAX as usize)
 }
@@ -185,17 +187,17 @@ impl Mix for Fileload {
             // meantime.
             Some(CREATE) if exists => return Ok(Some(4 + record.len())),
             Some(REMOVE) if status == Status::NoEntry as u8 => return Ok(Some(4 + record.len())),
-            _ => anyhow::ensure!(status == 0, "server returned error {status} (RFC 1813 2.6)"),
+            _ => anyhow::ensure!(status == 0, "the server returned NFS error {status} (RFC 1813 2.6)"),
         }
         match kind {
-            // Requests that fill the service: CREATE and LOOKUP return a handle, WRITE returns
-            // attributes.
+            // Requests that fill the service with data: CREATE and LOOKUP return a handle, WRITE
+            // returns attributes.
             None => {
                 self.handles.extend(proto::handle(body));
                 self.exists = false;
             }
             Some(READ) => {
-                anyhow::ensure!(body.len() == 1 + TRANSFER, "READ: answer of unexpected length {}", body.len())
+                anyhow::ensure!(body.len() == 1 + TRANSFER, "READ: unexpected answer length of {} bytes", body.len())
             }
             Some(_) => {}
         }

@@ -1,5 +1,5 @@
-//! Runs an application as a far end on any [`Sockets`]: each turn serves its listener and all its
-//! connections.
+//! Runs an application as a far end (the server of a test) on any [`Sockets`]: each turn serves its
+//! listener and all its connections.
 //!
 //! [`Sockets`] do not report readiness, so each turn tries every connection. This is suitable for
 //! tens of connections, not for thousands.
@@ -68,8 +68,8 @@ impl<A: App, S: Sockets> Hosted<A, S> {
         true
     }
 
-    /// Closes connections when the application requests this. Other actions are ignored; socket
-    /// options are set when a socket is created.
+    /// Closes connections when the application requests this. Other actions are ignored, since
+    /// socket options are set when a socket is created.
     fn act(&mut self, sockets: &mut S) {
         while let Some(action) = self.app.poll_action() {
             if let Action::Close(chan) | Action::Abort(chan) = action
@@ -105,7 +105,7 @@ impl<A: App, S: Sockets> Hosted<A, S> {
                 self.app.on_event(chan, Event::Eof, now);
                 self.act(sockets);
                 // The client has closed its side and sends no more requests, so unsent output is
-                // dropped.
+                // discarded.
                 self.lose(sockets, chan, Failure::Gone, now);
             }
             Ok(n) => {

@@ -14,7 +14,7 @@ use std::io::Write;
 pub const KEYS_MAX: u32 = 10_000_000;
 /// Maximum length of a value in bytes.
 pub const VALUE_MAX: u32 = 8192;
-/// Number of keys that one request sets while the service is filled.
+/// Number of keys that one request sets while the service is filled with data.
 const FILLED: u64 = 100;
 /// Length of a key in bytes.
 const NAME: usize = 16;
@@ -28,7 +28,7 @@ pub struct Proportions {
     pub keys: u64,
     /// Length of each value in bytes.
     pub value: usize,
-    /// Number of GET requests in 100 requests; the others are SET.
+    /// Percentage of GET requests; the others are SET.
     pub gets: u32,
     /// Exponent of the Zipf distribution of key popularity: from 0 (uniform) to below 1.
     pub skew: f64,
@@ -57,8 +57,8 @@ impl Kvload {
     }
 }
 
-/// Returns limits for the largest data set that the flags permit. A limit alone uses no memory, and
-/// all requests come from this workload.
+/// Returns limits for the largest data set that the command line permits. A high limit alone uses
+/// no memory, and only this workload sends requests.
 pub(super) fn bounds() -> Bounds {
     Bounds::for_texts(KEYS_MAX as usize, NAME, VALUE_MAX as usize)
 }
@@ -114,7 +114,8 @@ impl Mix for Kvload {
     }
 
     fn on_reply(&mut self, _client: usize, kind: Option<usize>, bytes: &[u8]) -> anyhow::Result<Option<usize>> {
-        // No request of this workload has an array as its reply, so an array is an error at once.
+        // No request of this workload has an array as its reply, so an array is rejected before it
+        // is complete.
         anyhow::ensure!(bytes.first() != Some(&b'*'), "unexpected type or length of the reply");
         let Some((says, len)) = first(bytes, self.proportions.value)? else { return Ok(None) };
         match (kind, says) {

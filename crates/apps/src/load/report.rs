@@ -9,7 +9,7 @@ use std::fmt::Write;
 pub struct Report {
     /// Duration of the measurement in seconds.
     pub elapsed: f64,
-    /// Seconds of this time in which the clients' thread was preempted ([`crate::span::Took`]).
+    /// Seconds of this duration in which the clients' thread was preempted ([`crate::span::Took`]).
     pub preempted: f64,
     /// Number of requests that were answered.
     pub answered: u64,

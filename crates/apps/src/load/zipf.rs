@@ -1,8 +1,8 @@
 //! Random numbers with a Zipf distribution, and the generator from which they are drawn.
 //!
-//! Of N items, the n-th most popular one is drawn with a probability proportional to 1/n^s. YCSB
-//! (Cooper et al., SoCC 2010) uses s = 0.99. Each draw takes constant time, by the method of Gray
-//! et al. ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
+//! The n-th most popular item is drawn with a probability proportional to 1/n^s. YCSB (Cooper et
+//! al., SoCC 2010) uses s = 0.99. Each draw takes constant time, by the method of Gray et al.
+//! ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
 
 /// Deterministic random number generator (xorshift64*, Vigna 2016).
 #[derive(Clone, Copy, Debug)]

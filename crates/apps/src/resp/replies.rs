@@ -1,4 +1,4 @@
-//! Buffer of replies that are to be sent to a client.
+//! Buffer of replies to send to a client.
 
 use std::fmt;
 use std::io::Write;
@@ -16,8 +16,8 @@ pub enum Version {
     Three,
 }
 
-/// Buffer of replies with a limit. A reply that would exceed the limit of `most` bytes is not
-/// added, and the connection must then be closed: see [`Replies::is_over`].
+/// Buffer of replies with a maximum size of `most` bytes. A reply that would exceed it is not
+/// added; the connection must then be closed (see [`Replies::is_over`]).
 #[derive(Debug)]
 pub struct Replies {
     bytes: Vec<u8>,
@@ -60,7 +60,7 @@ impl Replies {
         }
     }
 
-    /// Adds the parts of a record that need not be RESP; adds either all of them or none.
+    /// Adds the concatenation of `parts`, which need not be RESP, unless it would exceed the limit.
     #[inline]
     pub fn put(&mut self, parts: &[&[u8]]) {
         let more: usize = parts.iter().map(|part| part.len()).sum();
@@ -85,7 +85,8 @@ impl Replies {
         self.put(&[b"+", line.as_bytes(), b"\r\n"]);
     }
 
-    /// Adds an error, whose first word is its kind. Line ends in the text are replaced by blanks.
+    /// Adds an error, whose first word is the error code, such as `ERR`. Line ends in the text are
+    /// replaced by blanks.
     pub fn error(&mut self, why: impl fmt::Display) {
         let mut line = format!("-{why}").into_bytes();
         line.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
@@ -124,7 +125,7 @@ impl Replies {
         self.bulk(number_text(number).as_bytes());
     }
 
-    /// Adds a text for users: in RESP2 a bulk string, in RESP3 a verbatim string.
+    /// Adds a text for human readers: in RESP2 a bulk string, in RESP3 a verbatim string.
     pub fn text(&mut self, text: &str) {
         let mut digits = [0; 20];
         match self.version {
@@ -147,7 +148,7 @@ impl Replies {
         self.null(b"*-1\r\n");
     }
 
-    /// Adds a null: in RESP2 the bytes `of_two`, in RESP3 the only null type.
+    /// Adds a null: in RESP2 the bytes `of_two`, in RESP3 its single null type.
     fn null(&mut self, of_two: &[u8]) {
         self.put(&[if self.version == Version::Three { b"_\r\n" } else { of_two }]);
     }

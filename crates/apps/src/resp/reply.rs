@@ -3,7 +3,7 @@
 
 /// Maximum nesting depth of arrays.
 pub const DEPTH_MAX: usize = 8;
-/// Maximum number of elements of an array; also the maximum for all arrays of a reply together.
+/// Maximum number of elements of an array, and of all arrays of a reply together.
 pub const ARRAY_MAX: usize = 1 << 20;
 /// Maximum length of a line in bytes.
 const LINE_MAX: usize = 64 * 1024;
@@ -17,11 +17,11 @@ pub enum Says<'a> {
     Integer(i64),
     Bulk(&'a [u8]),
     Nil,
-    /// An array: only its number of elements.
+    /// The number of elements of an array; the elements themselves are not returned.
     Array(usize),
 }
 
-/// Error: the bytes are not a valid reply, or the reply exceeds the limits.
+/// Error: the bytes are not a valid reply, or the reply exceeds a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Garbage;
 
@@ -72,7 +72,8 @@ fn enter(
     if *elements > ARRAY_MAX { Err(Garbage) } else { Ok(()) }
 }
 
-/// Parses one reply. For an array, parses only its first line, which has the number of elements.
+/// Parses one reply. For an array, parses only its first line, which contains the number of
+/// elements.
 fn element(bytes: &[u8], bulk_max: usize) -> Result<Option<(Says<'_>, usize)>, Garbage> {
     let Some((mark, rest)) = bytes.split_first() else { return Ok(None) };
     let Some(end) = rest.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else {

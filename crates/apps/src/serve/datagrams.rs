@@ -1,5 +1,5 @@
 //! Serves a channel that is a UDP socket: delivers received datagrams to the application and sends
-//! those of the application.
+//! the application's datagrams.
 
 use super::{Server, TURN};
 use crate::app::{App, Chan, Event};

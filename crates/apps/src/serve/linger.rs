@@ -1,5 +1,5 @@
-//! Lingering connections: closed by the application, but further data of the peer is still read and
-//! discarded. Their number, duration and bytes are limited.
+//! Lingering connections: the application has closed them, but further data from the peer is still
+//! read and discarded. Their number, duration and bytes are limited.
 
 use super::ServeCounts;
 use crate::streams::{Failure, Streams};
@@ -7,11 +7,12 @@ use clock::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time for which a peer may continue to send after the application has closed the connection.
+/// Maximum time for which a peer may continue to send after the application has closed the
+/// connection.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Number of bytes that a peer may continue to send.
+/// Maximum number of bytes that a peer may send after the application has closed the connection.
 const BYTES: usize = 1 << 20;
-/// Maximum number of lingering connections; if there is another one, the oldest is closed.
+/// Maximum number of lingering connections; when another one is added, the oldest is closed.
 const MOST: usize = 256;
 
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl<F: Copy + Eq> Lingering<F> {
         self.0.front().map(|one| one.until)
     }
 
-    /// Removes and returns a connection whose time is over, if there is one.
+    /// Removes and returns a connection whose lingering time is over, if there is one.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<F> {
         self.0.front().filter(|one| one.until <= now)?;
         self.0.pop_front().map(|one| one.fd)

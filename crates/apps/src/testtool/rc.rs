@@ -1,4 +1,4 @@
-//! Configures the host, either by an rc script that uses the control socket, or by running the same
+//! Configures the host: runs an rc script that uses the control socket, or executes the same
 //! commands without a script.
 
 use super::{MTU, Mode, Options};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// Returns the commands of examples/config.sh.
+/// Returns the commands that `examples/config.sh` runs.
 fn default_words(options: &Options) -> Vec<String> {
     let ifaces = match options.mode {
         Mode::Route => 2 * options.parallel,
@@ -19,7 +19,7 @@ fn default_words(options: &Options) -> Vec<String> {
     };
     let mut lines = vec!["sysctl -w net.inet.udp.sendspace=200000".to_owned()];
     if options.family == Family::V6 {
-        // No other host is on these links, so duplicate address detection is not needed.
+        // There is no other host on these links, so duplicate address detection is not needed.
         lines.push("sysctl -w net.inet6.ip6.dad_count=0".to_owned());
     }
     for n in 0..ifaces {
@@ -60,8 +60,8 @@ fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script:
     let socket = std::env::temp_dir().join(format!("linerate-{}-{}", host.stack.name, std::process::id()));
     let mut server =
         control::Server::bind(&socket).with_context(|| format!("cannot open control socket {}", socket.display()))?;
-    // A file name without a directory means the current directory, not PATH: the report uses
-    // `-r config.sh`.
+    // A file name without a directory is searched in the current directory, not in PATH, so that
+    // `-r config.sh` works.
     let path = if script.components().count() == 1 { Path::new(".").join(script) } else { script.to_owned() };
     let mut child = Command::new(&path)
         .arg(format!("unix://{}", socket.display()))

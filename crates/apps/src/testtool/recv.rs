@@ -1,7 +1,8 @@
 //! `recv`: one thread takes bursts of frames from the generator without pause and passes them to
 //! the host; the main thread reads the datagrams. As in the original tool, the generator does not
 //! wait for the reader: datagrams that do not fit the socket's buffer are dropped and counted
-//! (`inet.udp.in.buffer_full`). The ratio of source to sink thus shows the capacity of the host.
+//! (`inet.udp.in.buffer_full`). The ratio of sink to source thus shows which share of the load the
+//! host can process.
 
 use super::{BUFFERS, MTU, Options, Outcome, SIZE_MAX};
 use crate::streams::{any_towards, at_port};
@@ -17,14 +18,14 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Size of the socket's receive buffer in bytes. Queued data may use pool buffers of eight times
-/// its size: 7,281 of the pool's 16,384 buffers. The pool is therefore never empty, and the
-/// generator never stops.
+/// Size of the socket's receive buffer in bytes. Queued data may occupy pool buffers of eight times
+/// this size, that is 7,281 of the pool's 16,384 buffers. The pool is therefore never empty, and
+/// the generator never stops.
 const RECV_BUFFER: usize = 2 << 20;
 const _: () = assert!(RECV_BUFFER * 8 / 2048 <= BUFFERS / 2);
 /// L4 port at which the datagrams are received.
 const PORT: u16 = 54_321;
-/// Number of consecutive empty reads after which the reader sleeps: a wake-up from another core
+/// Number of consecutive empty reads after which the reader sleeps. A wake-up from another core
 /// costs more than spinning for this long.
 const SPINS: u32 = 20_000;
 
@@ -58,8 +59,8 @@ impl End {
     }
 }
 
-/// Passes at most `most` frames from the generator to the host, whether or not the host's socket
-/// has room.
+/// Passes at most `most` frames from the generator to the host, even if the receive buffer of the
+/// host's socket is full.
 pub(super) fn pull<L: Locks>(host: &Host<L>, end: &End, generator: &mut Port, burst: &mut Burst, most: usize) {
     let cx = host.cx();
     generator.rx.rx_burst(burst, most, cx.now);

@@ -11,19 +11,19 @@ pub struct Outcome {
     pub mode: &'static str,
     /// Duration of the run in seconds.
     pub elapsed_s: f64,
-    /// Number of packets sent.
+    /// Number of packets sent by the source.
     pub source_count: u64,
-    /// Number of packets received; each fragment counts as a packet.
+    /// Number of packets received by the sink; each fragment counts as a packet.
     pub sink_count: u64,
-    /// Number of bytes sent: payload in `send`, whole frames otherwise.
+    /// Number of bytes sent by the source: payload in `send`, whole frames otherwise.
     pub source_bytes: u64,
-    /// Number of bytes received: whole frames in `send` and `route`, payload in `recv`.
+    /// Number of bytes received by the sink: whole frames in `send` and `route`, payload in `recv`.
     pub sink_bytes: u64,
     /// Number of pairs of ports, by which "normalized" values are divided.
     pub parallel: usize,
     /// Number of dropped frames, by drop reason.
     pub drops: Vec<(String, u64)>,
-    /// Number of frames that the audit cannot account for; 0 if none is missing.
+    /// Number of frames that the host's audit cannot account for; 0 if none is missing.
     pub imbalance: i64,
     /// Network device of the host kernel that received the packets (only if the tool ran on the
     /// kernel).
@@ -32,7 +32,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Creates results without counts, for a duration of at least a nanosecond, since rates are
+    /// Creates results whose counts are 0. The duration is at least one nanosecond, since rates are
     /// divided by it.
     pub fn new(mode: super::Mode, parallel: usize, elapsed: Duration) -> Outcome {
         Outcome {
@@ -69,7 +69,7 @@ impl Outcome {
         sum
     }
 
-    /// Adds the drops and the imbalance that the host's audit has found.
+    /// Adds the drop counts and the imbalance that the host's audit reports.
     pub(super) fn audited<L: lock::Locks>(mut self, host: &node::Host<L>) -> Outcome {
         let audit = host.stack.audit(host.cx());
         self.drops.extend(audit.reasons.iter().map(|entry| (entry.name.clone(), entry.value)));
@@ -123,8 +123,8 @@ impl Outcome {
     }
 }
 
-/// Formats the ratio of source to sink in percent; `n/a` if the sink count is 0, by which the
-/// original tool divides.
+/// Formats the ratio of source to sink in percent, or `n/a` if the sink count is 0. The original
+/// tool divides by zero in that case.
 fn percent(source: u64, sink: u64) -> String {
     if sink == 0 { "n/a".to_owned() } else { format!("{:.6}%", 100.0 * source as f64 / sink as f64) }
 }

@@ -76,7 +76,7 @@ pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyh
     Ok(sum(options, start, &pairs).audited(host))
 }
 
-/// Runs each pair on its own host and thread, and on its own core as far as there are enough. All
+/// Runs each pair on its own host and thread, and on its own core if there are enough cores. All
 /// pairs start when the last one is ready.
 pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
     let alone = Options { parallel: 1, ..options.clone() };
@@ -105,7 +105,7 @@ pub(super) fn on_hosts<L: Locks>(options: &Options) -> anyhow::Result<Outcome> {
     Ok(Outcome::together(options.mode, outcomes))
 }
 
-/// Runs each pair on its own thread, and on its own core as far as there are enough.
+/// Runs each pair on its own thread, and on its own core if there are enough cores.
 pub(super) fn on_threads<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome>
 where
     Host<L>: Sync,
@@ -122,7 +122,7 @@ where
                 let mut burst = Burst::new();
                 while pair.turn(host, &mut burst, options.burst) && !dispatch::stop_requested() {}
             })
-            // Pairs that already run would not end if they have no count.
+            // Pairs that already run would not end if no packet count is set.
             .inspect_err(|_| dispatch::request_stop())?;
         }
         Ok(())

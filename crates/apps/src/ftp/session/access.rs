@@ -150,8 +150,8 @@ impl Session {
         if self.only_epsv {
             return self.reply(cx.now, "503 Bad sequence of commands: only EPSV is allowed after EPSV ALL.");
         }
-        // RFC 2577 3: prevents bounce attacks, in which PORT directs data to other hosts or
-        // services.
+        // RFC 2577 3: this check prevents bounce attacks, in which PORT directs data to other hosts
+        // or services.
         if to.ip() != self.ends.peer.ip() || to.port() < 1024 {
             cx.counts.bounces.bump();
             return self.reply(
@@ -166,7 +166,7 @@ impl Session {
 
     // Data connection.
 
-    /// Accepts a data connection if it is expected and from the client's address.
+    /// Accepts a data connection if one is expected and if it comes from the client's address.
     pub(in super::super) fn on_data_accepted(&mut self, ends: Ends, cx: &mut Cx<'_>) -> bool {
         if self.way != DataConnection::Passive {
             return false;
@@ -186,8 +186,8 @@ impl Session {
         self.data_at = cx.now;
     }
 
-    /// Starts the transfer `job` on the data connection that was set up; `what` is appended to the
-    /// text of the 150 reply.
+    /// Starts the transfer `job` on the data connection that the client has set up; `what` is
+    /// appended to the text of the 150 reply.
     pub(super) fn begin(&mut self, job: Job, what: &str, cx: &mut Cx<'_>) {
         self.data_at = cx.now;
         self.job = Some(job);
@@ -199,7 +199,7 @@ impl Session {
         cx.act(Action::Wake(cx.data));
     }
 
-    /// Returns whether a data connection was set up; sends reply 425 if not.
+    /// Returns whether the client has set up a data connection; sends reply 425 if not.
     pub(super) fn has_data_connection(&mut self, cx: &mut Cx<'_>) -> bool {
         let has = !matches!(self.way, DataConnection::None | DataConnection::Opening { .. });
         if !has {
@@ -211,7 +211,8 @@ impl Session {
     pub(in super::super) fn data_room(&self) -> usize {
         match &self.job {
             Some(Job::In(_)) if self.way == DataConnection::Open => GULP,
-            // Received data is discarded; reading detects that the peer has closed the connection.
+            // Data received during a download is discarded. It is read to detect that the peer has
+            // closed the connection.
             Some(Job::Out(_)) if self.way == DataConnection::Open => 4096,
             _ => 0,
         }
@@ -272,7 +273,7 @@ impl Session {
         self.reply(cx.now, &format!("226 Closing data connection; {bytes} bytes transferred."));
     }
 
-    /// Ends the transfer after an error of reading or writing the file.
+    /// Ends the transfer after reading or writing the file has failed.
     fn fail(&mut self, why: Refusal, cx: &mut Cx<'_>) {
         cx.counts.transfers_failed.bump();
         self.drop_job(cx);

@@ -76,7 +76,7 @@ impl Session {
     }
 
     /// Handles MODE and STRU, for which only the value `known` is supported: replies `yes` for this
-    /// value and `no` for others.
+    /// value and `no` for any other.
     pub(super) fn only(&mut self, what: &[u8], known: &[u8], yes: &str, no: &str, cx: &mut Cx<'_>) {
         let what = what.trim_ascii();
         let reply = match what {
@@ -116,8 +116,8 @@ impl Session {
             if some.is_empty() || prepared.is_err() {
                 self.status = None;
                 if let Err(why) = prepared {
-                    // An error reply is no longer possible, since the reply's first line was sent
-                    // with its code.
+                    // An error reply is no longer possible, since the first line of this reply,
+                    // with its code, has been sent.
                     self.reply(cx.now, &format!(" Listing incomplete: {why}."));
                 }
                 self.reply(cx.now, end);
@@ -276,7 +276,7 @@ impl Session {
         found.map_err(|why| self.refuse_listing(why, cx)).ok()
     }
 
-    /// Replies to an error of a listing. For a missing file, LIST, NLST and STAT use 450 where
+    /// Replies to a listing that failed. For a missing file, LIST, NLST and STAT use 450, while
     /// other commands use 550 (RFC 959 5.4).
     fn refuse_listing(&mut self, why: Refusal, cx: &mut Cx<'_>) {
         match why {
