@@ -1,9 +1,9 @@
 //! The iperf3 client: runs one test against a stock server or ours. See [`super`] for the protocol.
 //!
 //! The client creates the streams one after the other, because both sides number them in the order
-//! of their creation. The test starts with TEST_RUNNING and ends when its time is over or all bytes
-//! are transferred. Both sides then exchange their results; stream data that arrives later is
-//! discarded.
+//! of their creation. The test starts with the message TEST_RUNNING and ends when its time is over
+//! or all bytes are transferred. Both sides then exchange their results. Stream data that arrives
+//! after the end of the test is discarded.
 
 mod control;
 mod words;
@@ -29,22 +29,23 @@ pub use words::ClientError;
 
 const CONTROL: Chan = Chan(0);
 const PROBE_CHAN: Chan = Chan(1 + 2 * STREAMS_MAX);
-/// Interval at which the first datagram of a UDP stream is repeated until the server answers it.
+/// Interval at which the first datagram of a UDP stream is sent again until the server answers it.
 const HELLO_AGAIN: Duration = Duration::from_secs(1);
-/// Time that the server has to send an error message after it has ended all streams.
+/// Time for which the client waits for an error message after the server has ended all streams.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Maximum number of bytes of output buffered until the caller takes them.
+/// Maximum number of bytes of output that are buffered until the caller takes them.
 const OUTPUT_MAX: usize = 16 << 20;
 
 /// Configuration of a client: parameters of the test, address of the server, format of the report.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Parameters of the test. For UDP, a block length of 0 selects datagrams that fit a segment of
-    /// the control connection.
+    /// Parameters of the test. For UDP, a block length of 0 selects the maximum segment size of the
+    /// control connection.
     pub params: Params,
     /// Address of the server.
     pub to: SocketAddr,
-    /// Local IP address of all connections (-B); if unspecified, the route selects it.
+    /// Local IP address of all connections (-B); if it is unspecified, the route to the server
+    /// selects the address.
     pub from: IpAddr,
     /// File whose content the streams send, or to which they write received data (-F).
     pub file: Option<PathBuf>,
@@ -59,7 +60,7 @@ pub struct ClientConfig {
     pub json: bool,
     /// Prints more details (-V).
     pub verbose: bool,
-    /// Interval of progress reports (-i); zero: only at the end.
+    /// Interval of progress reports (-i); zero: the client reports only at the end.
     pub interval: Duration,
     /// Time limit for connecting (--connect-timeout).
     pub connect_patience: Duration,
@@ -67,12 +68,13 @@ pub struct ClientConfig {
     pub patience: Duration,
     /// Time without any data sent or received after which the test is aborted (--rcv-timeout).
     pub idle: Duration,
-    /// Set if round-trip times are measured on a second connection during the test, if the server
-    /// is ours.
+    /// Set if round-trip times are measured on a second connection during the test, which only our
+    /// server supports.
     pub latency: bool,
     /// Function that reads the CPU times for the report; `None`: the report omits them.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// Wall-clock time at the zero of the host's clock, for the report.
+    /// Wall-clock time at which the host's clock read 0, for the report; `None`: the report omits
+    /// the time of day.
     pub wall: Option<Wall>,
 }
 
@@ -107,7 +109,7 @@ stats::counters! {
         received,
         /// Bytes sent on streams.
         sent,
-        /// Datagrams dropped: not from the server, or not part of this test.
+        /// Datagrams dropped because they are not from the server or not part of this test.
         stray,
     }
 }
@@ -146,15 +148,17 @@ pub struct Client {
     since: Instant,
     talk: Talk,
     test: Test,
-    /// For each stream, with TCP: number of bytes of the cookie that were sent. With UDP: 0 until
-    /// the first datagram was sent.
+    /// For each TCP stream, number of bytes of the cookie that were sent. For each UDP stream, 0
+    /// until the first datagram was sent.
     greeted: Vec<usize>,
-    /// When to repeat the first datagram of the current stream.
+    /// Time at which the first datagram of the current UDP stream is sent again; `None` if no
+    /// answer is outstanding.
     hello_at: Option<Instant>,
-    /// When the last stream ended before the end of the test.
+    /// Time when the last stream ended, if this was before the end of the test.
     lost: Option<Instant>,
     probe: Option<Probe>,
-    /// When an interval ended whose report still waits for the TCP statistics of the streams.
+    /// End of an interval whose report still waits for the TCP statistics of the streams; `None` if
+    /// none waits.
     tick: Option<Instant>,
     server_output: Option<String>,
     actions: VecDeque<Action>,
@@ -207,13 +211,14 @@ impl Client {
         self.result.as_ref()
     }
 
-    /// Returns the round-trip times measured during the test, if that was requested and supported.
+    /// Returns the round-trip times measured during the test, if the measurement was requested and
+    /// the server supports it.
     pub fn latency(&self) -> Option<Latency> {
         self.probe.as_ref().and_then(Probe::latency)
     }
 
-    /// Returns the bytes counted by the sending end and by the receiving end, each summed over both
-    /// directions.
+    /// Returns the number of bytes counted by the sending end and the number counted by the
+    /// receiving end, each summed over both directions.
     pub fn moved(&self) -> [u64; 2] {
         let ends = self.test.streams.iter().map(|stream| stream.both_ends(self.test.seconds()));
         ends.fold([0, 0], |[sent, received], [sender, receiver]| [sent + sender.bytes, received + receiver.bytes])
@@ -362,7 +367,8 @@ impl Client {
         matches!(self.state, State::Done | State::Stopping)
     }
 
-    /// Completes the handling of an event: requests sending, prints new lines and sets the timer.
+    /// Completes the handling of an event: requests sending from the driver, appends new lines to
+    /// the output and sets the timer.
     fn after(&mut self) {
         if self.state != State::Over {
             self.actions.push_back(Action::Wake(CONTROL));
@@ -436,7 +442,7 @@ impl App for Client {
                 (most + 4).saturating_sub(self.talk.received())
             }
             PROBE_CHAN => super::proto::PROBE_BYTES,
-            // Data outside the test is read and discarded.
+            // Data that arrives while no test runs is read and discarded.
             _ if self.test.params.is_udp() => 65_535,
             _ => self.test.params.block.max(4096),
         }
@@ -498,8 +504,8 @@ impl App for Client {
 
     fn poll_action(&mut self) -> Option<Action> {
         let action = self.actions.pop_front();
-        // Actions are carried out in order: once none is left, the driver has delivered all
-        // requested TCP statistics.
+        // Actions are carried out in order. Once none is left, the driver has therefore delivered
+        // all requested TCP statistics.
         if action.is_none()
             && let Some(at) = self.tick.take()
         {

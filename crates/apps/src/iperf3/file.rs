@@ -8,7 +8,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub(super) struct StreamFile {
     file: File,
-    /// On the sender: block read from the file; the bytes before `at` are already sent.
+    /// On the sender: the block read from the file; the bytes before `at` are already sent.
     buffer: Vec<u8>,
     block: usize,
     at: usize,
@@ -45,7 +45,8 @@ impl StreamFile {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// Removes `n` sent bytes from the current block. After its last byte, reads the next block.
+    /// Removes `n` sent bytes from the current block. If the block is then empty, reads the next
+    /// block.
     pub(super) fn advance(&mut self, n: usize) {
         self.at = self.at.saturating_add(n);
         if self.at < self.buffer.len() || self.is_over {

@@ -2,9 +2,9 @@
 //!
 //! Two limits apply. The first is the average rate since the start, so that a thread that runs late
 //! catches up. The second is a token bucket that fills at twice the target rate, so that the thread
-//! does not catch up in a single burst. The bucket holds one burst, or what arrives in [`DEPTH`],
-//! up to [`DEPTH_BURSTS`] bursts. A thread that runs on time never sends more than one burst at
-//! once.
+//! does not catch up in a single burst. The capacity of the bucket is one burst or what it gains in
+//! [`DEPTH`], whichever is more, but at most [`DEPTH_BURSTS`] bursts. A thread that runs on time
+//! never sends more than one burst at once.
 
 use clock::Instant;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Pace {
     began: Instant,
     /// Number of bytes sent since `began`.
     sent: u64,
-    /// When the token bucket is full again.
+    /// Time at which the token bucket is full again.
     full_at: Instant,
 }
 
@@ -54,7 +54,7 @@ impl Pace {
         let group = rate.group.max(1);
         let of_group = self.sent % group;
         if of_group > 0 {
-            // The stream's buffer had room for only a part of the group: the rest may follow
+            // The socket's send buffer accepted only a part of the group. The rest may follow
             // without delay.
             return (self.began, group - of_group);
         }

@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use std::fmt;
 use std::time::Duration;
 
-/// Maximum length of the JSON in bytes.
+/// Maximum length in bytes of the JSON text that contains a client's parameters.
 pub(super) const JSON_MAX: usize = 8 * 1024;
-/// Default length of a block over TCP in bytes.
+/// Default number of bytes per send call over TCP.
 const BLOCK: usize = 128 * 1024;
 const BLOCK_MAX: u64 = 1 << 20;
 /// Default length of a UDP datagram's payload in bytes, used if the segment length is unknown.
@@ -29,21 +29,21 @@ const OMIT_MAX: u64 = 600;
 /// a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// Test too long.
+    /// The test is too long.
     Duration = 5,
-    /// Too many streams, or none.
+    /// The number of streams is 0 or too large.
     Streams = 6,
-    /// Block too long.
+    /// The block is too long.
     Block = 7,
-    /// Time before counting begins (--omit) too long.
+    /// The time that is omitted at the beginning of the test (--omit) is too long.
     Omit = 12,
     /// The protocol is neither TCP nor UDP, or a requested feature is not supported.
     Unimplemented = 13,
-    /// Message that is not expected in the current state.
+    /// A message is not expected in the current state of the test.
     Message = 110,
-    /// Invalid parameters.
+    /// The parameters are invalid.
     Params = 114,
-    /// Invalid results.
+    /// The results are invalid.
     Results = 117,
     /// No data was received within the time limit.
     Idle = 144,
@@ -69,8 +69,8 @@ impl fmt::Display for Refused {
 }
 
 impl Refused {
-    /// Returns the message for an error number sent by the server. Only errors that the client's
-    /// user can correct have a text; others are shown by number.
+    /// Returns the message for an error number sent by the server. Only errors that the user of the
+    /// client can correct have a text; other errors are formatted as their number.
     pub(super) fn sentence_of(number: u32) -> String {
         let known = [
             Refused::Duration,
@@ -105,9 +105,9 @@ pub struct Params {
     pub time: Duration,
     /// Time at the beginning of the test in which nothing is counted (--omit).
     pub omit: Duration,
-    /// Number of bytes to send; 0 if this does not limit the test.
+    /// Number of bytes to send; 0 if the test is not limited by bytes.
     pub bytes: u64,
-    /// Number of blocks to send; 0 if this does not limit the test.
+    /// Number of blocks to send; 0 if the test is not limited by blocks.
     pub blocks: u64,
     /// Number of parallel streams per direction.
     pub streams: u32,
@@ -129,16 +129,16 @@ pub struct Params {
     pub title: Option<String>,
     /// Extra data of the client, copied into the JSON report.
     pub extra: Option<String>,
-    /// Type of service byte.
+    /// Type of service byte of the IPv4 header, or traffic class of the IPv6 header.
     pub tos: u8,
-    /// Set if TCP_NODELAY is set.
+    /// Set if both sides set TCP_NODELAY on the streams.
     pub nodelay: bool,
     /// Maximum segment size in bytes; 0: determined by the path.
     pub mss: u16,
     /// Size of the socket buffers in bytes; 0: default of the stack.
     pub window: usize,
     pub congestion: Option<CongestionName>,
-    /// Set if the payload repeats digits; otherwise it is incompressible.
+    /// Set if the payload repeats the digits 0 to 9; otherwise it is incompressible.
     pub repeating_payload: bool,
 }
 
@@ -217,7 +217,7 @@ impl Params {
             // Stock iperf3 permits 512 MiB; the stack may apply a lower limit.
             window: number("window")?.min(512 << 20) as usize,
             congestion: json.get("congestion").and_then(Value::as_str).and_then(CongestionName::new),
-            // As in stock servers, only the presence of the key counts, not its value.
+            // As in stock servers, only the presence of the key matters, not its value.
             repeating_payload: json.contains_key("repeating_payload"),
         };
         if block == 0 {
@@ -226,8 +226,8 @@ impl Params {
         params.check().map(|()| params)
     }
 
-    /// Checks the parameters against the limits. A block length of 0 is permitted: it is determined
-    /// later.
+    /// Checks the parameters against the limits. A block length of 0 is permitted, since the client
+    /// determines the length later.
     ///
     /// # Errors
     /// The reason for refusing the test.

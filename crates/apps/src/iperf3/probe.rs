@@ -1,5 +1,5 @@
-//! Measures latency while a test runs: a second connection sends eight bytes to one of our servers,
-//! which echoes them, one exchange at a time.
+//! Measures latency while a test runs: on a second connection, the client sends eight bytes to one
+//! of our servers, which echoes them. Only one exchange is in flight at a time.
 //!
 //! A round-trip time begins in the turn of the client's event loop that sent the request and ends
 //! in the turn that received the reply. It therefore includes the delays of the event loops of both
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Interval between two requests.
 const EVERY: Duration = Duration::from_millis(5);
-/// Maximum number of round-trip times recorded; later ones are not recorded.
+/// Maximum number of round-trip times recorded; later ones are ignored.
 const KEPT_MAX: usize = 1 << 18;
 
 /// Round-trip times measured during a test, in microseconds.
@@ -20,9 +20,9 @@ pub struct Latency {
     /// Number of round trips.
     pub count: usize,
     pub min_us: f64,
-    /// Median.
+    /// Median in microseconds.
     pub p50_us: f64,
-    /// 99th percentile.
+    /// 99th percentile in microseconds.
     pub p99_us: f64,
     pub max_us: f64,
 }

@@ -25,13 +25,14 @@ pub(super) const IPERF_DONE: u8 = 16;
 pub(super) const ACCESS_DENIED: u8 = -1i8 as u8;
 pub(super) const SERVER_ERROR: u8 = -2i8 as u8;
 
-/// Contents of a client's first datagram: of iperf3 3.10 and later, and of earlier versions. The
-/// next constant has the corresponding replies.
+/// Contents of the first datagram that a client sends on a UDP stream: in iperf3 3.10 and later,
+/// and in earlier versions.
 pub(super) const HELLOS: [[u8; 4]; 2] = [*b"9876", 123_456_789u32.to_le_bytes()];
+/// Replies to the datagrams of [`HELLOS`], in the same order.
 pub(super) const HELLO_ANSWERS: [[u8; 4]; 2] = [*b"6789", 987_654_321u32.to_le_bytes()];
 
-/// Prefix of a cookie that requests an echo connection during a test; the rest equals the test's
-/// cookie.
+/// Prefix of a cookie that requests an echo connection for measuring latency during a test; the
+/// rest equals the end of the test's cookie.
 pub(super) const PROBE: &[u8; 8] = b"latency.";
 /// Length of an echo request and of its reply in bytes.
 pub(super) const PROBE_BYTES: usize = 8;
@@ -74,7 +75,7 @@ impl Talk {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Returns the number of received bytes that are not parsed yet.
+    /// Returns the number of received bytes that have not been parsed yet.
     pub(super) fn received(&self) -> usize {
         self.input.len()
     }

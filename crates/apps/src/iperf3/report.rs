@@ -121,11 +121,12 @@ pub(super) fn sum_of<'a>(all: impl Iterator<Item = &'a Datagrams>) -> Datagrams 
 }
 
 const RULER: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
-/// Blanks in place of a column that only the rows of the other end have.
+/// Blanks for columns that only the rows of the other end (sender or receiver) contain.
 const BLANK: &str = "                  ";
 
 impl Stream {
-    /// Returns the totals of the sending and of the receiving end; this side counted for `seconds`.
+    /// Returns the totals of the sending and of the receiving end. `seconds` is the time for which
+    /// this side counted.
     pub(super) fn both_ends(&self, seconds: f64) -> [EndRow; 2] {
         let (counted, peer) = (self.counted(), &self.peer);
         let own = EndRow { bytes: self.bytes, seconds, retransmits: self.retransmits(), datagrams: counted };
@@ -147,8 +148,8 @@ impl Stream {
 }
 
 impl Test {
-    /// Returns the tag that shows in a bidirectional test whether this side sends or receives on a
-    /// stream.
+    /// Returns the tag of a row in a bidirectional test, which states whether this side sends or
+    /// receives on the stream.
     fn tag(&self, is_sender: bool) -> &'static str {
         match (self.params.bidir, self.role, is_sender) {
             (false, ..) => "",

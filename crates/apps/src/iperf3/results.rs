@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 /// Maximum length of the peer's results in bytes: 256 streams of about 200 bytes, with reserve.
 pub(super) const RESULTS_MAX: usize = 256 * 1024;
-/// Maximum length in bytes of results that include the peer's report: as much as this side would
-/// send.
+/// Maximum length in bytes of results that include the peer's report; this side does not send
+/// longer ones either.
 pub(super) const REPORT_MAX: usize = 8 << 20;
 
 /// Format of the report that is attached to the results.
@@ -67,8 +67,8 @@ fn indented(report: &Value) -> String {
 ///
 /// Stock iperf3 counts datagrams from the beginning of the test. From version 3.14 on it also sends
 /// how many of them fell into the omitted time; up to version 3.13 it does not, and this side's own
-/// number is subtracted instead. Receivers up to 3.13 do not report separately what was lost in the
-/// omitted time, so these losses stay in the lost count.
+/// number is subtracted instead. Receivers up to 3.13 do not report the losses in the omitted time
+/// separately, so these losses remain in the lost count.
 fn counts(json: &Value, omitted: &Datagrams) -> Result<PeerCounts, Refused> {
     // Each count is limited, so that the sum over all streams does not overflow.
     let is_count = |n: &u64| *n < 1 << 53;

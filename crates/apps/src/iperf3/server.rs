@@ -1,5 +1,5 @@
-//! The iperf3 server: assigns incoming connections to tests and their streams by the cookies that
-//! they send, or refuses them.
+//! The iperf3 server: assigns incoming connections to tests and streams by the cookies that the
+//! clients send, or refuses the connections.
 
 mod conn;
 
@@ -22,7 +22,7 @@ use std::time::Duration;
 const STRANGERS_MAX: usize = 64;
 /// Maximum number of connections without a complete cookie from one IP address.
 const STRANGERS_PER_PEER: usize = 32;
-/// Maximum number of bytes of output buffered until the caller takes them.
+/// Maximum number of bytes of output that are buffered until the caller takes them.
 const OUTPUT_MAX: usize = 16 << 20;
 /// Maximum number of queued replies to the first datagrams of UDP streams.
 const ANSWERS_MAX: usize = 256;
@@ -36,7 +36,7 @@ const ECHO_MAX: usize = 4096;
 pub struct Config {
     /// Prints one JSON object per test instead of text (-J).
     pub json: bool,
-    /// Interval of progress reports (-i); zero: only at the end.
+    /// Interval of progress reports (-i); zero: the server reports only at the end of a test.
     pub interval: Duration,
     /// Time limit for receiving a cookie, the parameters, each stream, and the results.
     pub patience: Duration,
@@ -50,9 +50,10 @@ pub struct Config {
     pub clients_per_peer: usize,
     /// Local address of the socket for UDP tests; `None`: UDP tests are refused.
     pub datagrams_at: Option<SocketAddr>,
-    /// Function that reads the CPU times for reports; `None`: reported as 0.
+    /// Function that reads the CPU times for reports; `None`: the reports contain 0.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// Wall-clock time at the zero of the host's clock, for the report.
+    /// Wall-clock time at which the host's clock read 0, for the report; `None`: the report omits
+    /// the time of day.
     pub wall: Option<Wall>,
 }
 
@@ -78,19 +79,19 @@ stats::counters! {
     pub struct Iperf3Counts at "apps.iperf3" {
         /// Connections accepted.
         accepted,
-        /// Connections refused: too many others have not sent a complete cookie yet.
+        /// Connections refused because too many others had not sent a complete cookie yet.
         refused,
-        /// Connections reset to make room for a new one, because they had waited longest for their
-        /// cookies.
+        /// Connections reset to free a slot for a new one, because their cookies had been
+        /// incomplete for longest.
         evicted,
-        /// Connections that received ACCESS_DENIED: no room for another test, or the test with
-        /// their cookie expects no further stream.
+        /// Connections that received ACCESS_DENIED, because too many tests were running or the test
+        /// with their cookie expected no further stream.
         denied,
-        /// Connections closed: no complete cookie within the time limit.
+        /// Connections closed because no complete cookie arrived within the time limit.
         silent,
         /// Tests begun.
         tests,
-        /// Tests finished with results exchanged.
+        /// Tests that finished with an exchange of results.
         finished,
         /// Tests aborted by the client or by the server's shutdown.
         abandoned,
@@ -124,7 +125,7 @@ pub struct Iperf3 {
     /// UDP streams, by the address and L4 port of the client.
     peers: BTreeMap<SocketAddr, StreamAt>,
     answers: VecDeque<(Ends, [u8; 4])>,
-    /// UDP stream whose datagram was last offered to the driver for sending.
+    /// UDP stream whose datagram was the last one offered to the driver for sending.
     offered: Option<StreamAt>,
     output: String,
     check: Option<Instant>,
@@ -180,7 +181,8 @@ impl Iperf3 {
     }
 
     fn print(&mut self, text: &str) {
-        // If the caller never takes the output, its beginning is kept and memory use stays bounded.
+        // If the caller never takes the output, only its beginning is kept, so that memory use
+        // stays bounded.
         if self.output.len().saturating_add(text.len()) <= OUTPUT_MAX {
             self.output.push_str(text);
         }
@@ -206,7 +208,8 @@ impl Iperf3 {
         self.schedule(now);
     }
 
-    /// Returns the kind of a connection that sent this cookie, and the index of its test.
+    /// Determines the function of the connection that sent this cookie. Returns it with the index
+    /// of the connection's test.
     fn place(&mut self, chan: Chan, ends: Ends, cookie: Vec<u8>, now: Instant) -> (Conn, Option<u32>) {
         for (id, session) in self.sessions.iter_mut() {
             if session.wants_stream(&cookie) {
@@ -387,7 +390,8 @@ impl Iperf3 {
         }
     }
 
-    /// Handles a received datagram: one of a known stream, or the first one of a new stream.
+    /// Handles a received datagram, which belongs to a known stream or is the first one of a new
+    /// stream.
     fn on_datagram(&mut self, ends: Ends, bytes: &[u8], now: Instant) {
         let hello = HELLOS.iter().position(|hello| hello == bytes).and_then(|at| HELLO_ANSWERS.get(at).copied());
         match (self.peers.get(&ends.peer).copied(), hello) {

@@ -14,8 +14,8 @@ use crate::streams::Ends;
 use clock::Instant;
 use std::time::Duration;
 
-/// Time by which a test may exceed its duration (as in stock iperf3: ten states of four seconds
-/// each).
+/// Time by which a test may exceed its duration. As in stock iperf3, this is ten states of four
+/// seconds each.
 const GRACE: Duration = Duration::from_secs(40);
 
 /// State of a session, named after the message or event for which it waits.
@@ -27,7 +27,7 @@ pub(super) enum Phase {
     Turn,
     CreateStreams,
     Running,
-    /// TEST_END was received; the server closes the streams next.
+    /// TEST_END was received; the server is about to close the streams.
     Ending,
     Results,
     Display,
@@ -84,7 +84,7 @@ impl Session {
 
     /// Sends the client a message that the server is terminating.
     pub(super) fn terminate(&mut self, now: Instant) {
-        // The client has received all results; only its IPERF_DONE is missing.
+        // The client has received all results, and only its message IPERF_DONE has not arrived yet.
         if self.phase == Phase::Display {
             self.enter(Phase::Finished, now);
         } else if !self.is_over() && self.phase != Phase::Leaving {
@@ -248,7 +248,8 @@ impl Session {
                 }
                 self.test.started.after(params.time + params.omit + GRACE).min(idle)
             }
-            // The test that creates its streams first may use all of its own time limit.
+            // The test that creates its streams first may use its full time limit, so this test
+            // waits twice as long.
             Phase::Turn => self.since.after(config.patience * 2),
             _ => self.since.after(config.patience),
         }
@@ -278,7 +279,7 @@ impl Session {
         false
     }
 
-    /// Returns the output that remains at the end of the test.
+    /// Returns the rest of the output at the end of the test.
     pub(super) fn last_words(&mut self, config: &Config) -> String {
         if config.json { json::text(&self.test, config.wall) } else { self.test.take_lines() }
     }

@@ -17,16 +17,17 @@ pub(super) struct Stream {
     pub(super) ends: Ends,
     pub(super) is_sender: bool,
     pub(super) is_open: bool,
-    /// Number of bytes sent or received since counting began.
+    /// Number of bytes sent or received since counting began, that is, after the omitted time
+    /// (--omit).
     pub(super) bytes: u64,
     /// Counts that the peer reported.
     pub(super) peer: PeerCounts,
     /// Number of bytes sent or received in the current interval.
     pub(super) since: u64,
     pub(super) info: Option<StreamInfo>,
-    /// Number of retransmissions before counting began; the next field has those before the current
-    /// interval.
+    /// Number of retransmissions before counting began.
     pub(super) retransmits_omitted: u64,
+    /// Number of retransmissions before the current interval.
     pub(super) retransmits_before: u64,
     pub(super) max_cwnd: u64,
     pub(super) max_wnd: u64,
@@ -38,7 +39,7 @@ pub(super) struct Stream {
     pub(super) datagrams: Datagrams,
     pub(super) datagrams_omitted: Datagrams,
     pub(super) datagrams_before: Datagrams,
-    /// File that replaces the default payload, or to which received data is written.
+    /// File (-F) that replaces the default payload, or to which received data is written.
     pub(super) file: Option<StreamFile>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct PeerCounts {
     pub(super) jitter_s: f64,
     pub(super) lost: u64,
     pub(super) packets: u64,
-    /// Duration in seconds as measured by the peer; 0 if not reported.
+    /// Duration in seconds, as measured by the peer; 0 if the peer did not report it.
     pub(super) seconds: f64,
 }
 
@@ -97,7 +98,7 @@ impl Datagrams {
             self.lost = self.lost.saturating_add(missing);
             self.packets = stamp.count;
         } else {
-            // A late datagram was counted as lost before. It cannot be distinguished from a
+            // A late datagram has already been counted as lost. It cannot be distinguished from a
             // duplicate.
             self.out_of_order = self.out_of_order.saturating_add(1);
             self.lost = self.lost.saturating_sub(1);
@@ -110,7 +111,7 @@ impl Datagrams {
         self.transit_us = Some(transit_us);
     }
 
-    /// Returns the difference from `before`.
+    /// Returns the counts since the time when the counters had the values `before`.
     pub(super) fn since(&self, before: &Datagrams) -> Datagrams {
         Datagrams {
             packets: self.packets.saturating_sub(before.packets),

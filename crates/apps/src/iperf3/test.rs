@@ -16,17 +16,17 @@ use std::time::Duration;
 
 /// Maximum number of interval rows kept for the report, one per stream and interval.
 const ROWS_MAX: usize = 50_000;
-/// Maximum number of bytes of output lines that the caller has not taken yet; the same limit
+/// Maximum number of bytes of output lines that the caller has not taken yet. The same limit
 /// applies to the lines kept for a client that requests the server's output.
 const LINES_MAX: usize = 1 << 20;
-/// Additional bytes that both may use for the last lines: for 256 streams two lines each, plus an
-/// interval.
+/// Additional bytes permitted in both buffers for the last lines of a test: two lines for each of
+/// 256 streams, plus an interval.
 const LAST_LINES: usize = 128 << 10;
 /// If the last interval has no data and is shorter than one `SLIVER`th of the others, it is
 /// dropped.
 const SLIVER: u32 = 10;
 
-/// Side of the test that this program takes.
+/// Role of this program in the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Role {
     Server,
@@ -62,8 +62,9 @@ pub(super) struct Test {
     watch: Watch,
     cpu_began: CpuTimes,
     is_running: bool,
-    /// When the streams started; the next field has the time when counting began.
+    /// Time when the streams started.
     pub(super) started: Instant,
+    /// Time when counting began, which is later than `started` if a time is omitted (--omit).
     pub(super) counted: Instant,
     is_omitting: bool,
     pub(super) ended: Option<Instant>,
@@ -232,7 +233,7 @@ impl Test {
         counted
     }
 
-    /// Returns the number of counted bytes that this side sent, or received if it does not send.
+    /// Returns the number of bytes counted in the direction in which more bytes were transferred.
     pub(super) fn through(&self) -> u64 {
         let sum = |is_sender| -> u64 {
             let streams = self.streams.iter().filter(|stream| stream.is_sender == is_sender);
@@ -270,8 +271,8 @@ impl Test {
     }
 
     fn left(&self) -> u64 {
-        // The two sides do not begin to count at the same moment after the omitted time, and
-        // datagrams may be lost. In these cases only the client decides when the test ends.
+        // After an omitted time, the two sides do not begin to count at the same moment, and over
+        // UDP datagrams may be lost. In both cases only the client decides when the test ends.
         let of_server = self.role == Role::Server && (self.params.is_udp() || !self.params.omit.is_zero());
         if self.is_omitting || of_server {
             return u64::MAX;
@@ -316,7 +317,8 @@ impl Test {
         Ok(Some((stream.ends, &self.block)))
     }
 
-    /// Returns the streams that waited for their rate, if the earliest of them may send now.
+    /// Returns the streams that waited until their rate permits the next send, if the earliest of
+    /// them may send now.
     pub(super) fn paced(&mut self, now: Instant) -> impl Iterator<Item = Chan> {
         let is_due = self.pace_at.is_some_and(|at| at <= now);
         if is_due {
@@ -354,7 +356,7 @@ impl Test {
 
     // Timers.
 
-    /// Returns the counted time of the test in seconds.
+    /// Returns the time in seconds for which the test has counted.
     pub(super) fn seconds(&self) -> f64 {
         self.ended.unwrap_or(self.interval_at).since(self.counted).as_secs_f64()
     }
@@ -373,8 +375,8 @@ impl Test {
         self.is_running && self.is_omitting && self.started.after(self.params.omit) <= now
     }
 
-    /// Returns whether an interval or the omitted time ends now. The caller then requests the TCP
-    /// statistics of the streams, and calls [`Test::on_tick`] when they have arrived.
+    /// Returns whether an interval or the omitted time (--omit) ends now. The caller then requests
+    /// the TCP statistics of the streams, and calls [`Test::on_tick`] when they have arrived.
     pub(super) fn take_tick(&mut self, now: Instant) -> bool {
         if !self.is_running || (now < self.next_tick && !self.is_omit_over(now)) {
             return false;

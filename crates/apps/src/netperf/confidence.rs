@@ -3,9 +3,10 @@
 //!
 //! The width of the interval is 2 t s/sqrt(n), relative to the mean, where s is the standard
 //! deviation with n-1 in its denominator (netperf's own formula gives the same number). `-I 95,5`
-//! requests a width of 5 %, that is 2.5 % to either side. t is two-sided, at 95 or 99 %.
+//! requests a width of 5 %, that is 2.5 % to either side. t is the two-sided value for a confidence
+//! level of 95 or 99 %.
 
-/// Confidence that the user requested.
+/// Width of the confidence interval that the user requested, and limits on the number of runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ConfidenceGoal {
     /// Minimum number of runs.
@@ -23,7 +24,7 @@ pub const RUNS_MAX: usize = 30;
 
 impl ConfidenceGoal {
     /// Returns the goal that `-i max,min` and `-I level,width` request. If only one of them is
-    /// given, the other has netperf's default (10,3 or 99,5). Returns `None` without either.
+    /// given, the other has netperf's default (10,3 or 99,5). Returns `None` if neither is given.
     pub fn of(runs: Option<(usize, usize)>, interval: Option<(u32, f64)>) -> Option<ConfidenceGoal> {
         if runs.is_none() && interval.is_none() {
             return None;
@@ -82,8 +83,8 @@ impl Runs {
     }
 }
 
-/// Returns two-sided Student's t to three decimals (NIST/SEMATECH handbook 1.3.6.7.2), for 1 to 30
-/// degrees of freedom.
+/// Returns the two-sided value of Student's t to three decimals (NIST/SEMATECH handbook 1.3.6.7.2),
+/// for 1 to 30 degrees of freedom.
 fn t(level: u32, freedom: usize) -> f64 {
     let row = T.get(freedom.clamp(1, T.len()) - 1).copied().unwrap_or_default();
     if level == 95 { row.0 } else { row.1 }

@@ -1,7 +1,7 @@
 //! The control connection: the near end sends requests to the far end as lines of JSON over TCP.
 //!
-//! netperf's own control protocol (32-bit words in the byte order of either machine, a structure
-//! per test) is not supported, since both ends are this program.
+//! netperf's own control protocol is not supported, since both ends are this program. It has 32-bit
+//! words in the byte order of either machine, and a structure for each test.
 
 use super::Test;
 use super::sockets::Sockets;
@@ -38,7 +38,7 @@ pub struct Order {
     pub send_buffer: Option<usize>,
     /// Requested size of the socket's receive buffer in bytes (SO_RCVBUF).
     pub recv_buffer: Option<usize>,
-    /// Set if TCP_NODELAY is set.
+    /// Set if the far end sets TCP_NODELAY on its sockets.
     pub nodelay: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct Order {
 pub enum Say {
     /// The far end's socket for the test is open.
     Ready(Ready),
-    /// The test has ended; counts of the far end.
+    /// The test has ended; the value contains the counts of the far end.
     Results(Tally),
     /// The request was refused, with the reason.
     Refused(String),
@@ -74,9 +74,9 @@ pub struct Tally {
     pub bytes: u64,
     /// Number of messages or transactions.
     pub messages: u64,
-    /// Number of calls that moved bytes.
+    /// Number of calls that transferred bytes.
     pub calls: u64,
-    /// Reason why the test ended early, if it did.
+    /// Reason why the test ended early; `None` if it did not.
     pub failed: Option<String>,
 }
 
@@ -106,7 +106,7 @@ impl<F: Copy> Talk<F> {
     /// Sends as many of the queued bytes as possible.
     ///
     /// # Errors
-    /// `Again` if some bytes are still queued; `Gone`.
+    /// `Again` if some bytes are still queued; `Gone` if the connection has ended.
     pub fn flush<S: Sockets<Fd = F>>(&mut self, sockets: &mut S) -> Result<(), Failure> {
         while !self.unsent.is_empty() {
             let n = sockets.send(self.fd, &self.unsent)?;

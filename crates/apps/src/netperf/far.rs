@@ -2,10 +2,10 @@
 //! one turn at a time.
 //!
 //! The caller selects the threads: [`Far::turn`] waits only if the sockets of its tests do. A test
-//! ends with its control connection, or when neither data nor requests arrive for too long, for
-//! example after a power failure of the near end's machine. [`Limits`] bound the number of near
-//! ends, in total and per address; if all places are taken, the near end that was idle for longest
-//! is evicted.
+//! ends when its control connection ends, or when neither data nor requests arrive for too long,
+//! for example after a power failure at the near end. [`Limits`] bounds the number of near ends, in
+//! total and per address. If all slots are taken, the near end that has been idle for longest is
+//! evicted.
 
 use super::control::{Ask, Order, Ready, Say, Talk, Tally};
 use super::near::STALL;
@@ -16,7 +16,8 @@ use crate::streams::{Failure, any_towards};
 use clock::{Duration, Instant};
 use std::net::{IpAddr, SocketAddr};
 
-/// Number of busy turns after which the control connections are checked.
+/// Number of turns after which the control connections are checked even if data is being
+/// transferred.
 const ATTENTION: u32 = 64;
 /// Maximum number of send and receive calls per turn, so that the other end gets its turn.
 const QUANTUM: usize = 16;
@@ -24,7 +25,7 @@ const QUANTUM: usize = 16;
 const DATAGRAMS: usize = 64;
 /// Maximum number of control connections accepted per turn.
 const ACCEPTS: usize = 16;
-/// Maximum time from the arrival of a control connection to its request for a test.
+/// Maximum time from the arrival of a control connection to its first request for a test.
 const SILENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -36,9 +37,10 @@ pub struct Far<S: Sockets> {
     turns: u32,
     /// Number of completed tests.
     pub tests: u64,
-    /// Number of near ends refused: all places taken, or too many from one address.
+    /// Number of near ends refused because no slot was free, or because their address had too many.
     pub refused: u64,
-    /// Number of near ends evicted to make room for others, because they were idle for longest.
+    /// Number of near ends evicted to free a slot for another one, because they had been idle for
+    /// longest.
     pub evicted: u64,
 }
 
@@ -68,8 +70,9 @@ struct Work<F> {
     order: Order,
     listener: Option<F>,
     conn: Option<F>,
-    /// Number of bytes received of the current message; the next field has the bytes left to send.
+    /// Number of bytes received of the current message.
     got: usize,
+    /// Number of bytes of the current message that are still to be sent.
     to_send: usize,
     until: Instant,
     left: u64,
@@ -81,7 +84,7 @@ impl<S: Sockets> Far<S> {
     /// Listens for control connections at `at`.
     ///
     /// # Errors
-    /// Those of [`Sockets::listen`].
+    /// The errors of [`Sockets::listen`].
     pub fn open(sockets: &mut S, at: SocketAddr, limits: Limits) -> Result<Far<S>, Failure> {
         let listener = sockets.listen(at, &Setup::default())?;
         let (sessions, buffer) = (Slots::new(limits.most), Vec::new());
@@ -91,7 +94,7 @@ impl<S: Sockets> Far<S> {
     /// Returns the L4 port on which the far end listens for control connections.
     ///
     /// # Errors
-    /// Those of [`Sockets::local`].
+    /// The errors of [`Sockets::local`].
     pub fn port(&self, sockets: &S) -> Result<u16, Failure> {
         Ok(sockets.local(self.listener)?.port())
     }
@@ -101,7 +104,7 @@ impl<S: Sockets> Far<S> {
         self.sessions.len()
     }
 
-    /// Returns the next time at which a silent near end is dropped.
+    /// Returns the next time at which a silent near end is disconnected.
     pub fn next_timer(&self) -> Option<Instant> {
         self.sessions.iter().map(|(_, session)| session.expires()).min()
     }
@@ -132,11 +135,11 @@ impl<S: Sockets> Far<S> {
         }
     }
 
-    /// Accepts control connections and serves those that exist.
+    /// Accepts new control connections and serves the existing ones.
     #[cold]
     fn attend(&mut self, sockets: &mut S, now: Instant) -> bool {
-        // With the kernel's sockets, an accept is a system call, so a busy test is interrupted only
-        // in each 64th turn ([`Far::turn`]).
+        // With the kernel's sockets, an accept is a system call, so a test with data to transfer is
+        // interrupted only in every 64th turn ([`Far::turn`]).
         let mut busy = self.accept(sockets, now);
         for at in 0..self.sessions.places() {
             busy |= self.attend_to(sockets, at, now);
@@ -215,7 +218,7 @@ impl<S: Sockets> Far<S> {
 }
 
 impl<F: Copy> Session<F> {
-    /// Returns the time at which the session is dropped if neither requests nor data arrive.
+    /// Returns the time at which the session is ended if neither requests nor data arrive.
     fn expires(&self) -> Instant {
         let patience = self.work.as_ref().map_or(SILENCE, |work| {
             // If all datagrams are lost, nothing arrives until the near end requests the results.

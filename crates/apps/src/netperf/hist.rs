@@ -1,9 +1,9 @@
-//! Histograms of call or transaction times: the rows that netperf prints, and finer percentiles.
+//! Histograms of call or transaction times: the rows that netperf prints, and percentiles with a
+//! finer resolution.
 //!
-//! netperf counts times in microseconds, with ten buckets per decade (REPORTS 2.4). A transaction
-//! between two of our hosts takes less than one microsecond, so times are also counted in
-//! nanoseconds, with 32 buckets per power of two, which gives percentiles with an error of at most
-//! 3 %.
+//! netperf counts times in microseconds, with ten buckets per decade. A transaction between two of
+//! our hosts takes less than one microsecond. Times are therefore also counted in nanoseconds, with
+//! 32 buckets per power of two, so that percentiles have an error of at most 3 %.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Histogram {
         0
     }
 
-    /// Formats the histogram as netperf's rows.
+    /// Formats the histogram as the rows that netperf prints.
     pub fn rows(&self) -> String {
         let mut out = String::new();
         for (name, row) in ROWS.iter().zip(&self.decades) {

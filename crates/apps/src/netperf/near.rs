@@ -1,8 +1,8 @@
 //! The near end: requests a test from the far end, runs it, and requests the far end's results.
 //!
 //! All waits are bounded. Setting up a test and requesting its results take at most [`PATIENCE`]
-//! per step, a test that is limited by a number of bytes or transactions fails if it makes no
-//! progress for [`STALL`], and Ctrl-C ends a test early with the results so far.
+//! per step. A test that is limited by a number of bytes or transactions fails if it makes no
+//! progress for [`STALL`]. Ctrl-C ends a test early, with the results so far.
 
 mod connect;
 mod rr;
@@ -24,9 +24,9 @@ pub const STALL: Duration = Duration::from_secs(30);
 /// Interim result of a running test.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interim {
-    /// 10^6 bit/s, or transactions per second, since the previous interim result.
+    /// Rate since the previous interim result, in 10^6 bit/s or in transactions per second.
     pub figure: f64,
-    /// Seconds since the previous interim result.
+    /// Time since the previous interim result, in seconds.
     pub seconds: f64,
 }
 
@@ -66,7 +66,7 @@ impl<'s, S: Sockets> Near<'s, S, fn(&mut S, Pace) -> Instant, fn(Interim)> {
 }
 
 impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'s, S, R, E> {
-    /// Creates a near end that calls `round` for each round; `round` may include a turn of the far
+    /// Creates a near end that calls `round` while it waits; `round` may include a turn of the far
     /// end. `each` receives the interim results.
     pub fn new(sockets: &'s mut S, round: R, each: E) -> Self {
         let now = sockets.now();
@@ -122,25 +122,25 @@ impl<'s, S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<
 
     fn ask(&mut self, talk: &mut Talk<S::Fd>, ask: &Ask) -> anyhow::Result<Say> {
         talk.say(ask);
-        self.wait("waiting for the answer of netserver", |sockets| {
+        self.wait("waiting for the reply of netserver", |sockets| {
             talk.flush(sockets)?;
             talk.receive(sockets)
         })
     }
 
     /// Repeats `ask` until it returns something other than `Again`, for at most [`PATIENCE`].
-    /// `what` describes the wait in errors.
+    /// `what`, such as "waiting for the reply of netserver", describes the wait in error messages.
     fn wait<T>(&mut self, what: &str, ask: impl FnMut(&mut S) -> Result<T, Failure>) -> anyhow::Result<T> {
         self.step(Pace::Go);
         let found = wait(self.sockets, &mut self.round, Instant::NEVER, ask).with_context(|| what.to_owned())?;
         self.now = self.sockets.latest();
-        found.with_context(|| format!("{what}: stopped"))
+        found.with_context(|| format!("stopped while {what}"))
     }
 
     fn connect(&mut self, to: SocketAddr, setup: &Setup) -> anyhow::Result<S::Fd> {
         let found = connect(self.sockets, &mut self.round, Instant::NEVER, to, setup)?;
         self.now = self.sockets.latest();
-        found.context("connect: stopped")
+        found.context("stopped while connecting")
     }
 
     fn datagrams(&mut self, to: SocketAddr, options: &Options) -> anyhow::Result<S::Fd> {
@@ -196,7 +196,7 @@ struct Meter {
     every: Option<Duration>,
     next_told: Instant,
     told: (u64, Instant),
-    /// Factor from units to the result: from bytes to 10^6 bit, or 1 for transactions.
+    /// Factor that converts units to the result: from bytes to 10^6 bit, or 1 for transactions.
     scale: f64,
     hint: &'static str,
     cut: bool,

@@ -9,10 +9,10 @@ use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, OptKind};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Number of rounds without a frame after which a spinning thread yields its CPU. If there are more
-/// hosts than cores, the host on the other end then runs soon.
+/// Number of rounds without a frame after which a spinning thread yields its CPU, so that the host
+/// at the other end soon runs even if there are more hosts than cores.
 const POLITE: u32 = 1 << 5;
-/// Maximum duration of a sleep, and thus the maximum delay of a deadline.
+/// Maximum duration of a sleep, and thus the maximum delay with which a deadline is noticed.
 const NAP: Duration = Duration::from_millis(10);
 
 /// Behavior of a round if there are no frames while its caller waits.
@@ -42,8 +42,8 @@ impl<'h, L: Locks> OurSockets<'h, L> {
         OurSockets { host, now: host.clock.now(), rest, idle: 0 }
     }
 
-    /// Reads the clock for the following calls, after a round that the caller ran itself; returns
-    /// the time.
+    /// Reads the clock after a round that the caller ran itself. The following calls use this time,
+    /// which is also returned.
     pub fn set_now(&mut self) -> Instant {
         self.now = self.host.clock.now();
         self.now

@@ -1,8 +1,9 @@
-//! netperf's output: banner, column titles, results, and more with `-v 2`; or one JSON object.
+//! netperf's output: banner, column titles, results, and with `-v 2` histogram and percentiles; or
+//! one JSON object.
 //!
-//! Widths, spaces and blank lines are those of netperf 2.7 (REPORTS 2.4), built without its omni
-//! tests. netperf's banner names some of its build options (`demo`, `histogram`, `first burst N`);
-//! here these words appear if the feature is in use.
+//! Widths, spaces and blank lines are those of netperf 2.7, built without its omni tests. netperf's
+//! banner lists some of its build options (`demo`, `histogram`, `first burst N`). Here these words
+//! appear if the feature is in use.
 
 use super::confidence::{ConfidenceGoal, Runs};
 use super::hist::PERCENTILES;
@@ -197,7 +198,8 @@ fn calls(outcome: &Outcome) -> String {
     )
 }
 
-/// Formats a number like C's `%6.4g`; the number must be zero or large.
+/// Formats a number like C's `%6.4g`; correct only for integers below 10^4 and for numbers from
+/// 10^4.
 fn short(x: f64) -> String {
     let text = if x >= 1e4 {
         let power = x.log10().floor() as i32;

@@ -1,5 +1,5 @@
-//! Runs one end of a test on a host that flags configure; the other end is another process or
-//! machine.
+//! Runs one end of a test on a host that command-line flags configure. The other end is another
+//! process or machine.
 
 use super::ours::{OurSockets, Rest};
 use super::session::{FarEnd, Play, Turn};
@@ -17,7 +17,7 @@ use node::run::{Event, Outcome};
 use port::Pairs;
 use std::net::SocketAddr;
 
-/// Serves a far end at the address `at` on a host created from `config`. Ends on
+/// Serves a far end at the address `at` on a host created from `config`. Returns after
 /// [`dispatch::request_stop`] (Ctrl-C, or the control command `stop`), or when the ports of the
 /// host have ended. The process enters `sandbox` once the far end listens.
 ///

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A far end that runs one turn at a time.
 pub trait Turn<S: Sockets> {
-    /// Runs as far as is possible without waiting; returns whether there was anything to do.
+    /// Does all work that is possible without waiting; returns whether there was any.
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool;
 }
 
@@ -29,7 +29,7 @@ impl<S: Sockets> Turn<S> for Far<S> {
     }
 }
 
-/// A kind of far end that runs on any sockets and in any place.
+/// A kind of far end, which can run on any sockets.
 pub trait FarEnd {
     /// The far end itself, on sockets of type `S`.
     type End<S: Sockets>: Turn<S>;
@@ -50,7 +50,7 @@ pub trait FarEnd {
     /// Opens the far end for a single near end, which may use all [`FarEnd::CONNECTIONS`].
     ///
     /// # Errors
-    /// Those of [`FarEnd::open`].
+    /// The errors of [`FarEnd::open`].
     fn open_for_one<S: Sockets>(sockets: &mut S, at: SocketAddr) -> Result<(Self::End<S>, u16), Failure> {
         Self::open(sockets, at, Limits::shared_by_one(Self::CONNECTIONS))
     }
@@ -64,7 +64,7 @@ pub trait Play {
     /// Runs the near end against the far end at the address `at`; calls `round` while it waits.
     ///
     /// # Errors
-    /// The reason for which the near end failed.
+    /// The reason why the near end failed.
     fn near<S: Sockets>(&mut self, sockets: &mut S, round: Round<'_, S>, at: SocketAddr) -> anyhow::Result<()>;
 }
 
@@ -90,7 +90,7 @@ impl FarEnd for Netserver {
 pub struct Session<'o> {
     /// Options of the test.
     pub options: Options,
-    /// Confidence that the user requested; `None`: the test runs once.
+    /// Width of the confidence interval that the user requested; `None`: the test runs once.
     pub wish: Option<ConfidenceGoal>,
     pub style: Style,
     /// Prints one JSON object instead of text.

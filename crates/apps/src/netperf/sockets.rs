@@ -1,9 +1,9 @@
 //! The socket calls that a test uses, implemented by our hosts and by the kernel's sockets.
 //!
-//! [`crate::streams::Streams`] serves many stream connections by readiness. In contrast, this trait
-//! also has datagrams, and no readiness: a test uses one socket and waits for a known event. A call
-//! that cannot proceed returns [`Failure::Again`]; the caller then calls [`Sockets::step`] and
-//! retries.
+//! [`crate::streams::Streams`] serves many stream connections and reports their readiness. In
+//! contrast, this trait also supports datagrams and does not report readiness, since a test uses
+//! one socket and waits for a known event. A call that cannot proceed returns [`Failure::Again`];
+//! the caller then calls [`Sockets::step`] and retries.
 
 use crate::streams::Failure;
 use clock::{Duration, Instant};
@@ -17,7 +17,7 @@ pub struct Setup {
     pub send_buffer: Option<usize>,
     /// Size of the receive buffer in bytes (SO_RCVBUF); `None`: system default.
     pub recv_buffer: Option<usize>,
-    /// Set if TCP_NODELAY is set.
+    /// Set if TCP_NODELAY is to be set.
     pub nodelay: bool,
     /// Local address; `None`: selected by the system.
     pub from: Option<IpAddr>,
@@ -28,7 +28,7 @@ pub struct Setup {
 /// Blocking behavior of the calls on a socket. If one thread runs both ends, calls never block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waits {
-    /// Calls never block: for sockets other than that of the test, such as the control connection.
+    /// Calls never block. For sockets other than that of the test, such as the control connection.
     #[default]
     Never,
     /// Calls block for a moment, like netperf's calls, and then return [`Failure::Again`].
@@ -55,11 +55,11 @@ pub enum Pace {
 
 /// Time limit for connecting, for a reply of the far end, and for the last bytes of a test.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Time limit after Ctrl-C for requesting the results so far, if the far end still responds.
+/// Time limit for requesting the results so far after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Function that is called while an end waits: runs other users of the thread, or sleeps. Returns
-/// the time.
+/// Function that an end calls while it waits. It runs other users of the thread, such as the other
+/// end, or sleeps, and returns the time.
 pub type Round<'r, S> = &'r mut dyn FnMut(&mut S, Pace) -> Instant;
 
 /// The sockets of one end.
@@ -136,7 +136,7 @@ pub trait Sockets {
     /// destination is unspecified if the implementation does not report it.
     ///
     /// # Errors
-    /// Those of [`Sockets::recv_from`].
+    /// The errors of [`Sockets::recv_from`].
     fn recv_msg(&mut self, fd: Self::Fd, into: &mut [u8]) -> Result<(usize, SocketAddr, IpAddr), Failure> {
         self.recv_from(fd, into).map(|(n, from)| (n, from, Ipv4Addr::UNSPECIFIED.into()))
     }
@@ -145,7 +145,7 @@ pub trait Sockets {
     /// the implementation cannot set it, the stack selects the address.
     ///
     /// # Errors
-    /// Those of [`Sockets::send_to`].
+    /// The errors of [`Sockets::send_to`].
     fn send_msg(&mut self, fd: Self::Fd, bytes: &[u8], to: SocketAddr, _from: IpAddr) -> Result<usize, Failure> {
         self.send_to(fd, bytes, to)
     }
@@ -193,14 +193,14 @@ pub fn wait<S: Sockets, T>(
     }
 }
 
-/// Explanation of [`Failure::InUse`] when connecting.
+/// Error text for [`Failure::InUse`] when connecting.
 pub(crate) const NO_LOCAL_END: &str = "no local address and port: all ports are in use or in TIME-WAIT \
                                        (sysctl net.inet.tcp.msl), or this host does not have the address";
 
 /// Connects to `to` and waits for the result; returns `None` in the same cases as [`wait`].
 ///
 /// # Errors
-/// Those of [`Sockets::connect`], [`Sockets::connected`] and [`wait`], with the failed step as
+/// The errors of [`Sockets::connect`], [`Sockets::connected`] and [`wait`], with the failed step as
 /// context.
 pub fn connect<S: Sockets>(
     sockets: &mut S,

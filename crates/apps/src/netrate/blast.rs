@@ -1,6 +1,6 @@
 //! `netblast` sends datagrams as fast as possible, `netsend` sends them at a given rate, and
 //! `netreceive` receives them. Each datagram of at least 4 bytes starts with a sequence number in
-//! network byte order; failed sends use a number, too.
+//! network byte order. Failed sends also consume a number.
 
 use super::{Kind, Out, Services, stamp, wall};
 use crate::netperf::session::{FarEnd, Play, Round};
@@ -12,9 +12,10 @@ use std::net::SocketAddr;
 
 /// Default L4 port of netreceive.
 const AT: u16 = 9000;
-/// Maximum number of sends between two rounds; the next constant limits their bytes. If one thread
-/// runs both ends, the receive buffer must hold these datagrams until the far end has its turn.
+/// Maximum number of sends between two rounds. If one thread runs both ends, the receive buffer
+/// must have space for these datagrams until the far end has its turn.
 const QUANTUM: usize = 16;
+/// Maximum number of payload bytes sent between two rounds.
 const QUANTUM_BYTES: usize = 32 << 10;
 
 /// Counters of successful and failed sends.
@@ -114,14 +115,14 @@ impl Play for Netsend<'_> {
         out.flush()?;
         let fd = open(sockets, at)?;
         let (mut packet, mut sends) = (vec![0; *payload], Sends::default());
-        // Sending starts at the second full second (of the time of day) from now.
+        // Sending starts at the second full second from now, by the time of day.
         let lead = Duration::from_secs(2).saturating_sub(Duration::from_nanos(wall().subsec_nanos().into()));
         let mut due = round(sockets, Pace::Go).after(lead);
         let end = if *seconds == 0 { Instant::NEVER } else { due.after(Duration::from_secs(*seconds)) };
         'all: loop {
             due = due.after(interval);
-            // Each datagram is preceded by at least one poll, even when sending is late: for
-            // Ctrl-C, and for the other end, which may need this thread.
+            // At least one round runs before each datagram, even when sending is late, to detect
+            // Ctrl-C and because the other end may need this thread.
             let now = loop {
                 round(sockets, Pace::Go);
                 if dispatch::stop_requested() {

@@ -19,7 +19,7 @@ pub struct Tcpconnect<'o> {
     pub time: Duration,
     /// Destination of the output.
     pub out: Out<'o>,
-    /// The result, once the run is complete.
+    /// The result; `None` until the run is complete.
     pub done: Option<Connected>,
 }
 
@@ -56,8 +56,8 @@ impl Play for Tcpconnect<'_> {
             };
             sockets.close(fd);
             count += 1;
-            // The kernel completes a connect before the listener accepts it. If a single thread
-            // runs both ends, the listener needs its turn here.
+            // A connect completes before the listener's application accepts the connection. If a
+            // single thread runs both ends, the listener needs its turn here.
             round(sockets, Pace::Go);
         }
         let took = span.end(round(sockets, Pace::Go));

@@ -1,7 +1,7 @@
-//! `http` fetches one file repeatedly by HTTP/1.0 over many connections; `httpd` serves the file.
+//! `http` fetches one file repeatedly over many HTTP/1.0 connections; `httpd` serves the file.
 //!
-//! A transfer counts if the answer has status 200 and a body of the announced length; any other
-//! outcome is an error. The original also counts an answer with status 404 as a transfer.
+//! A transfer is successful if the answer has status 200 and a body of the announced length; any
+//! other outcome is an error. The original also counts an answer with status 404 as a transfer.
 
 use super::{Out, warm_up};
 use crate::files::Root;
@@ -22,7 +22,8 @@ const AT: u16 = 80;
 const HEAD_MAX: usize = 4096;
 /// Number of bytes read at a time.
 const READ: usize = 64 << 10;
-/// Path of the requested file. As with the original's server, the file has 1 KiB.
+/// Path of the requested file. Its length is 1 KiB, like that of the file which the original server
+/// sends.
 pub const PATH: &str = "/dev/zero?bytes=1024";
 /// Maximum number of concurrent connections, equal to the server's limit per address.
 pub const CLIENTS_MAX: usize = 256;
@@ -37,7 +38,7 @@ pub struct Fetch<'o> {
     pub path: &'o str,
     /// Destination of the output.
     pub out: Out<'o>,
-    /// Number of transfers and the duration of the run, once it is complete.
+    /// Number of transfers, and duration of the run; `None` until the run is complete.
     pub done: Option<(u64, Took)>,
 }
 
@@ -47,7 +48,7 @@ impl std::fmt::Debug for Fetch<'_> {
     }
 }
 
-/// A connection that performs one transfer: sends the request and reads the answer to its end.
+/// A connection for one transfer, which sends the request and reads the complete answer.
 struct Conn<F> {
     fd: F,
     is_open: bool,

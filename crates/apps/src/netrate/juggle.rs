@@ -1,5 +1,5 @@
-//! `juggle` bounces messages of 128 bytes between two ends, 1024 times per run in ten runs, with 0
-//! to 4 messages in flight. It prints CSV.
+//! `juggle` bounces messages of 128 bytes between two ends and prints the times as CSV. It performs
+//! ten runs of 1024 cycles for each number of messages in flight from 0 to 4.
 //!
 //! The original bounces messages between two descriptors of one kernel (pipes, UDP sockets and
 //! socket pairs) on one thread, two threads and two processes; `lab::native::juggle` does the same.

@@ -63,11 +63,12 @@ pub struct Services<S: Sockets> {
     buffer: Vec<u8>,
     /// Number of datagrams received.
     pub received: u64,
-    /// Number of connections that were served to their end.
+    /// Number of connections that were served until they ended.
     pub served: u64,
-    /// Number of connections closed at once because their peer had too many.
+    /// Number of connections closed on arrival because their peer already had the maximum number.
     pub refused: u64,
-    /// Number of connections evicted to make room for others, because they were idle for longest.
+    /// Number of connections evicted to free a slot for another one, because they had been idle for
+    /// longest.
     pub evicted: u64,
 }
 
@@ -128,8 +129,8 @@ impl<S: Sockets> Services<S> {
         Ok((services, port))
     }
 
-    /// Returns whether there is room for another connection from `peer`; with `None`, from any
-    /// peer.
+    /// Returns which slot is available for another connection from `peer`, or from any peer if it
+    /// is `None`.
     fn room(&self, peer: Option<IpAddr>, now: Instant) -> Room {
         let numbered = self.conns.iter().enumerate().map(|(at, conn)| (at as u32, conn));
         let Limits { most, per_peer } = self.limits;
@@ -139,9 +140,9 @@ impl<S: Sockets> Services<S> {
         }
     }
 
-    /// Accepts connections from the listeners. If all places are taken, a new connection stays in
+    /// Accepts connections from the listeners. If all slots are taken, a new connection stays in
     /// the queue of its listener until an existing connection has been idle for
-    /// [`crate::slots::IDLE_MIN`] and is evicted.
+    /// [`crate::slots::IDLE_MIN`] and can be evicted.
     fn accept(&mut self, sockets: &mut S, now: Instant) -> bool {
         let mut came = false;
         for at in 0..self.listeners.len() {
@@ -149,7 +150,7 @@ impl<S: Sockets> Services<S> {
             if is_full && self.room(None, now) == Room::None {
                 break;
             }
-            // An error means that the queue has no connection, or that the connection was reset.
+            // An error means that the accept queue is empty, or that the connection was reset.
             let Some(Ok((fd, peer))) = self.listeners.get(at).map(|listener| sockets.accept(*listener)) else {
                 continue;
             };
@@ -201,8 +202,8 @@ impl<S: Sockets> Services<S> {
                 Ok((n, from, asked)) => {
                     self.received += 1;
                     if self.kind.echoes() {
-                        // An echo that cannot be sent counts as a lost datagram, so the error is
-                        // ignored.
+                        // An echo that cannot be sent is treated as a lost datagram, so the error
+                        // is ignored.
                         let _ = sockets.send_msg(fd, self.buffer.get(..n).unwrap_or_default(), from, asked);
                     }
                 }
@@ -237,8 +238,8 @@ impl<F: Copy> Conn<F> {
 impl<S: Sockets> Turn<S> for Services<S> {
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool {
         let mut busy = self.datagram(sockets) | self.serve(sockets, now);
-        // The place of a connection that ends is free in the same turn. Otherwise each connection
-        // would take two turns, and a client that connects once per turn would fill the listener's
+        // The slot of a connection that ends is freed in the same turn. Otherwise each connection
+        // would need two turns, and a client that connects once per turn would fill the listener's
         // queue.
         for _ in 0..QUANTUM {
             if !self.accept(sockets, now) {

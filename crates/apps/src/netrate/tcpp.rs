@@ -1,10 +1,10 @@
-//! `tcpp` opens a number of connections, some of them at a time, and sends a number of bytes on
-//! each. A connection counts once the far end has closed it, too.
+//! `tcpp` opens a given number of connections, a limited number of them at a time, and sends a
+//! given number of bytes on each. A connection is complete once the far end has also closed it.
 //!
 //! The original starts `-p` processes. Each has its own set of connections to its own L4 port; the
 //! ports start at the base port (`-r`). Here one thread serves all sets in turn. With `-M N`, the
-//! connections use N local addresses in turn, starting at that of `-l`; `-T` reports the CPU usage
-//! during the run.
+//! connections use N local addresses in turn, starting at the address given with `-l`. `-T` reports
+//! the CPU usage during the run.
 
 use super::{Kind, Out, Services, warm_up};
 use crate::netperf::session::{FarEnd, Play, Round};
@@ -17,8 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 const AT: u16 = 10_000;
 /// Maximum number of connection sets. The far end listens on one L4 port for each set.
 pub const SETS_MAX: u16 = 16;
-/// Number of further port ranges to try if the caller accepts any free range and the first is
-/// partly in use.
+/// Number of port ranges to try if the caller accepts any free range.
 const TRIES: u16 = 64;
 /// Number of bytes per send call.
 const CHUNK: usize = 256 << 10;
@@ -45,7 +44,7 @@ pub struct Tcpp<'o> {
     pub sets: u16,
     /// Number of concurrent connections per set; at most 1024 for all sets together.
     pub at_a_time: usize,
-    /// Total number of connections per set.
+    /// Total number of connections to open per set.
     pub conns: u64,
     /// Local addresses that the connections use in turn; empty: selected by the system.
     pub from: Vec<IpAddr>,
@@ -124,7 +123,7 @@ impl Play for Tcpp<'_> {
                     let to = at_port(at, at.port().saturating_add(set as u16));
                     let fd = sockets.connect(to, &Setup { from: from.next(), ..setup });
                     let fd = fd.map_err(|why| {
-                        anyhow::anyhow!("cannot connect to port {}: {why} ({begun} connections before)", to.port())
+                        anyhow::anyhow!("cannot connect to port {}: {why} (after {begun} connections)", to.port())
                     })?;
                     open.push(Conn { fd, set, is_open: false, left: self.bytes.max(1) });
                     (*started, *live, begun) = (*started + 1, *live + 1, begun + 1);
@@ -146,7 +145,7 @@ impl Play for Tcpp<'_> {
             });
             if let Some(why) = failed {
                 open.iter().for_each(|conn| sockets.close(conn.fd));
-                anyhow::bail!("connection failed: {why} ({done} connections ended)");
+                anyhow::bail!("connection failed: {why} (after {done} complete connections)");
             }
             let went_on = (done, moved) != before;
             let now = round(sockets, if went_on { Pace::Go } else { Pace::Wait });
@@ -168,7 +167,7 @@ impl Play for Tcpp<'_> {
     }
 }
 
-/// Prints the share of each kind of CPU usage between two readings, in percent.
+/// Prints the percentage of each kind of CPU time between two readings.
 fn print_cpu(out: Out<'_>, before: Cpu, after: Cpu) -> anyhow::Result<()> {
     let spent: Vec<u64> = after.iter().zip(before).map(|(after, before)| after.saturating_sub(before)).collect();
     let all = spent.iter().sum::<u64>().max(1);

@@ -48,8 +48,8 @@ impl Client {
         let Some(state) = self.talk.take_state() else { return false };
         match (self.state, state) {
             (_, SERVER_ERROR) => {
-                // The error number may still be incomplete; the usual timeout limits the wait for
-                // it.
+                // The error number may still be incomplete; the timeout of this state limits the
+                // wait for it.
                 let Some(number) = self.talk.take_word() else {
                     self.talk.put_back(state);
                     return false;

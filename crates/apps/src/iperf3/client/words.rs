@@ -1,4 +1,4 @@
-//! Output of the client other than the rows of the report, and the client's errors.
+//! Output of the client other than the rows of the report, and the errors of the client.
 
 use super::{Client, OUTPUT_MAX};
 use crate::iperf3::json;

@@ -1,11 +1,11 @@
-//! Connections of the server by their function.
+//! Connections of the server, by function.
 
 use crate::slots::Connection;
 use crate::streams::Ends;
 use clock::Instant;
 use std::net::IpAddr;
 
-/// (index of the test, index of the stream in it)
+/// A stream: index of its test, and index of the stream in the test.
 pub(super) type StreamAt = (u32, usize);
 
 #[derive(Debug)]
@@ -19,7 +19,8 @@ pub(super) enum Conn {
     /// Control connection of the test with this index.
     Control(u32),
     Stream(StreamAt),
-    /// Connection that measures latency: the bytes were received and are still to be sent back.
+    /// Connection that measures latency; the value contains the received bytes that are not sent
+    /// back yet.
     Echo(Vec<u8>),
     /// A refused connection, to which ACCESS_DENIED is sent.
     Denied {
@@ -31,8 +32,8 @@ pub(super) enum Conn {
 }
 
 impl Conn {
-    /// Returns the connection if it counts against the limit on connections without a cookie; such
-    /// a connection may be evicted.
+    /// Returns the connection if it is subject to the limit on connections without a cookie; such a
+    /// connection may be evicted.
     pub(super) fn as_stranger(&self) -> Option<Stranger> {
         match self {
             Conn::New { ends, since, .. } | Conn::Denied { ends, since } => Some(Stranger(*ends, *since)),

@@ -1,5 +1,5 @@
-//! TCP_CC and TCP_CRR: opens one connection after the other. As in netserver, the far end closes
-//! each connection first.
+//! TCP_CC and TCP_CRR: opens one connection after the other. As with netserver, the far end is the
+//! first to close each connection.
 
 use super::{Interim, Measured, Meter, Near, Pace, Sockets, setup};
 use crate::netperf::hist::Histogram;
@@ -44,7 +44,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
             if let (Some(times), Some(before)) = (&mut found.times, before) {
                 times.add(self.sockets.now().since(before));
             }
-            // The time advances only while a call waits, since only these rounds read the clock.
+            // `self.now` advances only while a call waits, since only those rounds read the clock.
         }
         found.took = meter.span.end(self.now);
         found.bytes = match options.test {

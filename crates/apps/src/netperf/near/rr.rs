@@ -1,4 +1,4 @@
-//! TCP_RR and UDP_RR: exchanges requests and responses on one socket; with `-b`, several requests
+//! TCP_RR and UDP_RR: exchanges requests and responses on one socket. With `-b`, several requests
 //! are in flight.
 
 use super::{Interim, Measured, Near, Pace, Sockets, setup};
