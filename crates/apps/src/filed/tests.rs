@@ -135,7 +135,7 @@ fn a_malformed_record_disconnects_the_client() {
         assert_eq!(exchange(&mut rig, client, bytes), b"");
         assert!(rig.net.far_eof(client), "{bytes:?}");
     }
-    // An unknown or malformed operation is answered.
+    // An unknown or malformed operation is answered with an error.
     for body in
         [&b"\x09"[..], b"\x01", b"\x02\0\0\0\x01\0\0\0\0x", b"\x05\0\0\0\x01\0\0\0\0\x03a", b"\x03\0\0\0\x01\0\0\0\0"]
     {

@@ -233,7 +233,7 @@ fn a_thief_gets_nothing_and_the_owner_still_does() {
     assert_eq!(rig.server.app.counts.thefts.get(), 1);
     let data = rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_000)), at).unwrap();
     assert_eq!(rig.receive(data), "one\r\ntwo\r\n");
-    // Its listener is closed as well.
+    // The session's listener is closed as well.
     assert!(rig.net.connect_from(SocketAddr::from(([1, 0, 0, 2], 60_001)), at).is_none());
 }
 
@@ -348,7 +348,8 @@ fn the_upload_policy_controls_changes_of_the_tree() {
         assert_eq!(said("DELE full|"), "550");
         assert_eq!(said("RMD full|"), expect(2, "250"));
         assert_eq!(said("RMD a.txt|"), "550");
-        // Links out of the root do not exist, built-in files cannot be changed, and the root stays.
+        // Links that lead out of the root count as nonexistent, built-in files cannot be changed,
+        // and the root cannot be removed.
         for line in [
             "DELE link.txt",
             "RNFR link.txt",
@@ -463,7 +464,7 @@ fn abor_ends_a_download_and_other_commands_are_queued() {
     assert_eq!(rig.say(client, b"ABOR\r\n"), "", "it is behind the NOOP");
     rig.net.far_reset(data);
     assert_eq!(codes(&rig.receive(client)), ["426", "200", "226"]);
-    // The Telnet form: IP, DM, ABOR.
+    // The Telnet form of an abort: IP (interrupt process), DM (data mark), ABOR.
     let data = passive(&mut rig, client);
     rig.say(client, b"RETR /dev/zero\r\n");
     assert_eq!(codes(&rig.say(client, b"\xff\xf4\xff\xf2ABOR\r\n")), ["426", "226"]);
@@ -565,7 +566,7 @@ fn the_silent_and_the_stalled_are_ended() {
     rig.pass(Duration::from_secs(60));
     assert_eq!(codes(&rig.receive(client)), ["426"]);
     assert_eq!(rig.server.app.counts.stalled.get(), 3);
-    // No command for five minutes.
+    // A session without a command for five minutes.
     rig.pass(Duration::from_secs(299));
     assert_eq!(rig.receive(client), "");
     rig.pass(Duration::from_secs(1));
@@ -583,7 +584,8 @@ fn unread_replies_are_bounded() {
         taken += rig.net.far_send(client, b"HELP\r\n");
         rig.run_until_idle();
     }
-    // One full reply buffer, one buffer of commands, and the socket windows.
+    // The server accepts as much as fills one reply buffer, one buffer of commands, and the socket
+    // windows.
     assert!(taken < 6_000, "{taken}");
     rig.pass(Duration::from_secs(61));
     assert!(rig.net.is_reset(client));

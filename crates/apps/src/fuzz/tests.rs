@@ -2,7 +2,7 @@ use super::*;
 use std::fs;
 use std::path::PathBuf;
 
-/// Builder of a recorded input.
+/// Builder of a fuzz input.
 struct Tape(Vec<u8>);
 
 impl Tape {
@@ -431,7 +431,8 @@ fn filed_seeds() -> Seeds {
     ]
 }
 
-/// Writes missing or outdated seeds, so that the corpus follows the tests. Other files stay.
+/// Writes missing or outdated seeds, so that the corpus follows the tests. Other files of the
+/// corpus are kept.
 fn each(target: &str, seeds: Seeds, body: fn(&[u8])) {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     if fs::create_dir_all(&dir).is_ok() {

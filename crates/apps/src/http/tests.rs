@@ -189,7 +189,8 @@ fn requests_follow_each_other() {
     let mut rig = rig();
     let client = rig.client();
     let one = "GET /ten HTTP/1.1\r\nHost: a\r\n\r\n";
-    // Three at once; byte by byte after an empty line; with bodies to skip.
+    // Three requests at once; a request byte by byte after an empty line; requests with bodies to
+    // skip.
     assert_eq!(rig.say(client, one.repeat(3).as_bytes()).matches("0123456789").count(), 3);
     let slow: String = format!("\r\n{one}").bytes().map(|byte| rig.say(client, &[byte])).collect();
     assert_eq!(slow.matches("0123456789").count(), 1);
@@ -310,7 +311,8 @@ fn pipelining_does_not_pile_up() {
         taken += rig.net.far_send(client, b"GET /ten HTTP/1.1\r\nHost: a\r\n\r\n");
         rig.run_until_idle();
     }
-    // One head buffer, the socket windows, and the few requests answered into them.
+    // The server accepts as much as fills one head buffer and the socket windows, plus the few
+    // requests whose answers fit into the window.
     assert!(taken < HEAD_MAX + 3_000, "{taken}");
     assert!(rig.server.app.counts.answered.get() < 20);
 }
@@ -327,7 +329,7 @@ fn an_empty_line_does_not_start_a_request() {
         assert!(rig.net.far_eof(client), "{}", blank.escape_ascii());
         assert_eq!((rig.server.app.counts.idle.get(), rig.server.app.counts.head_late.get()), (1, 0));
     }
-    // The time limit of a request after it starts at its own first byte.
+    // The time limit of the next request starts at its first byte.
     let mut rig = rig();
     let client = rig.client();
     rig.pass(Duration::from_secs(14));

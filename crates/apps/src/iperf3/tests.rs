@@ -46,7 +46,7 @@ fn results(streams: &[(u32, u64)]) -> Vec<u8> {
     framed(&json.to_string())
 }
 
-/// Sends TEST_END and exchanges results; returns the server's.
+/// Sends TEST_END and exchanges results; returns the server's results.
 fn end(rig: &mut Rig<Iperf3>, control: Far, theirs: &[(u32, u64)]) -> Value {
     rig.net.far_send(control, &[4]);
     assert_eq!(bytes(rig, control), [13]);

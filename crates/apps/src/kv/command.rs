@@ -16,7 +16,7 @@ pub struct Call<'a> {
     /// The arguments; the first one is the command name.
     pub args: Args<'a>,
     pub store: &'a mut Store,
-    /// Receives the reply.
+    /// Buffer to which the reply is written.
     pub out: &'a mut Replies,
     pub now: Instant,
     /// Values of the server that INFO reports.
@@ -45,7 +45,7 @@ pub enum Effect {
     Reads,
     /// Changes data, but never uses more memory.
     Writes,
-    /// Possibly uses more memory or creates keys; refused if the store is full.
+    /// May use more memory or create keys; refused if the store is full.
     Adds,
 }
 
@@ -74,7 +74,7 @@ pub struct Command {
     /// Arguments that are keys.
     pub keys: Keys,
     run: Run,
-    /// Group to which the command belongs, as shown by COMMAND DOCS.
+    /// Group to which the command belongs, as COMMAND DOCS reports it.
     pub group: &'static str,
     pub summary: &'static str,
 }
@@ -237,7 +237,8 @@ fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     let command = match fitting(&call.args) {
         Ok(command) => command,
         Err(why) => {
-            // Without this request, the transaction would differ from what the client intended.
+            // The request is not queued, so the transaction would differ from what the client
+            // intended.
             call.session.break_off();
             return Err(why);
         }
@@ -260,7 +261,7 @@ fn run(call: &mut Call<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns the command that the first argument names, if the number of arguments is permitted.
+/// Returns the command whose name is the first argument, if it permits this number of arguments.
 fn fitting(args: &Args<'_>) -> Result<&'static Command, Refusal> {
     let command = find(args.get(0)).ok_or_else(|| Refusal::unknown(args))?;
     let fits = match command.arity {

@@ -1,4 +1,4 @@
-//! A client connection: receives requests and sends their replies in the same order.
+//! A client connection, which receives requests and sends the replies in the same order.
 //!
 //! While more than [`STOP`] bytes of replies are buffered, no request is processed. Further
 //! requests stay in the request buffer and, when it is full, in the socket.
@@ -50,7 +50,7 @@ impl Connection for Conn {
 impl Conn {
     pub(super) fn new(peer: IpAddr, limits: Limits, replies_max: usize, now: Instant) -> Conn {
         let (requests, replies) = (Requests::new(limits), Replies::new(replies_max));
-        // The slot number is set after insertion.
+        // The slot number of the connection is not known yet; it is set after insertion.
         let session = Session::new(u32::MAX);
         Conn { peer, since: now, requests, replies, session, is_last: false, at_eof: false }
     }
@@ -60,7 +60,7 @@ impl Conn {
         self.requests.held() + self.replies.held() + self.session.held()
     }
 
-    /// Returns whether the replies exceeded the limit of their buffer.
+    /// Returns whether the replies have exceeded the limit of the reply buffer.
     pub(super) fn is_over(&self) -> bool {
         self.replies.is_over()
     }
@@ -112,8 +112,9 @@ impl Conn {
                 }
             };
             let name = args.get(0);
-            // This is probably an HTTP request that a browser was made to send (cross-protocol
-            // request, CWE-918), so the connection is closed and the rest ignored.
+            // This is probably an HTTP request that an attacker made a browser send (cross-protocol
+            // request forgery; see CWE-918). The connection is closed and the rest of the input is
+            // ignored.
             if name.eq_ignore_ascii_case(b"POST") || name.eq_ignore_ascii_case(b"HOST:") {
                 counts.malformed.bump();
                 self.is_last = true;

@@ -8,7 +8,8 @@ use crate::resp::{Version, integer};
 
 type Done = Result<(), Refusal>;
 
-/// Version of the Redis command reference that the replies follow; clients compare it.
+/// Version of the Redis command reference that the replies follow, reported because clients check
+/// it.
 pub(super) const REFERENCE: &str = "7.0.0";
 /// Name of the only user, which has no password.
 const USER: &[u8] = b"default";
@@ -74,8 +75,8 @@ fn set_name(call: &mut Call<'_>, name: String) {
     call.roster.get_mut(call.session.at).into_iter().for_each(|client| client.name = name.clone());
 }
 
-/// Handles HELLO [version [AUTH user password] [SETNAME name]]. If any argument is invalid, nothing
-/// is changed.
+/// Handles `HELLO [version [AUTH user password] [SETNAME name]]`. If any argument is invalid,
+/// nothing is changed.
 pub(super) fn hello(call: &mut Call<'_>) -> Done {
     let mut version = call.out.version;
     if call.args.len() > 1 {

@@ -61,7 +61,7 @@ pub(super) fn persist(call: &mut Call<'_>) -> Done {
 }
 
 pub(super) fn ttl(call: &mut Call<'_>) -> Done {
-    // Milliseconds are rounded to the nearest second.
+    // Milliseconds are rounded to the nearest number of seconds.
     time_left(call, |ms| ms.saturating_add(500) / 1_000)
 }
 

@@ -53,7 +53,8 @@ fn pop(call: &mut Call<'_>, end: End) -> Done {
     Ok(())
 }
 
-/// Returns the optional count that follows the key in the arguments; `None` if it is absent.
+/// Returns the optional count that follows the key in the arguments, or `None` if there is no
+/// count.
 pub(super) fn how_many(call: &Call<'_>) -> Result<Option<usize>, Refusal> {
     match call.args.len() {
         2 => Ok(None),
@@ -101,7 +102,7 @@ pub(super) fn lrange(call: &mut Call<'_>) -> Done {
 }
 
 /// Converts an inclusive range of indexes to positions in a list of `len` elements. Negative
-/// indexes count from the end; `None` if the range is empty.
+/// indexes count from the end. Returns `None` if the range is empty.
 pub(super) fn places(from: i64, to: i64, len: usize) -> Option<(usize, usize)> {
     let len = i64::try_from(len).ok()?;
     let place = |at: i64| if at < 0 { at.saturating_add(len) } else { at };

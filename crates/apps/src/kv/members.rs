@@ -190,7 +190,7 @@ pub(super) fn zadd(call: &mut Call<'_>) -> Done {
 fn score(text: &[u8]) -> Option<Score> {
     let is_number = text.first().is_some_and(|byte| !byte.is_ascii_whitespace());
     let number: f64 = std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()?;
-    // A number too large for a double is invalid; infinity can only be given by its name.
+    // A number that is too large for a double is invalid. Infinity can only be given by its name.
     let is_named =
         number.is_finite() || text.iter().any(u8::is_ascii_alphabetic) && !text.iter().any(u8::is_ascii_digit);
     Score::new(number).filter(|_| is_named)
@@ -308,7 +308,8 @@ pub(super) fn zrange(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Handles ZPOPMIN. Without a count, the reply is one member and its score, in RESP3 as well.
+/// Handles ZPOPMIN. Without a count, the reply is a single member and its score in one flat array,
+/// even in RESP3.
 pub(super) fn zpopmin(call: &mut Call<'_>) -> Done {
     let (name, count) = (call.args.get(1), how_many(call)?);
     let out = &mut *call.out;

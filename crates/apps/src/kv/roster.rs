@@ -16,11 +16,12 @@ pub struct Client {
     since: Instant,
     /// Time of the client's last activity.
     pub moved: Instant,
-    /// Number of queued requests of the client's transaction; `None` if it has not begun one.
+    /// Number of queued requests of the client's transaction; `None` if the client has not begun
+    /// one.
     pub queued: Option<usize>,
     /// Number of watched keys.
     pub watches: usize,
-    /// Protocol version that the client uses.
+    /// RESP version that the client uses.
     pub version: Version,
     pub command: &'static str,
     /// Name that the client set by CLIENT SETNAME.
@@ -57,8 +58,8 @@ impl Client {
     }
 }
 
-/// Returns the name if it may appear in a line of CLIENT LIST: printable ASCII characters without
-/// blanks.
+/// Returns the name if it may appear in a line of CLIENT LIST, that is, if it consists of printable
+/// ASCII characters without blanks.
 pub fn name(text: &[u8]) -> Option<String> {
     let is_plain = text.len() <= NAME_MAX && text.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(text).ok().filter(|_| is_plain).map(str::to_owned)

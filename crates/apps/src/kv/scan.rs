@@ -2,8 +2,8 @@
 //! with a cursor.
 //!
 //! A cursor is a position in a table, which is scanned from its end to its start
-//! ([`crate::table::Table::scan`]). Names that exist from the first call to the last are returned,
-//! whatever else is added or removed in between.
+//! ([`crate::table::Table::scan`]). Names that exist from the first call to the last are always
+//! returned, even if other names are added or removed in between.
 
 use super::Refusal;
 use super::command::Call;
@@ -12,7 +12,8 @@ use crate::glob::{Exhausted, Fuel, Glob};
 
 type Done = Result<(), Refusal>;
 
-/// Maximum number of pattern matching steps per request, which take some tenths of a second.
+/// Maximum number of pattern matching steps per request. This many steps take some tenths of a
+/// second.
 const FUEL: Fuel = Fuel(1 << 26);
 /// Default value of SCAN's option COUNT: number of names that one call visits (redis.io, SCAN).
 const COUNT: usize = 10;
@@ -47,8 +48,8 @@ struct ScanOptions<'a> {
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Parses the arguments from index `from` on, where the cursor is. `takes_kind`: the option
-    /// TYPE is permitted.
+    /// Parses the arguments from index `from` on; the first of them is the cursor. `takes_kind`
+    /// permits the option TYPE.
     fn parse(call: &Call<'a>, from: usize, takes_kind: bool) -> Result<ScanOptions<'a>, Refusal> {
         let cursor = std::str::from_utf8(call.args.get(from)).ok().and_then(|text| text.parse().ok());
         let cursor = cursor.ok_or(Refusal::Cursor)?;
@@ -73,8 +74,8 @@ impl<'a> ScanOptions<'a> {
         Ok(asked)
     }
 
-    /// Returns whether a name matches the pattern. If the permitted steps are used up, the scan
-    /// stops.
+    /// Returns whether a name matches the pattern. If the permitted steps are used up, returns
+    /// `false` and marks the scan as undecided.
     fn wants(&mut self, name: &[u8]) -> bool {
         match self.pattern.map_or(Ok(true), |pattern| pattern.matches(name, &mut self.fuel)) {
             Ok(is_one) => is_one,
@@ -155,7 +156,7 @@ fn sorted_scan<'v>(sorted: &'v Sorted, asked: &mut ScanOptions<'_>, found: &mut 
     })
 }
 
-/// Element of the reply.
+/// Element of a SCAN command's reply.
 enum Element<'v> {
     Bytes(&'v [u8]),
     Number(f64),

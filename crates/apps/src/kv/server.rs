@@ -6,7 +6,7 @@ use super::connection::REFERENCE;
 use crate::glob::{Fuel, Glob};
 use clock::Instant;
 
-/// Maximum number of steps for matching a pattern against the names of parameters.
+/// Maximum number of steps for matching the pattern of CONFIG GET against the names of parameters.
 const FUEL: Fuel = Fuel(1 << 20);
 
 type Done = Result<(), Refusal>;
@@ -114,9 +114,9 @@ fn documents(call: &mut Call<'_>, commands: &[&Command]) {
     }
 }
 
-/// Writes the description of a command for COMMAND: name, number of arguments (negative: a
-/// minimum), flags, positions of the keys (first, last, step), and categories. Tips, key
-/// specifications and subcommands are empty (redis.io, COMMAND).
+/// Writes the description of a command as the reply to COMMAND (redis.io, COMMAND): name, number of
+/// arguments (negative for a minimum), flags, positions of the keys (first, last, step), and
+/// categories. Tips, key specifications and subcommands are empty.
 fn describe(call: &mut Call<'_>, command: &Command) {
     call.out.array(10);
     call.out.bulk(command.name.to_ascii_lowercase().as_bytes());

@@ -14,7 +14,7 @@ use wire::hash::Key;
 /// Memory charged for a key in addition to its name and value, in bytes.
 pub const KEY: usize = ELEMENT + 192;
 
-/// Limits of a store.
+/// Limits of a key-value store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Maximum number of keys.
@@ -23,8 +23,8 @@ pub struct Bounds {
     pub bytes: usize,
 }
 
-/// Bytes reserved for one request while it is executed: its text and an entry for each argument,
-/// both twice.
+/// Bytes reserved for one request while it is executed: its text and the overhead of each argument,
+/// both counted twice as in [`Store::has_room`].
 const REQUEST: usize = 64 << 20;
 
 impl Bounds {
@@ -71,7 +71,7 @@ impl Store {
         Store { bounds, key, items, deadlines, watched, changes: 0, bytes: 0, expired: 0, drawn: 0 }
     }
 
-    /// Returns the number of keys, including expired ones that are not removed yet.
+    /// Returns the number of keys, including expired ones that have not been removed yet.
     pub fn len(&self) -> usize {
         self.items.len()
     }
@@ -86,7 +86,8 @@ impl Store {
         self.expired
     }
 
-    /// Returns whether there is room for `bytes` more bytes in `elements` more elements or keys.
+    /// Returns whether the byte limit permits `bytes` more bytes in `elements` more elements or
+    /// keys.
     pub fn has_room(&self, bytes: usize, elements: usize) -> bool {
         // A sorted set stores each member twice.
         self.may_grow(bytes.saturating_add(elements.saturating_mul(KEY)).saturating_mul(2))
@@ -97,11 +98,11 @@ impl Store {
         self.bytes.saturating_add(bytes) <= self.bounds.bytes
     }
 
-    /// Returns whether the limit on the number of keys permits these names. Existing keys need no
-    /// further room; a name that is given twice counts twice.
+    /// Returns whether the limit on the number of keys permits storing values under these names.
+    /// Names of existing keys are not counted; a name that is given twice is counted twice.
     pub fn has_room_for<'n>(&mut self, names: impl Iterator<Item = &'n [u8]> + Clone, now: Instant) -> bool {
         let most = names.clone().count();
-        // The names are looked up only if there may be too many.
+        // The names are looked up only if all of them together would exceed the limit.
         self.items.len() + most <= self.bounds.keys
             || self.items.len() + names.filter(|name| self.get(name, now).is_none()).count() <= self.bounds.keys
     }
@@ -129,7 +130,7 @@ impl Store {
         self.watched.get(name).is_some_and(|watched| watched.changed <= since)
     }
 
-    /// Ends one client's watch of a key, started by [`Store::watch`].
+    /// Ends one client's watch of a key, which [`Store::watch`] started.
     pub fn unwatch(&mut self, name: &[u8]) {
         let Some(watched) = self.watched.get_mut(name) else { return };
         watched.clients = watched.clients.saturating_sub(1);
@@ -156,7 +157,7 @@ impl Store {
         }
     }
 
-    /// Visits the existing keys; see [`Table::scan`].
+    /// Visits the keys that have not expired; see [`Table::scan`].
     pub fn scan<'t>(
         &'t self,
         cursor: u64,
@@ -187,7 +188,7 @@ impl Store {
         self.item(name, now).map(|item| &item.value)
     }
 
-    /// Returns the value of a key as the type `K`.
+    /// Returns the value of a key as type `K`; `None` if the key does not exist.
     ///
     /// # Errors
     /// [`Refusal::WrongType`].
@@ -199,8 +200,8 @@ impl Store {
     /// exist.
     ///
     /// # Errors
-    /// [`Refusal::WrongType`], or the error of `change`, which must leave the value unchanged when
-    /// it fails.
+    /// [`Refusal::WrongType`], or the error of `change`. If `change` fails, it must leave the value
+    /// unchanged.
     pub fn edit<K: Kind, R>(
         &mut self,
         name: &[u8],
@@ -216,7 +217,7 @@ impl Store {
     /// Changes the value of an existing key.
     ///
     /// # Errors
-    /// Those of [`Store::edit`].
+    /// The errors of [`Store::edit`].
     pub fn change<K: Kind, R>(
         &mut self,
         name: &[u8],
@@ -294,8 +295,8 @@ impl Store {
         self.take(name).is_some_and(|item| item.until > now)
     }
 
-    /// Returns the expiry time of a key; [`Instant::NEVER`] if it has none, `None` if the key does
-    /// not exist.
+    /// Returns the expiry time of a key: [`Instant::NEVER`] if the key does not expire, `None` if
+    /// the key does not exist.
     pub fn until(&mut self, name: &[u8], now: Instant) -> Option<Instant> {
         self.item(name, now).map(|item| item.until)
     }

@@ -7,7 +7,7 @@ use crate::resp::integer;
 use crate::resp::replies::decimal;
 use clock::{Duration, Instant};
 
-/// Maximum length of a string in bytes, equal to what one request can carry.
+/// Maximum length of a string in bytes, equal to the maximum length of an argument.
 const TEXT_MAX: usize = 1 << 20;
 
 type Done = Result<(), Refusal>;
@@ -56,7 +56,7 @@ fn set_for(call: &mut Call<'_>, unit_ms: u64, command: &'static str) -> Done {
     Ok(())
 }
 
-/// Parses a time to live, in units of `unit_ms` milliseconds, and returns when it ends.
+/// Parses a time to live in units of `unit_ms` milliseconds. Returns the time at which it ends.
 fn until(now: Instant, text: &[u8], unit_ms: u64, command: &'static str) -> Result<Instant, Refusal> {
     let time = integer(text).ok_or(Refusal::NotInteger)?;
     let time = u64::try_from(time).ok().filter(|time| *time > 0).ok_or(Refusal::Expire(command))?;
@@ -72,7 +72,7 @@ pub(super) fn strlen(call: &mut Call<'_>) -> Done {
 pub(super) fn mget(call: &mut Call<'_>) -> Done {
     call.out.array(call.args.len() - 1);
     for name in call.args.from(1).iter() {
-        // Keys with a value of another type count as missing.
+        // Keys with a value of another type are treated as missing.
         match call.store.get(name, call.now) {
             Some(Value::Text(text)) => call.out.bulk(text),
             _ => call.out.nil(),
@@ -145,8 +145,8 @@ pub(super) fn append(call: &mut Call<'_>) -> Done {
     if end > TEXT_MAX {
         return Err(Refusal::TooLong);
     }
-    // A full string doubles its capacity, which may need more memory than was checked for the
-    // argument.
+    // A string whose capacity is used up doubles its capacity, which may need more memory than the
+    // check for the argument has covered.
     if end > held && !call.store.may_grow(end.max(2 * held) - held) {
         return Err(Refusal::Full);
     }

@@ -295,7 +295,7 @@ fn requests_after_multi_execute_together() {
 
 #[test]
 fn a_watched_key_that_changes_discards_the_transaction() {
-    // All ways of changing a key, and requests that do not change it.
+    // All kinds of requests that change a key, and requests that do not change it.
     for (before, change, is_kept) in [
         ("SET a 1", "SET a 2", false),
         ("SET a 1", "INCR a", false),
@@ -731,7 +731,7 @@ fn the_longest_idle_client_is_evicted() {
     rig.pass(Duration::from_secs(2));
     rig.say(other, b"PING\r\n");
     let next = rig.client_from([1, 0, 0, 3]);
-    // The slot's new client inherits nothing.
+    // The next client in the same slot inherits nothing.
     assert_eq!(rig.say(next, b"CLIENT GETNAME\r\nCLIENT ID\r\n"), "$-1\r\n:3\r\n");
     assert!(rig.net.is_reset(idle) && !rig.net.is_reset(other));
     let app = &rig.server.app;

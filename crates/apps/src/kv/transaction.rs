@@ -16,11 +16,11 @@ type Done = Result<(), Refusal>;
 
 /// Maximum number of requests in a transaction.
 const REQUESTS_MAX: usize = 65_536;
-/// Maximum number of bytes of the requests in a transaction.
+/// Maximum number of bytes of all requests in a transaction.
 const BYTES_MAX: usize = 8 << 20;
-/// Maximum number of keys that a client may watch; the next constant limits the bytes of their
-/// names.
+/// Maximum number of keys that a client may watch.
 const WATCHES_MAX: usize = 4096;
+/// Maximum number of bytes of the names of all keys that a client watches.
 const WATCHED_BYTES_MAX: usize = 1 << 20;
 
 /// Transaction and watched keys of one client.
@@ -133,7 +133,7 @@ pub(super) fn exec(call: &mut Call<'_>) -> Done {
     }
     call.out.array(queue.requests.len());
     for request in &queue.requests {
-        // Replies beyond the buffer limit are not kept: the client is disconnected.
+        // Replies beyond the buffer limit are discarded, since the client is disconnected.
         if call.out.is_over() {
             break;
         }

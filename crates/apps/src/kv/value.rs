@@ -1,8 +1,8 @@
 //! Values of keys: string, list, set, hash or sorted set, each with its current memory cost in
 //! bytes.
 //!
-//! The cost covers the bytes and their overhead, rounded up. [`ELEMENT`] is the overhead of the
-//! allocator plus an entry in a table that is just half full. Memory is released when less than a
+//! The cost covers the bytes and their overhead, rounded up. [`ELEMENT`] covers the overhead of the
+//! allocator and an entry in a table that is only half full. Memory is released when less than a
 //! quarter of it is used.
 
 use super::Refusal;
@@ -10,7 +10,7 @@ use crate::table::Table;
 use std::collections::{BTreeSet, VecDeque};
 use wire::hash::Key;
 
-/// Memory charged for an element in addition to its bytes, in bytes.
+/// Memory charged for an element in addition to its content, in bytes.
 pub const ELEMENT: usize = 160;
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl Value {
     }
 }
 
-/// A type of value that a command operates on.
+/// A type of value on which a command operates.
 pub trait Kind: Sized {
     /// Returns the value as this type.
     ///
@@ -221,7 +221,7 @@ impl<V: Cost> Members<V> {
         self.less(taken).is_some()
     }
 
-    /// Removes the member that a random number selects, and returns its name.
+    /// Removes the member that the random number `number` selects, and returns its name.
     pub fn draw(&mut self, number: u64) -> Option<Box<[u8]>> {
         let at = number.checked_rem(self.table.len() as u64)?;
         let taken = self.table.remove_at(at as usize);
@@ -273,7 +273,7 @@ impl Kind for Members<Box<[u8]>> {
     }
 }
 
-/// A score: a number other than NaN, without negative zero.
+/// A score of a sorted set: any number except NaN and negative zero.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Score(f64);
 
@@ -350,8 +350,8 @@ impl Sorted {
     pub fn between(&self, from: Score, to: Score) -> impl DoubleEndedIterator<Item = (&[u8], Score)> {
         let bounds = (from, Box::default())..;
         let found = (from <= to).then(|| self.order.range(bounds).take_while(move |(score, _)| *score <= to));
-        // The members are collected first: an upper bound for `range` would need a name greater
-        // than all names.
+        // The members are collected first, since an upper bound for `range` would have to contain a
+        // name greater than all others.
         let found: Vec<_> = found.into_iter().flatten().map(|(score, name)| (&**name, *score)).collect();
         found.into_iter()
     }

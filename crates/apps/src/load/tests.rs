@@ -127,7 +127,7 @@ fn latency_is_measured_from_writing_the_request() {
     );
 }
 
-/// Limits use no memory in advance: the largest service that the flags permit can be created.
+/// Limits use no memory in advance, so the largest service that the flags permit can be created.
 #[test]
 fn service_bounds_admit_the_maximum_flags() {
     let kv = kv::bounds();
@@ -147,7 +147,8 @@ fn ranks_follow_the_zipf_distribution() {
     for rank in [0usize, 1, 9, 99] {
         let wanted = 200_000.0 * ((rank + 1) as f64).powf(-0.99) / zeta;
         let got = f64::from(counts[rank]);
-        // The approximation is exact for the first two ranks, and within a fifth for the others.
+        // The approximation is exact for the first two ranks, and has an error of less than a fifth
+        // for the others.
         assert!((got / wanted - 1.0).abs() < 0.2, "rank {rank}: {got}, and {wanted} wanted");
     }
     assert!(counts.iter().all(|count| *count > 0));

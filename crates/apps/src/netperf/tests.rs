@@ -156,7 +156,8 @@ fn silent_clients_are_disconnected() {
     assert!(!far.turn(&mut there, Instant::from_nanos(at.nanos() - 1)) && far.near_ends() == 1);
     assert!(far.turn(&mut there, at) && far.near_ends() == 0);
     assert_eq!(far.next_timer(), None);
-    // A near end that requests a test of two seconds and then loses its power.
+    // A near end that requests a test of two seconds and then sends nothing, as after a power
+    // failure.
     let mut talk = control::Talk::new(silent(&mut near, &mut there, &mut far));
     talk.say(&control::Ask::Test(control::Order {
         test: Test::UdpRr,

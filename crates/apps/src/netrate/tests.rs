@@ -57,8 +57,8 @@ fn tcpconnect_counts_connections() {
     assert!(lines.len() == 2 && lines[0].ends_with(" count") && lines[1].ends_with(" connections/second"), "{lines:?}");
 }
 
-/// One address may have two of three connections. With all taken, a connection stays in the
-/// listener's queue until another one has been idle for a second and is evicted.
+/// One address may have two of three connections. When all three are in use, a new connection stays
+/// in the listener's queue until another one has been idle for a second and is evicted.
 #[test]
 fn connections_are_limited_and_the_longest_idle_evicted() {
     let pairs = Pairs::new();
@@ -115,7 +115,8 @@ fn datagrams_are_answered_from_the_address_they_were_sent_to() {
     }
 }
 
-/// A connection made before the previous one has ended does not let the listener's queue grow.
+/// The listener's queue does not grow if each connection is opened before the previous one has
+/// ended.
 #[test]
 fn closed_connections_are_served_in_one_turn() {
     let pairs = Pairs::new();
@@ -184,7 +185,7 @@ fn netsend_reports_failed_sends() {
         there.step(pace);
         sockets.step(pace)
     };
-    // That L4 port is unreachable, and an ICMP error is returned.
+    // Nothing listens on this L4 port, so the host returns an ICMP error.
     let (at, mut out) = (SocketAddr::from(([10, 0, 0, 2], 9000)), Vec::new());
     Netsend { payload: 64, rate: 100, seconds: 1, out: &mut out }.near(&mut near, &mut round, at).unwrap();
     let lines = lines(out);
@@ -215,7 +216,7 @@ fn juggle_prints_its_measurements() {
 fn tcpp_moves_all_its_bytes() {
     let tcpp = |figure| move |out| Tcpp { bytes: 100_000, at_a_time: 5, conns: 12, figure, ..Tcpp::new(out) };
     let (mut bits, mut rate) = (Vec::new(), Vec::new());
-    // Plus one warm-up connection.
+    // The far end serves one more connection, for the warm-up.
     play(tcpp(Figure::Gbps), &mut bits, |_, served| assert_eq!(served, 13));
     play(tcpp(Figure::Cps), &mut rate, |_, served| assert_eq!(served, 13));
     let (bits, rate) = (lines(bits), lines(rate));

@@ -15,7 +15,8 @@ fn one_who_does_not_read_costs_what_is_held_for_him_and_nobody_else_waits() {
         taken += rig.net.far_send(deaf, &[7; 1000]);
         rig.run_until_idle();
     }
-    // Our window, the echo buffer and the return window are full: nothing more is accepted.
+    // The receive window, the echo buffer and the send window are full, so nothing more is
+    // accepted.
     assert_eq!(taken, 1000 + crate::small::ECHO_MAX + 1000);
     assert_eq!(rig.say(polite, b"hello"), "hello");
     // When the client reads at last, it receives everything.

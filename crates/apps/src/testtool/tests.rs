@@ -61,15 +61,15 @@ fn recv_reads_the_requested_datagrams_and_counts_the_others() {
         let (json, _) = outcome(&options);
         let (source, sink) = (json["source_count"].as_u64().unwrap(), json["sink_count"].as_u64().unwrap());
         assert_eq!((sink, json["sink_bytes"].as_u64().unwrap()), (20_000, 20_000 * size as u64), "{json}");
-        // Generated but unread datagrams: no room in the socket's buffer, or unread when it was
-        // closed.
+        // Datagrams that were generated but not read: they did not fit into the socket's buffer, or
+        // were unread when the socket was closed.
         let unread = dropped(&json, "inet.udp.in.buffer_full") + dropped(&json, "inet.udp.in.closed");
         assert_eq!((source, &json["imbalance"]), (sink + unread, &0.into()), "{json}");
     }
 }
 
-/// The generator makes a burst whether or not the reader has taken the earlier ones. Without a
-/// reader, the socket's buffer fills and the rest is dropped and counted.
+/// The generator creates bursts even if the reader has not read the earlier ones. Without a reader,
+/// the socket's buffer fills, and further datagrams are dropped and counted.
 #[test]
 fn the_generator_does_not_wait_for_the_reader() {
     let options = Options { mode: Mode::Recv, burst: 256, ..Options::default() };
@@ -124,7 +124,8 @@ fn route_forwards_fragments_too() {
 fn pairs_have_separate_hosts_unless_shared() {
     let options = Options { mode: Mode::Route, count: 10, parallel: 2, ..Options::default() };
     assert_eq!((locks_of(&options), locks_of(&Options { shared: true, ..options.clone() })), ("up", "light"));
-    // An rc script is called for each host as for one pair, and for a shared host as for all pairs.
+    // An rc script is called once per host with a PARALLEL argument of 1, or for a shared host with
+    // the number of all pairs.
     let dir = std::env::temp_dir().join(format!("linerate-rc-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let script = dir.join("rc.sh");

@@ -2,7 +2,7 @@
 //! connect to the servers under test.
 //!
 //! std has no poll, so every descriptor is tried again after a fraction of a millisecond. It has no
-//! linger option either, so an abort is a close.
+//! linger option either, so an abort only closes the connection.
 
 use linerate_apps::app::App;
 use linerate_apps::serve::Server;
@@ -166,8 +166,8 @@ impl<A: App + Send + 'static> Running<A> {
         Running { at: told.recv().unwrap(), ask, stop, thread }
     }
 
-    /// Waits until `reached` returns true for the application, at most 20 s: a client that has
-    /// exited may be ahead of what the server has read.
+    /// Waits, at most 20 s, until `reached` returns true for the application. When a client exits,
+    /// the server may not have read all its data yet.
     pub fn wait_until(&self, what: &str, reached: impl Fn(&A) -> bool + Send + Copy + 'static) {
         for _ in 0..2_000 {
             let (tell, told) = mpsc::channel();

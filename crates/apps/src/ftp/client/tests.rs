@@ -179,7 +179,7 @@ fn refused_and_broken_transfers_are_reported_differently() {
     let (data, _) = broken.begin();
     broken.net.far_reset(data);
     assert_eq!(broken.trouble(), "transfer: data connection failed: connection closed or reset");
-    // A 426 without a cut by the client is an error.
+    // Reply 426 is an error unless the client has ended the download early.
     let mut failed = Played::new(down(10));
     failed.begin();
     failed.say("150 go\r\n426 broke\r\n");
@@ -196,7 +196,7 @@ fn a_closed_or_silent_server_ends_the_session() {
     silent.now = silent.now.after(PATIENCE);
     assert_eq!(silent.trouble(), "USER: timeout: no progress for 10 s");
     let mut endless = Played::new(down(1));
-    // A reply without a last line runs into the time limit.
+    // A multi-line reply that never ends exceeds the time limit.
     endless.say("220-a\r\n");
     for _ in 0..100 {
         endless.say("220-b\r\n");
@@ -241,7 +241,7 @@ fn only_well_formed_229_replies_give_a_port() {
     }
 }
 
-/// Carries all data between two in-memory networks in both directions.
+/// Transfers all data between two in-memory networks in both directions.
 fn join(client: &mut Server<Client, usize>, server: &mut Server<Ftp, usize>, nets: &mut [Net; 2], now: Instant) {
     let mut joints: Vec<(Far, Far)> = Vec::new();
     for _ in 0..100_000 {
@@ -267,7 +267,7 @@ fn join(client: &mut Server<Client, usize>, server: &mut Server<Ftp, usize>, net
     panic!("it does not end");
 }
 
-/// Carries bytes, FIN and reset from our side of `from` to our side of `to`.
+/// Transfers bytes, FIN and reset from our side of `from` to our side of `to`.
 fn carry(from: &mut Net, a: Far, to: &mut Net, b: Far) {
     let bytes = from.far_recv(a, to.far_room(b));
     if !bytes.is_empty() && !to.is_reset(b) {

@@ -83,7 +83,8 @@ fn codes_in_source() -> BTreeSet<String> {
     codes.collect()
 }
 
-/// Returns all replies of several sessions, one of them with write access; every reply occurs.
+/// Returns the replies of several sessions, one of them with write access. Every reply that the
+/// server can send occurs.
 fn a_long_session(name: &str) -> String {
     let dir = std::env::temp_dir().join(format!("linerate-ftp-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();

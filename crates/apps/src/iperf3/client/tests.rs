@@ -83,7 +83,7 @@ impl Pair {
         self.lose_each[way] > 0 && self.carried[way].is_multiple_of(self.lose_each[way])
     }
 
-    /// Runs until the client has ended.
+    /// Runs both sides until the client has ended.
     fn run(&mut self, most: Duration) -> &Result<(), ClientError> {
         let until = self.client.now.after(most);
         while self.client.server.app.result().is_none() && self.client.now < until {
@@ -209,7 +209,7 @@ fn omitted_datagrams_do_not_count_at_either_end() {
     }
 }
 
-/// Returns the results of a peer with one stream with these numbers.
+/// Returns the results of a peer that has one stream with these numbers.
 fn of_peer(numbers: &str) -> Vec<u8> {
     let streams = format!(r#"[{{"id":1,"bytes":1,"retransmits":-1,"jitter":0,{numbers}}}]"#);
     format!(r#"{{"cpu_util_total":0,"cpu_util_user":0,"cpu_util_system":0,"streams":{streams}}}"#).into_bytes()
@@ -251,8 +251,8 @@ fn a_test_ends_after_the_number_of_bytes_or_blocks() {
     let mut pair = Pair::new(Params { bytes: 0, blocks: 50, ..Params { time: Duration::ZERO, ..udp() } }, |_| ());
     assert_eq!(pair.run(Duration::from_secs(9)), &Ok(()));
     assert_eq!(sum(&pair.report(), "sum_sent", "packets"), 50.0);
-    // Datagrams lost on the way to the client are replaced by more: the client counts received
-    // data.
+    // The server sends more datagrams in place of those lost on the path to the client, since the
+    // client counts received data.
     let down = Params { bytes: 40_000, reverse: true, ..Params { time: Duration::ZERO, ..udp() } };
     let mut pair = Pair::new(down, |_| ());
     pair.lose_each = [0, 5];
@@ -297,7 +297,7 @@ fn a_file_is_sent_and_ends_the_test() {
 fn received_data_is_written_to_a_file() {
     let dir = directory("receive");
     let path = dir.join("sink");
-    // The server sends digits, so it has received the parameter.
+    // The server sends digits, which shows that it has received the parameter.
     let params =
         Params { reverse: true, bytes: 25_000, time: Duration::ZERO, rate: 0, repeating_payload: true, ..tcp() };
     let mut pair = Pair::new(params, |config| config.file = Some(path.clone()));
@@ -503,8 +503,8 @@ fn concurrent_tests_are_limited() {
     };
     let (one, said) = begin(&mut rig, b'1', "udp");
     assert_eq!(said, [9, 10]);
-    // UDP streams carry no cookie: the second UDP test of this client address waits until the first
-    // has its streams.
+    // UDP streams have no cookie, so the second UDP test of this client address waits until the
+    // first one has all its streams.
     let (other, said) = begin(&mut rig, b'2', "udp");
     assert_eq!(said, [9]);
     let (_, said) = begin(&mut rig, b'3', "tcp");
