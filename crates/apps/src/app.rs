@@ -93,7 +93,7 @@ pub enum Action {
     Info(Chan),
 }
 
-/// An application; see the module documentation.
+/// A protocol implementation without sockets, which a driver such as [`crate::serve::Server`] runs.
 pub trait App {
     /// Decides whether to accept a new connection. `on` is the channel of the listener, or `None`
     /// for a listener that the driver opened for the service.

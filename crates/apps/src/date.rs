@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use std::time::{Duration, SystemTime};
 
 const DAY_S: u64 = 86_400;
-/// Last second of the year 9999, in seconds since 1970: later times do not fit the formats.
+/// Last second of the year 9999, in seconds since 1970. Later times do not fit the date formats.
 const LATEST: u64 = 253_402_300_799;
 
 /// Wall-clock time at which the host's clock read [`Instant::ZERO`], as the time since 1970.

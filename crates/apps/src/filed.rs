@@ -38,7 +38,7 @@ const STOP: usize = DATA_MAX;
 /// Limits of the service.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Limits on files and their bytes.
+    /// Limits on the number and the size of files.
     pub bounds: Bounds,
     /// Maximum number of clients; up to 256 KiB of requests and answers are buffered for each.
     pub clients_max: usize,
@@ -63,7 +63,7 @@ impl Default for Config {
 }
 
 stats::counters! {
-    /// The file service.
+    /// Counters of the file service.
     pub struct FiledCounts at "apps.filed" {
         /// Clients accepted.
         accepted,
@@ -93,7 +93,7 @@ struct Conn {
     since: Instant,
 }
 
-/// The file service; see the module documentation.
+/// The file service with its files and its client connections.
 #[derive(Debug)]
 pub struct Filed {
     config: Config,

@@ -89,7 +89,7 @@ impl Config {
 }
 
 stats::counters! {
-    /// The FTP server.
+    /// Counters of the FTP server.
     pub struct FtpCounts at "apps.ftp" {
         /// Sessions started.
         sessions,
@@ -138,7 +138,7 @@ stats::counters! {
     }
 }
 
-/// The FTP server; see the module documentation.
+/// An FTP server with its sessions.
 #[derive(Debug)]
 pub struct Ftp {
     config: Config,

@@ -80,7 +80,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         HostStreams { host, calls, poller, around: None, told, starved, notices }
     }
 
-    /// Sets the time for the following calls.
+    /// Sets the time that the following socket calls use.
     pub fn set_now(&mut self, now: Instant) {
         self.calls.set_now(now);
     }
@@ -97,7 +97,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         }
     }
 
-    /// Takes the pending notices, which report ports that have ended.
+    /// Returns and clears the pending notices, which report ports that have ended.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }

@@ -80,7 +80,7 @@ impl Config {
 }
 
 stats::counters! {
-    /// The HTTP server.
+    /// Counters of the HTTP server.
     pub struct HttpCounts at "apps.http" {
         /// Connections accepted.
         accepted,
@@ -106,7 +106,7 @@ stats::counters! {
     }
 }
 
-/// The HTTP server; see the module documentation.
+/// An HTTP server with its connections.
 #[derive(Debug)]
 pub struct Http {
     config: Config,

@@ -87,7 +87,7 @@ impl Default for Config {
 }
 
 stats::counters! {
-    /// The key-value server.
+    /// Counters of the key-value server.
     pub struct KvCounts at "apps.kv" {
         /// Clients accepted.
         accepted,
@@ -252,7 +252,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// The server; see the module documentation.
+/// A key-value server with its store and its client connections.
 #[derive(Debug)]
 pub struct Kv {
     config: Config,

@@ -25,7 +25,8 @@ use std::fmt;
 
 pub use replies::{Replies, Version};
 
-/// Maximum length in bytes of a line that has a count or a length.
+/// Maximum length in bytes of a line that contains a number of arguments or the length of an
+/// argument.
 const COUNT_LINE: usize = 32;
 /// Number of bytes that may be buffered beyond the start of the current argument.
 const AHEAD: usize = 16 * 1024;

@@ -28,7 +28,7 @@ const ACCEPTS: usize = 16;
 /// ports are served. With a limit four times as high, four streams over TAP filled the kernel's
 /// queue faster than it was read, and two thirds of the frames were dropped in that queue.
 const TURN: usize = 128 * 1024;
-/// Number of bytes read at a time.
+/// Number of bytes per read call.
 const READ: usize = 128 * 1024;
 /// Maximum number of connections in the accept queue of a listener.
 const BACKLOG: usize = 128;
@@ -37,7 +37,7 @@ const BACKLOG: usize = 128;
 const STALL: Duration = Duration::from_millis(100);
 
 stats::counters! {
-    /// The driver of an application.
+    /// Counters of the driver of an application.
     pub struct ServeCounts at "apps.serve" {
         /// Connections accepted.
         accepted,
@@ -100,7 +100,7 @@ struct Door<F> {
     stalled: Option<Instant>,
 }
 
-/// An application with its descriptors; see the module documentation.
+/// The driver of an application, with the descriptors of its channels and listeners.
 #[derive(Debug)]
 pub struct Server<A, F> {
     pub app: A,

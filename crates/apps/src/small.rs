@@ -52,7 +52,7 @@ impl Config {
 }
 
 stats::counters! {
-    /// Echo, discard, chargen or sink.
+    /// Counters of a service: echo, discard, chargen or sink.
     pub struct SmallCounts at "apps.small" {
         /// Connections accepted.
         accepted,

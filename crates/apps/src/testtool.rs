@@ -86,7 +86,7 @@ pub struct Options {
     /// Kind of locks: `up` (single-threaded), `light` (spin) or `heavy` (semaphore). Empty selects
     /// `up`, or `light` if several threads enter the host.
     pub locks: String,
-    /// Kind of memory of the buffer pool.
+    /// Storage of the free buffers of the buffer pool.
     pub pool: buf::Kind,
     /// Clock from which the time is read.
     pub clock: clock::Strategy,

@@ -115,7 +115,7 @@ impl Step {
     }
 }
 
-/// An FTP client session; see the module documentation.
+/// An FTP client session, which runs one transfer.
 #[derive(Debug)]
 pub struct Client {
     to: SocketAddr,

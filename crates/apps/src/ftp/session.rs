@@ -72,7 +72,7 @@ enum DataConnection {
     Open,
 }
 
-/// A session; see the module documentation.
+/// A session of one FTP client, with its data connection.
 #[derive(Debug)]
 pub(super) struct Session {
     ends: Ends,

@@ -16,8 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 const RECORDS: usize = 100;
 /// Maximum number of connections per input.
 const CONNS: usize = 12;
-/// Maximum number of turns after a record. A far end that is still busy then either sends endless
-/// data or has a bug.
+/// Maximum number of turns after a record. A far end that is still busy after that either sends
+/// endless data or has a bug.
 const TURNS: usize = 200;
 /// Maximum number of unread bytes that a connection buffers.
 const WINDOW: usize = 3_000;
@@ -63,7 +63,7 @@ impl Memory {
         }
     }
 
-    /// Connects to the listener with index `which`, modulo their number.
+    /// Connects to the listener with index `which` modulo the number of listeners.
     fn connect_to(&mut self, which: usize) {
         let listeners = self.fds.iter().filter(|(_, fd)| matches!(fd, Fd::Listener(..)));
         let listeners: Vec<usize> = listeners.map(|(number, _)| *number).collect();
@@ -186,13 +186,13 @@ impl Sockets for Memory {
 /// Connection limits so low that inputs reach them.
 const LIMITS: Limits = Limits::shared_by_one(4);
 
-/// Fuzzes a far end. The first byte selects its kind; records follow. A record has an event (low
-/// three bits of its first byte) and a connection (the other bits), a length, and for events that
-/// send data that many bytes.
+/// Fuzzes a far end. The first byte of the input selects the kind of far end; records follow. The
+/// first byte of a record selects an event (low three bits) and a connection (the other bits); the
+/// second byte is a length. For events that send data, that many bytes follow.
 ///
-/// Invariants: no panic; a turn without work returns `false`; no descriptor is closed twice; once
-/// all connections are gone and all timeouts have expired, only the far end's own descriptors are
-/// left.
+/// Invariants: Nothing panics. A turn without work returns `false`. No descriptor is closed twice.
+/// Once all connections are gone and all timeouts have expired, only the far end's own descriptors
+/// are open.
 pub fn netperf(data: &[u8]) {
     let (&kind, data) = data.split_first().unwrap_or((&0, &[]));
     let (mut sockets, at) = (Memory::default(), SocketAddr::from(([1, 0, 0, 1], 6_000)));

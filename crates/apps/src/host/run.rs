@@ -60,7 +60,7 @@ pub enum RunError {
 pub struct Ended<A> {
     /// The application, with its counters.
     pub app: A,
-    /// Counters of its driver.
+    /// Counters of the application's driver.
     pub counts: ServeCounts,
     /// Result of the host's audit, which compares the counters of received, sent and dropped
     /// frames.

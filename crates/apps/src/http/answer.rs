@@ -129,7 +129,7 @@ pub(super) fn answer(request: &Request, may_keep: bool, config: &Config, now: In
         Ok(Target::Moved(to)) => {
             let mut head = Head::new(301, config, now);
             head.field("Location", to);
-            sentence(head, "the path of a directory ends with /", keep, with_body)
+            sentence(head, "the path of a directory must end with /", keep, with_body)
         }
         Err(why) => {
             let status = match why {

@@ -98,7 +98,7 @@ impl Conn {
     }
 
     /// Returns whether a request has begun. Leading empty lines (RFC 9112 2.2) do not count;
-    /// otherwise a client could keep the connection open by sending an empty line now and then.
+    /// otherwise a client could keep the connection open by sending empty lines.
     fn has_head(&self) -> bool {
         self.input.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }

@@ -103,7 +103,7 @@ impl ClientConfig {
 }
 
 stats::counters! {
-    /// The iperf3 client.
+    /// Counters of the iperf3 client.
     pub struct ClientCounts at "apps.iperf3.client" {
         /// Bytes received on streams while the test ran.
         received,
@@ -139,7 +139,7 @@ enum State {
     Over,
 }
 
-/// The client; see the module documentation.
+/// An iperf3 client, which runs one test.
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,

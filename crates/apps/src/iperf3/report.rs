@@ -273,8 +273,8 @@ impl Test {
         }
     }
 
-    /// Prints the totals of a stream. A server prints only those of its own end, a client those of
-    /// both.
+    /// Prints the totals of a stream. A server prints only the totals of its own end, a client
+    /// those of both ends.
     fn end_pair(&mut self, id: &str, is_sender: bool, [sender, receiver]: &[EndRow; 2]) {
         if is_sender || self.role == Role::Client {
             let tail = if self.params.is_udp() {

@@ -108,7 +108,7 @@ stats::counters! {
     }
 }
 
-/// The server; see the module documentation.
+/// An iperf3 server with its connections and running tests.
 #[derive(Debug)]
 pub struct Iperf3 {
     config: Config,

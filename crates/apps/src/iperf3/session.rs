@@ -41,7 +41,7 @@ pub(super) enum Phase {
     Failed,
 }
 
-/// A test with its control connection; see the module documentation.
+/// The server's side of a test, with its control connection.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) control: Chan,

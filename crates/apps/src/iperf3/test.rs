@@ -42,7 +42,7 @@ pub(super) struct Watch {
     pub(super) cpu: Option<fn() -> CpuTimes>,
 }
 
-/// A test; see the module documentation.
+/// State of one test, on the server or on the client.
 #[derive(Debug)]
 pub(super) struct Test {
     pub(super) role: Role,

@@ -41,7 +41,7 @@ pub enum Arity {
 /// Effect of a command on the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Read-only.
+    /// Reads data, without changing any.
     Reads,
     /// Changes data, but never uses more memory.
     Writes,

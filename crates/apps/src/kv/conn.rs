@@ -92,7 +92,7 @@ impl Conn {
         self.replies.sent(n);
     }
 
-    /// Processes the pending requests as long as the buffer has room for their replies.
+    /// Processes the pending requests as long as the buffer has space for their replies.
     pub(super) fn proceed(
         &mut self,
         (store, roster): (&mut Store, &mut Roster),

@@ -18,10 +18,10 @@ const NAP: Duration = Duration::from_millis(10);
 /// Behavior of a round if there are no frames while its caller waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
-    /// Returns at once: the same thread also runs the other end, which has its turn next.
+    /// Returns at once, since the same thread also runs the other end, which has its turn next.
     Never,
-    /// Spins, and yields the CPU now and then: another thread runs the other end, and a ring
-    /// connects the two.
+    /// Spins, and regularly yields the CPU. Used if another thread runs the other end and a ring
+    /// connects the two ends.
     Spins,
     /// Sleeps until the descriptor of the port is readable or a timer expires.
     Sleeps,

@@ -28,7 +28,8 @@ pub struct Setup {
 /// Blocking behavior of the calls on a socket. If one thread runs both ends, calls never block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waits {
-    /// Calls never block. For sockets other than that of the test, such as the control connection.
+    /// Calls never block. Used for sockets other than that of the test, such as the control
+    /// connection.
     #[default]
     Never,
     /// Calls block for a moment, like netperf's calls, and then return [`Failure::Again`].

@@ -27,8 +27,8 @@ const AT: u16 = 2020;
 
 /// The tool `juggle`.
 pub struct Juggle<'o> {
-    /// Test name that each line has: `juggle` if one thread runs both ends, `thread_juggle` if two
-    /// threads do.
+    /// Test name printed in each line: `juggle` if one thread runs both ends, `thread_juggle` if
+    /// two threads do.
     pub name: &'static str,
     /// Number of cycles per run; 1024 in the original.
     pub cycles: usize,

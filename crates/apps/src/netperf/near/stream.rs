@@ -111,7 +111,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
     /// Sends datagrams as fast as the calls return; datagrams may be lost.
     ///
     /// By default a message is as large as the send buffer, as in netperf, but at most half of the
-    /// far end's receive buffer, since that buffer also holds the senders' addresses.
+    /// far end's receive buffer, since that buffer also stores the senders' addresses.
     pub(super) fn udp_stream(&mut self, to: SocketAddr, room: usize, options: &Options) -> anyhow::Result<Measured> {
         let fd = self.datagrams(to, options)?;
         let sizes = self.sockets.sizes(fd);
