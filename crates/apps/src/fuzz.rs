@@ -116,7 +116,7 @@ pub fn iperf3_client(data: &[u8]) {
         wants_output: flags & 8 > 0,
         streams: 2,
         block: 1000,
-        // Without a rate limit, the client would send datagrams without end here.
+        // Without a rate limit, the client would send datagrams endlessly in this test.
         rate: u64::from(flags & 1) << 20,
         ..iperf3::Params::default()
     };

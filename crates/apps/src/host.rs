@@ -27,7 +27,7 @@ use std::time::Duration;
 /// Maximum number of descriptors taken from the poller at a time; the others follow in the next
 /// round.
 const READY: usize = 256;
-/// Delay before a send is retried that failed because the buffer pool was empty.
+/// Delay before retrying a send that failed because the buffer pool was empty.
 const RETRY: Duration = Duration::from_millis(1);
 /// Size of the receive buffer of UDP sockets in bytes, enough for about three milliseconds of
 /// traffic at 10 Gbit/s.

@@ -261,7 +261,8 @@ impl Outcome {
         }
     }
 
-    /// Returns the receiver's rate in 10^6 bit/s, which UDP_STREAM prints on its second line.
+    /// Returns the receiver's rate in 10^6 bit/s, which is printed on the second line of a
+    /// UDP_STREAM result.
     pub fn received(&self) -> f64 {
         self.tally.bytes as f64 * 8e-6 / self.elapsed.max(1e-9)
     }

@@ -7,7 +7,8 @@ use wire::hash::{Key, Keyed};
 /// Capacity in entries up to which a table does not shrink.
 const SHRINKS_FROM: usize = 16;
 
-/// The table. The numbers of its entries are below [`Table::len`] and change with each removal.
+/// A hash table from names to values. The numbers of its entries are below [`Table::len`] and
+/// change with each removal.
 #[derive(Debug)]
 pub struct Table<V>(IndexMap<Box<[u8]>, V, Keyed>);
 

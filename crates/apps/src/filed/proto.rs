@@ -46,7 +46,7 @@ pub struct Attributes {
 pub enum Op<'a> {
     /// Looks up a name in a directory: directory handle, name.
     Lookup(u64, &'a [u8]),
-    /// Returns the attributes of a handle.
+    /// Returns the attributes of the file or directory with this handle.
     GetAttr(u64),
     /// Reads a file: handle, offset, count.
     Read(u64, u64, u32),
@@ -84,9 +84,9 @@ pub enum Status {
 /// Bodies of successful answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer<'a> {
-    /// Answer to LOOKUP and CREATE.
+    /// Answer to LOOKUP and CREATE: handle and attributes of the file or directory.
     Handle(u64, Attributes),
-    /// Answer to GETATTR and WRITE.
+    /// Answer to GETATTR and WRITE: attributes of the file or directory.
     Attributes(Attributes),
     /// Answer to READ: whether the end of file was reached, and the bytes that were read.
     Bytes(bool, &'a [u8]),

@@ -201,7 +201,7 @@ impl Client {
         client
     }
 
-    /// Takes the output: text while the test runs, or one JSON object at the end.
+    /// Returns and clears the output: text while the test runs, or one JSON object at the end.
     pub fn take_output(&mut self) -> String {
         std::mem::take(&mut self.output)
     }

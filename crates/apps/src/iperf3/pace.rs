@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn blocks_are_sent_at_even_intervals() {
-        // 8 Mbit/s in blocks of 1000 bytes: one each millisecond.
+        // 8 Mbit/s in blocks of 1000 bytes: one block per millisecond.
         let rate = Rate { bits: 8_000_000, group: 1000 };
         let went = run(rate, 1000, |_| 10, 1_000_000);
         assert_eq!(went.len(), 1000);

@@ -157,7 +157,7 @@ impl Iperf3 {
         server
     }
 
-    /// Takes the output: text while tests run, or one JSON object per completed test.
+    /// Returns and clears the output: text while tests run, or one JSON object per completed test.
     pub fn take_output(&mut self) -> String {
         std::mem::take(&mut self.output)
     }

@@ -133,7 +133,7 @@ impl Test {
         }
     }
 
-    /// Takes the output lines that were not taken yet.
+    /// Returns and clears the output lines that the caller has not taken yet.
     pub(super) fn take_lines(&mut self) -> String {
         std::mem::take(&mut self.lines)
     }
@@ -281,8 +281,8 @@ impl Test {
         self.params.goal().saturating_sub(sent)
     }
 
-    /// Returns how many bytes a stream may send now, or otherwise when its rate permits the next
-    /// send.
+    /// Returns how many bytes a stream may send now or, if none, the time at which its rate permits
+    /// the next send.
     fn may_send(&mut self, at: usize, now: Instant) -> Result<usize, Instant> {
         let (rate, is_running) = (self.params.pace(), self.is_running);
         let left = if self.params.goal() == u64::MAX { u64::MAX } else { self.left() };
@@ -297,8 +297,8 @@ impl Test {
         Ok(usize::try_from(left.min(most)).unwrap_or(usize::MAX).min(self.block.len()))
     }
 
-    /// Returns the bytes that a stream sends next, or otherwise when its rate permits the next
-    /// send.
+    /// Returns the bytes that a stream sends now or, if none, the time at which its rate permits
+    /// the next send.
     pub(super) fn stream_output(&mut self, at: usize, now: Instant) -> Result<&[u8], Instant> {
         let n = self.may_send(at, now)?;
         let file = self.streams.get(at).and_then(|stream| stream.file.as_ref());
@@ -306,7 +306,7 @@ impl Test {
         Ok(bytes.get(..n).unwrap_or(bytes))
     }
 
-    /// Returns the datagram that a stream sends next, with its addresses, or otherwise when the
+    /// Returns the datagram that a stream sends now, with its addresses, or the time at which the
     /// stream's rate permits the next send.
     pub(super) fn datagram_output(&mut self, at: usize, now: Instant) -> Result<Option<(Ends, &[u8])>, Instant> {
         if self.may_send(at, now)? == 0 {
@@ -361,8 +361,8 @@ impl Test {
         self.ended.unwrap_or(self.interval_at).since(self.counted).as_secs_f64()
     }
 
-    /// Returns when the next timer of a running test expires: the end of an interval, the end of
-    /// the omitted time, or the next send that a rate permits.
+    /// Returns the time at which the next timer of a running test expires: the end of an interval,
+    /// the end of the omitted time, or the next send that a rate permits.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         if !self.is_running {
             return None;

@@ -53,7 +53,7 @@ impl Runs {
         self.figures.len()
     }
 
-    /// Returns whether no test was run yet.
+    /// Returns whether no run has been added yet.
     pub fn is_empty(&self) -> bool {
         self.figures.is_empty()
     }
