@@ -25,7 +25,7 @@ const QUANTUM: usize = 16;
 const DATAGRAMS: usize = 64;
 /// Maximum number of control connections accepted per turn.
 const ACCEPTS: usize = 16;
-/// Maximum time from the arrival of a control connection to its first request for a test.
+/// Maximum time for which a control connection without a running test may send no request.
 const SILENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]

@@ -198,8 +198,8 @@ fn calls(outcome: &Outcome) -> String {
     )
 }
 
-/// Formats a number like C's `%6.4g`; correct only for integers below 10^4 and for numbers from
-/// 10^4.
+/// Formats a number like C's `%6.4g`; the result is correct only for integers and for numbers of
+/// 10^4 or more.
 fn short(x: f64) -> String {
     let text = if x >= 1e4 {
         let power = x.log10().floor() as i32;
