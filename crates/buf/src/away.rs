@@ -1,14 +1,14 @@
 //! Buffers lent to a device, which fills or reads them and returns them by their position in the
 //! pool's memory.
 //!
-//! A frame given to the device ([`Away::give`]) becomes a [`Place`]. The device later returns that
-//! place, and the frame is rebuilt from it ([`Away::take`]). Only buffers on record as given by the
+//! [`Away::give`] turns a frame into a [`Place`] for the device. The device later returns the
+//! place, and [`Away::take`] turns it back into a frame. Only buffers on record as given by the
 //! same `Away` are taken back, so a buffer never has two owners, whatever the device returns. The
-//! pool counts a buffer that is with the device as in use.
+//! pool counts a buffer that the device has as in use.
 //!
-//! The record has one word for each stretch of memory that is too short for two buffers. The word
-//! contains the index of the cache line in which the buffer begins. This avoids divisions by a
-//! stride that is not a power of two.
+//! The record has one word for each 2^n bytes of memory, where n is chosen so that at most one
+//! buffer begins in them. The word contains the index of the cache line in which the buffer begins.
+//! This avoids divisions by a stride that is not a power of two.
 #![allow(unsafe_code)] // unsafe: frames are taken apart, and rebuilt from buffers on record
 
 #[cfg(all(test, not(loom)))]
@@ -22,22 +22,22 @@ use std::ptr::NonNull;
 /// Position of a frame in its pool's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
-    /// First byte of the buffer's stride, relative to the pool's first byte.
+    /// Offset of the buffer's stride from the first byte of the pool's memory, in bytes.
     pub slot: usize,
-    /// First byte of the frame, relative to `slot`: at least [`Layout::front`].
+    /// Offset of the frame's first byte from `slot`, in bytes: at least [`Layout::front`].
     pub data: usize,
     /// Length of the frame in bytes.
     pub len: usize,
 }
 
-/// Record of the buffers of one pool that one device has for one purpose, such as receiving.
+/// Record of the buffers of one pool that a device has for one purpose, such as receiving.
 pub struct Away {
     pool: Pool,
     layout: Layout,
     number: u16,
     size: usize,
-    /// For each 2^shift bytes of the pool's memory: the index (from 1) of the cache line in which
-    /// the stride of a buffer with the device begins; 0: no such buffer.
+    /// One word for each 2^shift bytes of the pool's memory: the index, from 1, of the cache line
+    /// in which the stride of a buffer that the device has begins; 0 if there is no such buffer.
     lines: Box<[u16]>,
     shift: u32,
     out: usize,
@@ -47,7 +47,7 @@ pub struct Away {
 // pool itself is `Send`.
 unsafe impl Send for Away {}
 
-/// Maximum offset, in bytes, that fits in the word of a frame.
+/// Maximum offset, in bytes, that a frame can store.
 const OFFSET_MAX: usize = (1 << 15) - 1;
 
 impl Away {
@@ -63,7 +63,7 @@ impl Away {
         Some(Away { pool: pool.clone(), layout, number: pool.number(), size: pool.size(), lines, shift, out: 0 })
     }
 
-    /// Returns the pool of the buffers.
+    /// Returns the pool to which the buffers belong.
     pub fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -73,7 +73,7 @@ impl Away {
         self.layout
     }
 
-    /// Returns the number of buffers with the device.
+    /// Returns the number of buffers that the device has.
     #[inline]
     pub fn len(&self) -> usize {
         self.out
@@ -84,8 +84,8 @@ impl Away {
         self.out == 0
     }
 
-    /// Returns whether the frame can be given to the device: it is of this pool, and its buffer is
-    /// not shared.
+    /// Returns whether `frame` can be given to the device: it belongs to this pool, and its buffer
+    /// is not on loan.
     #[inline]
     pub fn accepts(&self, frame: &Frame) -> bool {
         frame.pool_number() == self.number && !frame.is_lent()
@@ -115,19 +115,19 @@ impl Away {
         ((slot & ((1 << self.shift) - 1)) >> 6) as u16 + 1
     }
 
-    /// Takes a frame back; its bytes are now those at `place`. Returns `None` if the device had no
-    /// buffer there, or if `place` is not within that buffer; in the latter case the buffer returns
-    /// to its pool.
+    /// Turns `place` back into a frame with the bytes at this position. Returns `None` if the
+    /// device had no buffer there, or if `place` does not lie within that buffer; in the second
+    /// case the buffer returns to its pool.
     #[inline]
     pub fn take(&mut self, place: Place) -> Option<Frame> {
         let buf = self.strike(place.slot)?;
-        // SAFETY: just removed from the record, where it was because `give` took a frame of this
-        // pool apart.
+        // SAFETY: the buffer was just removed from the record, and `give` forgot the frame that
+        // owned it.
         let mut frame = unsafe { Frame::from_raw(buf, self.number, 0) };
         let off = place.data.checked_sub(self.layout.front).filter(|off| *off <= OFFSET_MAX)?;
         let end = off.checked_add(place.len).filter(|end| *end <= self.size)?;
-        // SAFETY: the frame is empty and no headroom is taken; `end` lies within the buffer, which
-        // is initialised as all are.
+        // SAFETY: the frame is empty and has no headroom; `end` lies within the buffer, which is
+        // initialised as all buffers are.
         frame = unsafe { frame.spanning(0, end) };
         frame.pull_link(off).then_some(frame)
     }
@@ -140,7 +140,7 @@ impl Away {
         let entry = self.lines.get_mut(slot >> self.shift).filter(|entry| **entry == line && slot & 63 == 0)?;
         *entry = 0;
         self.out -= 1;
-        // SAFETY: an entry on record is the beginning of a buffer's stride, inside the pool's
+        // SAFETY: an entry on record is the beginning of a buffer's stride inside the pool's
         // memory.
         Some(unsafe { self.layout.base.add(slot + self.layout.front) })
     }
@@ -153,15 +153,15 @@ impl Away {
         Away { pool: self.pool.clone(), lines, out, ..*self }
     }
 
-    /// Gives up the buffers with the device: they are never reused, and the pool's memory is never
-    /// freed. For a device that does not stop accessing them.
+    /// Gives up the buffers that the device has: they are never reused, and the pool's memory is
+    /// never freed. For a device that may continue to access them.
     pub fn abandon(&mut self) {
         self.lines.fill(0);
         self.out = 0;
     }
 }
 
-/// Returns the buffers to the pool. The owner must have made sure that the device no longer uses
+/// Returns the buffers to the pool. The owner must have ensured that the device no longer uses
 /// them.
 impl Drop for Away {
     fn drop(&mut self) {

@@ -9,19 +9,19 @@ use std::mem::MaybeUninit;
 /// Maximum number of frames in a burst.
 pub const BURST_MAX: usize = 256;
 
-/// A short queue of frames. Creating one writes two words, not the 8 KiB of its slots.
+/// A short queue of frames. Creating one writes two words, not the 4 KiB of its slots.
 pub struct Burst {
     head: usize,
     tail: usize,
     slots: [MaybeUninit<Frame>; BURST_MAX],
 }
 
-/// Reports that a frame found no room although the caller guaranteed it.
+/// Reports a frame without a free slot, although the caller guaranteed one.
 #[cold]
 #[inline(never)]
 #[track_caller]
 fn no_room() {
-    debug_assert!(false, "a burst that has room is full");
+    debug_assert!(false, "no free slot in a burst that must have one");
 }
 
 impl Burst {
@@ -31,7 +31,7 @@ impl Burst {
         Burst { head: 0, tail: 0, slots: [const { MaybeUninit::uninit() }; BURST_MAX] }
     }
 
-    /// Returns a burst with one frame.
+    /// Returns a burst that contains one frame.
     #[inline(always)]
     pub fn of(frame: Frame) -> Burst {
         let mut burst = Burst::new();
@@ -39,8 +39,9 @@ impl Burst {
         burst
     }
 
-    /// Appends a frame; the caller must have checked that there is room. If there is none, which is
-    /// a bug, the frame is dropped and `count` is called; with debug assertions it panics.
+    /// Appends a frame; the caller must have checked that there is a free slot. If there is none,
+    /// which is a bug, the frame is dropped and `count` is called. With debug assertions, the call
+    /// panics.
     #[inline(always)]
     pub fn put(&mut self, frame: Frame, count: impl FnOnce()) {
         if self.push(frame).is_err() {
@@ -67,7 +68,7 @@ impl Burst {
         BURST_MAX - self.len()
     }
 
-    /// Appends a frame; returns it as the error if there is no room.
+    /// Appends a frame. Returns it as the error if the burst is full.
     #[inline(always)]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
         if self.tail == BURST_MAX {
@@ -85,8 +86,8 @@ impl Burst {
         Ok(())
     }
 
-    /// Calls `write` with up to `n` free slots at the end. `write` must fill them from the first
-    /// one on and return the number filled, which is also returned here.
+    /// Calls `write` with up to `n` free slots at the end. `write` must fill the slots in order and
+    /// return the number filled. Returns the same number.
     #[inline(always)]
     pub(crate) fn fill(&mut self, n: usize, write: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize) -> usize {
         if n > BURST_MAX - self.tail {
@@ -124,8 +125,8 @@ impl Burst {
         Some(unsafe { self.slots.get_unchecked(at).assume_init_read() })
     }
 
-    /// Removes the first `n` frames, or all if there are fewer. The caller must move the frames out
-    /// of the returned slice.
+    /// Removes the first `n` frames, or all if there are fewer, and returns their slots. The caller
+    /// must move the frames out of the slots.
     #[inline(always)]
     pub(crate) fn take_front(&mut self, n: usize) -> &[MaybeUninit<Frame>] {
         let from = self.head;
@@ -144,25 +145,26 @@ impl Burst {
     #[inline(always)]
     pub fn bytes(&self) -> usize {
         match self.as_slice() {
-            [one] => one.len(), // avoids 20 instructions of setup for a loop over up to 256
+            [one] => one.len(), // avoids the 20 instructions that set up the loop
             frames => frames.iter().map(Frame::len).sum(),
         }
     }
 
-    /// Returns the frames, for changes in place.
+    /// Returns the frames for changes in place.
     #[inline(always)]
     pub fn as_mut_slice(&mut self) -> &mut [Frame] {
         // SAFETY: same as in `as_slice`, exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.slots.as_mut_ptr().add(self.head).cast(), self.len()) }
     }
 
-    /// Removes all frames, in order. Frames not taken from the iterator are dropped together with
-    /// it.
+    /// Removes all frames and returns them in order. Dropping the iterator drops the frames not
+    /// taken from it.
     #[inline(always)]
     pub fn drain(&mut self) -> Drain<'_> {
         let (head, tail) = (self.head, self.tail);
         (self.head, self.tail) = (0, 0);
-        // SAFETY: head <= tail <= BURST_MAX: both ends lie within the slots or right after them.
+        // SAFETY: head <= tail <= BURST_MAX: both pointers lie within the slots or right after
+        // them.
         let (next, end) = unsafe { (self.slots.as_ptr().add(head), self.slots.as_ptr().add(tail)) };
         Drain { next: next.cast(), end: end.cast(), _burst: PhantomData }
     }
@@ -191,11 +193,12 @@ impl Burst {
     #[inline]
     pub fn take_some(&mut self, from: &mut Burst, most: usize) -> usize {
         let n = most.min(from.len()).min(self.room());
-        // SAFETY: the first `n` frames of `from` are moved out once: its head is then after them.
+        // SAFETY: the first `n` frames of `from` are moved out once: its head is then moved past
+        // them.
         let frames = unsafe { std::slice::from_raw_parts(from.slots.as_ptr().add(from.head), n) };
         from.head += n;
         self.fill(n, |places| {
-            // SAFETY: `fill` passes `n` slots, since `room` has at least as many; two bursts do not
+            // SAFETY: `fill` passes `n` slots, because at least `n` are free; two bursts do not
             // overlap.
             unsafe { std::ptr::copy_nonoverlapping(frames.as_ptr(), places.as_mut_ptr(), n) };
             n

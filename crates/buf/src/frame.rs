@@ -1,10 +1,11 @@
-//! A frame: pointer, offset, length, flags in 16 bytes. It is moved by value; the buffer's memory
-//! is not touched until its headers are read (T5 and T6 of bridge2004).
+//! A frame: pointer, offset, length and flags in 16 bytes. It is moved by value, and the buffer's
+//! memory is not touched until the headers are read (the report bridge2004).
 //!
-//! A frame takes two machine words, so that it is passed in two registers. A frame of 32 bytes in
-//! separate fields was slower: each layer wrote one or two fields, and the next move read them back
-//! in wider words, which the store buffer cannot forward. With it, receiving a datagram cost 190
-//! ticks, with two words 80 (docs/decisions/0003-frame-in-two-words.md).
+//! A frame has two machine words, so that it is passed in two registers. An earlier frame of 32
+//! bytes with separate fields was slower: each layer wrote one or two fields, and the next move
+//! read them back in wider words, which the store buffer cannot forward. Receiving a datagram cost
+//! 190 ticks with that frame, and costs 80 with two words
+//! (docs/decisions/0003-frame-in-two-words.md).
 //!
 //! ```text
 //!  buffer: | headroom ......... | bytes() ............ | tailroom ...... |
@@ -19,7 +20,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
-/// Properties of a frame that are known without reading it.
+/// Properties of a frame that are known without reading its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags(u16);
 
@@ -30,18 +31,19 @@ impl Flags {
     pub const RX_L4_OK: Flags = Flags(1 << 1);
     /// The port must fill in the IPv4 header checksum.
     pub const TX_IP_CSUM: Flags = Flags(1 << 2);
-    /// The port must fill in the TCP or UDP checksum; the field holds the pseudo-header's sum.
+    /// The port must fill in the TCP or UDP checksum; its field already contains the
+    /// pseudo-header's sum.
     pub const TX_L4_CSUM: Flags = Flags(1 << 3);
     /// The frame is addressed to a link-layer broadcast or multicast address.
     pub const LINK_BROADCAST: Flags = Flags(1 << 4);
     /// The frame was sent by this host itself.
     pub const LOOPBACK: Flags = Flags(1 << 5);
-    /// A large TCP segment, longer than the link's MTU: the port must segment it, or has received
-    /// it as one ([`Frame::set_gso_size`]).
+    /// The frame is a large TCP segment, longer than the link's MTU. On transmission the port must
+    /// split it; on reception the port merged it from several packets ([`Frame::set_gso_size`]).
     pub const GSO: Flags = Flags(1 << 6);
 
-    /// Everything that the port must do before it sends the frame: fill in checksums, split a large
-    /// segment.
+    /// All flags that require work of the port before it sends the frame: filling in checksums and
+    /// splitting a large segment.
     pub const TX_WORK: Flags = Flags(Flags::TX_IP_CSUM.0 | Flags::TX_L4_CSUM.0 | Flags::GSO.0);
 
     /// Returns whether all bits of `other` are set.
@@ -81,12 +83,12 @@ pub struct Frame {
 ///
 /// | bits | 63..53 | 52..46 | 45..39 | 38..24 | 23 | 22..0 |
 /// |---|---|---|---|---|---|---|
-/// | | pool | flags | bytes pulled since the L3 mark, at most 127 | offset | lent | length |
+/// | | pool | flags | bytes pulled since `mark_l3`, at most 127 | offset | lent | length |
 #[derive(Clone, Copy)]
 struct Meta(u64);
 
 const LEN: u64 = (1 << 23) - 1;
-/// The buffer is on loan from a [`Held`](crate::Held).
+/// Bit that is set while the buffer is on loan from a [`Held`](crate::Held).
 const LENT: u64 = 1 << 23;
 const OFF_SHIFT: u32 = 24;
 const OFF: u64 = (1 << 15) - 1;
@@ -95,7 +97,7 @@ const BACK: u64 = (1 << 7) - 1;
 const FLAGS_SHIFT: u32 = 46;
 const FLAGS: u64 = (1 << 7) - 1;
 const POOL_SHIFT: u32 = 53;
-/// Maximum number of pools in a process, given by the bits for the pool's number.
+/// Maximum number of pools in a process, given by the width of the pool number in [`Meta`].
 pub(crate) const POOLS_MAX: usize = 1 << (64 - POOL_SHIFT);
 
 impl Meta {
@@ -161,7 +163,7 @@ impl Frame {
         while let Some(first) = frames.first() {
             let key = first.meta.pool_and_lent();
             // The common case: all frames are of one pool.
-            // SAFETY: these frames owned their buffers and are gone after this.
+            // SAFETY: these frames owned their buffers and are not used after this.
             if !first.is_lent() && unsafe { Inner::put_all(Inner::numbered(first.meta.pool()), frames) } {
                 return;
             }
@@ -174,7 +176,7 @@ impl Frame {
                 continue;
             }
             let pool = first.meta.pool();
-            // SAFETY: these frames owned their buffers, which came from this pool, and are gone
+            // SAFETY: these frames owned their buffers, which came from this pool, and are not used
             // after this.
             unsafe { Inner::put_many(Inner::numbered(pool), these.iter().map(|frame| frame.buf)) };
         }
@@ -203,7 +205,7 @@ impl Frame {
         unsafe { self.buf.as_ptr().add(offset) }
     }
 
-    /// Returns the length in bytes, without FCS.
+    /// Returns the length in bytes, without the frame check sequence (FCS).
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.meta.len()
@@ -226,18 +228,18 @@ impl Frame {
         self.meta.0 = self.meta.0 & !(FLAGS << FLAGS_SHIFT) | (u64::from(flags.0) & FLAGS) << FLAGS_SHIFT;
     }
 
-    /// Returns the payload size, in bytes, of the packets into which a large TCP segment is split,
-    /// or from which it was merged; the last packet has the rest. `None` if the frame is a single
-    /// packet.
+    /// Returns the payload size, in bytes, of the packets into which a large TCP segment is to be
+    /// split, or from which it was merged. The last packet may be shorter. `None` if the frame is a
+    /// single packet.
     #[inline]
     pub fn gso_size(&self) -> Option<u16> {
         // SAFETY: `self.buf` is the buffer of a frame.
         self.flags().has(Flags::GSO).then(|| unsafe { held::gso_size(self.buf) }.load(Ordering::Relaxed))
     }
 
-    /// Makes the frame a large segment ([`Flags::GSO`]). The size is stored in front of the buffer,
-    /// because the frame's words have no bits left for it (docs/decisions/0003). It is only read if
-    /// the flag is set.
+    /// Makes the frame a large segment ([`Flags::GSO`]) with `size` bytes of payload per packet.
+    /// The size is stored in front of the buffer, because the frame's words have no bits left for
+    /// it (docs/decisions/0003). It is read only if the flag is set.
     #[inline]
     pub fn set_gso_size(&mut self, size: u16) {
         // SAFETY: `self.buf` is the buffer of a frame.
@@ -249,12 +251,12 @@ impl Frame {
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: off + len <= buffer size (every method preserves this), and the memory is
-        // initialised and ours alone.
+        // initialised and owned by this frame alone.
         unsafe { std::slice::from_raw_parts(self.at(self.meta.off()), self.len()) }
     }
 
-    /// Returns the bytes for writing. If the buffer is on loan from a [`Held`](crate::Held), these
-    /// are the headers only: see [`Frame::make_own`].
+    /// Returns the bytes for writing. If the buffer is on loan from a [`Held`](crate::Held), only
+    /// the headers are returned; [`Frame::make_own`] makes all bytes writable.
     #[inline(always)]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         let len = if self.is_lent() { self.headers_len() } else { self.len() };
@@ -269,7 +271,7 @@ impl Frame {
         self.meta.0 & LENT != 0
     }
 
-    /// Returns the number of bytes in front of the payload, for a buffer on loan.
+    /// Returns the number of bytes between the frame's start and the payload of a buffer on loan.
     #[cold]
     fn headers_len(&self) -> usize {
         // SAFETY: called for lent frames only.
@@ -277,9 +279,9 @@ impl Frame {
         payload.saturating_sub(self.meta.off()).min(self.len())
     }
 
-    /// Returns whether `n` bytes in front of the frame can be written. There must be enough
-    /// headroom. In a buffer on loan, the headroom must not contain pulled payload, which the
-    /// holder still reads.
+    /// Returns whether the frame can be extended by `n` bytes at the front. This requires enough
+    /// headroom. In a buffer on loan, the headroom must not contain pulled payload either, because
+    /// the holder still reads it.
     #[inline(always)]
     fn may_push(&self, n: usize) -> bool {
         self.meta.off() >= n && (!self.is_lent() || self.is_before_payload())
@@ -291,8 +293,8 @@ impl Frame {
         self.meta.off() <= unsafe { held::payload_start(self.buf) }
     }
 
-    /// Moves a frame whose buffer is on loan into a buffer of its own, all of which can be written.
-    /// Returns false if no buffer is free.
+    /// Moves a frame whose buffer is on loan into a buffer of its own, in which all bytes can be
+    /// written. Returns false if no buffer is free.
     pub fn make_own(&mut self) -> bool {
         if self.is_lent() {
             let Some(copy) = self.try_clone() else { return false };
@@ -337,8 +339,8 @@ impl Frame {
         }
     }
 
-    /// Returns the number of free bytes in front of the frame. It is 0 in a buffer on loan after
-    /// payload was pulled.
+    /// Returns the number of free bytes in front of the frame. It is 0 if payload was pulled from a
+    /// buffer on loan.
     #[inline]
     pub fn headroom(&self) -> usize {
         if self.may_push(0) { self.meta.off() } else { 0 }
@@ -359,7 +361,7 @@ impl Frame {
     }
 
     /// Extends the frame at the front by `N` bytes and returns them for writing. Returns `None` if
-    /// the headroom is too small, or contains pulled payload of a buffer on loan.
+    /// the headroom is too small, or if it contains pulled payload of a buffer on loan.
     #[inline(always)]
     pub fn push<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         if !self.may_push(N) {
@@ -370,9 +372,9 @@ impl Frame {
         Some(unsafe { &mut *self.at(self.meta.off()).cast::<[u8; N]>() })
     }
 
-    /// Calls `write` with the `N` bytes in front of the frame and with the frame's first `M` bytes.
-    /// If `write` returns true, extends the frame by the `N` bytes. Otherwise, or if there are
-    /// fewer bytes, the frame keeps its length.
+    /// Calls `write` with the `N` bytes in front of the frame and the frame's first `M` bytes. If
+    /// `write` returns true, extends the frame by the `N` bytes. Otherwise, or if there are fewer
+    /// than `N` or `M` bytes, the frame is unchanged.
     #[inline(always)]
     pub fn push_if<const N: usize, const M: usize>(
         &mut self,
@@ -395,10 +397,11 @@ impl Frame {
     }
 
     /// Extends the frame as [`Frame::push_if`] does, under three more conditions: the frame begins
-    /// with its network header, as the link layer leaves it; the buffer is not on loan; the frame
-    /// has at most `longest` bytes. Returns false for any other frame and for a large segment. A
-    /// single test covers these conditions, and no pulled bytes need to be accounted for: this
-    /// saves a dozen of some 60 instructions that a router spends per packet here.
+    /// with its network header and no bytes have been pulled since; the buffer is not on loan; the
+    /// frame has at most `longest` bytes. Returns false for any other frame and for a large
+    /// segment. A single test covers most of these conditions, and the count of pulled bytes need
+    /// not be updated. This saves a dozen of the 60 or so instructions that a router spends here
+    /// per packet.
     #[inline(always)]
     pub fn push_link_if<const N: usize, const M: usize>(
         &mut self,
@@ -422,8 +425,8 @@ impl Frame {
         is_pushed
     }
 
-    /// Extends the frame at the front by `n` bytes. Returns `None` under the same conditions as
-    /// [`Frame::push`].
+    /// Extends the frame at the front by `n` bytes and returns them for writing. Returns `None`
+    /// under the same conditions as [`Frame::push`].
     #[inline(always)] // `n` is a constant for most callers
     pub fn push_n(&mut self, n: usize) -> Option<&mut [u8]> {
         if !self.may_push(n) {
@@ -433,7 +436,7 @@ impl Frame {
         self.bytes_mut().get_mut(..n)
     }
 
-    /// Removes `n` bytes at the front. Returns false, without a change, if the frame has fewer
+    /// Removes `n` bytes at the front. Returns false and changes nothing if the frame has fewer
     /// bytes or the offset would exceed 32 KiB.
     #[inline(always)]
     pub fn pull(&mut self, n: usize) -> bool {
@@ -446,8 +449,8 @@ impl Frame {
         true
     }
 
-    /// Removes a link header of `n` bytes as [`Frame::pull`] does, and marks the network header
-    /// after it ([`Frame::mark_l3`]).
+    /// Removes a link header of `n` bytes as [`Frame::pull`] does, and marks the byte after it as
+    /// the start of the network header ([`Frame::mark_l3`]).
     #[inline(always)]
     pub fn pull_link(&mut self, n: usize) -> bool {
         if n > self.len() || self.meta.off() + n > OFF as usize {
@@ -458,9 +461,9 @@ impl Frame {
         true
     }
 
-    /// Removes a link header as [`Frame::pull_link`] does, and truncates the frame to `len` bytes
-    /// of payload, in one write. Returns false, without a change, if the frame has fewer bytes or
-    /// the offset would exceed 32 KiB.
+    /// Removes a link header as [`Frame::pull_link`] does, and truncates the rest to `len` bytes,
+    /// in one write. Returns false and changes nothing if the frame has fewer bytes or the offset
+    /// would exceed 32 KiB.
     #[inline(always)]
     pub fn open_link(&mut self, n: usize, len: usize) -> bool {
         let off = self.meta.off() + n;
@@ -472,10 +475,11 @@ impl Frame {
         fits
     }
 
-    /// Removes the first `N` bytes, the network header and the header after it, and truncates the
-    /// rest to `len` bytes: [`Frame::truncate`] and [`Frame::pull`] in one write. The frame must
-    /// begin with its network header. Returns false, without a change, if bytes were pulled since
-    /// the mark, the frame has fewer bytes, or the offset would exceed 32 KiB.
+    /// Removes the first `N` bytes, which are the network header and the header after it, and
+    /// truncates the rest to `len` bytes: [`Frame::truncate`] and [`Frame::pull`] in one write. The
+    /// frame must begin with its network header. Returns false and changes nothing if bytes were
+    /// pulled since [`Frame::mark_l3`], the frame has fewer bytes, or the offset would exceed 32
+    /// KiB.
     #[inline(always)]
     pub fn open_headers<const N: usize>(&mut self, len: usize) -> bool {
         let n = N as u64;
@@ -487,16 +491,16 @@ impl Frame {
         opens
     }
 
-    /// Returns the pulled bytes from the marked network header up to the frame's first byte, if
-    /// there are exactly `N`.
+    /// Returns the pulled bytes from the network header ([`Frame::mark_l3`]) up to the frame's
+    /// first byte, if there are exactly `N`.
     #[inline(always)]
     pub fn headers<const N: usize>(&self) -> Option<&[u8; N]> {
-        const { assert!(N < BACK as usize) }; // the maximum also stands for larger values
+        const { assert!(N < BACK as usize) }; // BACK also represents larger numbers of pulled bytes
         if self.meta.back() != N {
             return None;
         }
-        // SAFETY: the bytes before were the frame's until they were pulled: inside the buffer,
-        // ours.
+        // SAFETY: these bytes belonged to the frame until they were pulled: they lie inside the
+        // buffer and are owned by this frame.
         Some(unsafe { &*self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
@@ -508,14 +512,14 @@ impl Frame {
         if self.meta.back() != N || self.is_lent() {
             return None;
         }
-        // SAFETY: the bytes before were the frame's until they were pulled: inside the buffer, and
-        // ours alone as it is not lent.
+        // SAFETY: these bytes belonged to the frame until they were pulled: they lie inside the
+        // buffer, which is not lent, and are owned by this frame alone.
         Some(unsafe { &mut *self.at(self.meta.off() - N).cast::<[u8; N]>() })
     }
 
     /// Extends the frame at its end by `n` bytes and returns them for writing. Returns `None` if
-    /// the tailroom is too small, or the buffer is on loan: after a truncation the bytes there are
-    /// the holder's payload.
+    /// the tailroom is too small, or if the buffer is on loan, because the bytes after a truncated
+    /// frame are then the holder's payload.
     #[inline(always)]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.tailroom() || self.is_lent() {
@@ -534,7 +538,7 @@ impl Frame {
         Some(())
     }
 
-    /// Truncates to `len` bytes; a larger length changes nothing.
+    /// Truncates the frame to `len` bytes. Does nothing if the frame is not longer.
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
@@ -542,19 +546,21 @@ impl Frame {
         }
     }
 
-    /// Marks the frame's first byte as the start of the network header. The header can then be
-    /// found after pulls of up to 127 bytes in total (the longest IPv4 and TCP headers have 120).
+    /// Marks the frame's first byte as the start of the network header. The position is kept while
+    /// up to 127 bytes in total are pulled (the longest IPv4 and TCP headers together have 120
+    /// bytes).
     #[inline(always)]
     pub fn mark_l3(&mut self) {
         self.meta.0 &= !(BACK << BACK_SHIFT);
     }
 
-    /// Returns the bytes from the marked network header on, including those pulled since.
+    /// Returns the bytes from the start of the network header ([`Frame::mark_l3`]), including those
+    /// pulled since.
     #[inline(always)]
     pub fn l3_bytes(&self) -> &[u8] {
         let back = self.meta.back();
-        // SAFETY: the bytes before were the frame's until they were pulled: inside the buffer,
-        // ours.
+        // SAFETY: the pulled bytes belonged to the frame before: they lie inside the buffer and are
+        // owned by this frame.
         unsafe { std::slice::from_raw_parts(self.at(self.meta.off() - back), self.len() + back) }
     }
 
@@ -569,8 +575,8 @@ impl Frame {
         let mut copy = self.pool().get(self.meta.pool() as u16)?;
         let bytes = self.l3_bytes();
         let start = self.meta.off() - self.meta.back();
-        // SAFETY: both buffers have the pool's size, the source range lies in ours, and they do not
-        // overlap.
+        // SAFETY: both buffers have the pool's size, the source range lies in this frame's buffer,
+        // and the buffers do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy.at(start), bytes.len()) }
         copy.meta = Meta(self.meta.0 & !LENT);
         if let Some(size) = self.gso_size() {
@@ -579,7 +585,7 @@ impl Frame {
         Some(copy)
     }
 
-    /// Prefetches the frame's first bytes, which will be read soon.
+    /// Prefetches the frame's first bytes.
     #[inline(always)]
     pub fn prefetch(&self) {
         prefetch_ptr(self.at(self.meta.off()));
@@ -598,7 +604,7 @@ pub fn prefetch_next<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast::<u8>().wrapping_add(64));
 }
 
-/// Prefetches a free buffer at the place where its frame will begin: `front` bytes from the
+/// Prefetches the bytes of a free buffer at which its next frame begins: `front` bytes from the
 /// buffer's start.
 #[inline(always)]
 pub(crate) fn prefetch_buffer(buf: NonNull<u8>, front: usize) {
@@ -616,8 +622,8 @@ fn prefetch_ptr(at: *const u8) {
     let _ = at;
 }
 
-/// Flushes `bytes` from all caches to memory. A write by a bus master has this effect if caches
-/// only snoop (PCI and PCI-X, before NICs wrote into the last-level cache). The contents do not
+/// Flushes `bytes` from all caches to memory. A write by a bus master has this effect on PCI and
+/// PCI-X, where caches only snoop; later NICs write into the last-level cache. The contents do not
 /// change. Does nothing on processors without the instruction.
 pub fn evict(bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]
@@ -638,7 +644,7 @@ impl Drop for Frame {
             // SAFETY: this frame is not used after this.
             return unsafe { self.end_loan() };
         }
-        // SAFETY: this frame owned `buf`, which came from this pool, and is gone after this.
+        // SAFETY: this frame owned `buf`, which came from this pool, and is not used after this.
         unsafe { Inner::put(Inner::numbered(self.meta.pool()), self.buf) }
     }
 }

@@ -1,11 +1,11 @@
-//! Payload with two owners: it is kept here until it is acknowledged, and lent to a frame that is
-//! sent.
+//! Payload with two owners: a holder that keeps it until it is acknowledged, and a frame in which
+//! it is sent.
 //!
 //! A [`Held`] owns a buffer and can lend it to one [`Frame`] at a time. Both read the payload and
-//! neither writes it; the bytes in front of it, for headers, belong to the borrowing frame alone. A
-//! sender therefore copies its bytes once, into the buffer that is sent. Whichever of the two is
-//! dropped last returns the buffer to its pool. While the buffer is on loan, a second frame must be
-//! a copy ([`Held::bytes`]).
+//! neither writes it; the bytes in front of the payload, for headers, belong to the borrowing frame
+//! alone. A sender therefore copies its bytes only once, into the buffer that is sent. The owner
+//! that is dropped last returns the buffer to its pool. While the buffer is on loan, a second frame
+//! must be a copy of [`Held::bytes`].
 //!
 //! The state of the loan is stored in front of the buffer, in a cache line used for nothing else.
 //! While there is one owner, no atomic read-modify-write is needed; ending a loan takes one locked
@@ -18,18 +18,18 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// State in front of a buffer that is, or was, on loan.
+/// State, stored in front of each buffer, of a loan of that buffer.
 #[repr(C)]
 pub(crate) struct Loan {
     state: AtomicU32,
     /// Offset of the payload in the buffer. The bytes in front of it belong to the borrowing frame.
     payload: AtomicU32,
-    /// Segment size of a frame with the flag `GSO`. It belongs to the owner of the frame, whether
-    /// on loan or not.
+    /// Segment size of a frame with the flag `GSO`. It belongs to the frame's owner, whether the
+    /// buffer is on loan or not.
     gso_size: AtomicU16,
 }
 
-/// Number of bytes that the pool reserves in front of each buffer for a [`Loan`].
+/// Number of bytes in front of each buffer that the pool reserves for a [`Loan`].
 pub(crate) const LOAN_ROOM: usize = 64;
 
 const HELD: u32 = 1;
@@ -55,7 +55,7 @@ pub(crate) unsafe fn payload_start(buf: NonNull<u8>) -> usize {
     unsafe { Loan::of(buf) }.payload.load(Ordering::Relaxed) as usize
 }
 
-/// Returns the word for a large segment's `gso_size`.
+/// Returns a reference to the segment size of a frame with the flag `GSO`.
 ///
 /// # Safety
 /// `buf` is the buffer of a frame.
@@ -65,9 +65,9 @@ pub(crate) unsafe fn gso_size<'a>(buf: NonNull<u8>) -> &'a AtomicU16 {
     unsafe { &Loan::of(buf).gso_size }
 }
 
-/// Ends a loan. Returns true if the caller must return the buffer to its pool. `alone` means that
-/// this thread owns the pool and is also the holder's thread; then no locked instruction is used
-/// (it costs 20 of the 850 ticks of a segment). If the holder was moved to another thread
+/// Ends a loan. Returns true if the caller must return the buffer to its pool. `alone` states that
+/// this thread owns the pool and is also the holder's thread. Then no locked instruction is used,
+/// which would cost 20 of the 850 ticks of a segment. If the holder was moved to another thread
 /// nevertheless, and is dropped at the same moment, the buffer leaks but never has two owners.
 ///
 /// # Safety
@@ -96,7 +96,7 @@ impl Held {
         if frame.is_lent() {
             return Err(frame);
         }
-        // SAFETY: a buffer of a pool, owned by us alone.
+        // SAFETY: this is a buffer of a pool, and `frame` is its only owner.
         unsafe { Loan::of(frame.buffer()) }.state.store(HELD, Ordering::Relaxed);
         Ok(Held(ManuallyDrop::new(frame)))
     }
@@ -126,8 +126,8 @@ impl Held {
         unsafe { Loan::of(self.0.buffer()) }.state.load(Ordering::Acquire) & LENT != 0
     }
 
-    /// Returns a frame with the same payload and the headroom in front of it; `None` while the
-    /// previous such frame exists.
+    /// Returns a frame with the same payload and the headroom in front of it. Returns `None` while
+    /// the previous frame of this kind exists.
     #[inline]
     pub fn lend(&mut self) -> Option<Frame> {
         if self.is_lent() {
@@ -149,7 +149,7 @@ impl Held {
     }
 
     /// Extends the payload at its end by `n` bytes and returns them for writing. Returns `None` if
-    /// there is no room, or the buffer is on loan.
+    /// the tailroom is too small, or if the buffer is on loan.
     #[inline]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if self.is_lent() { None } else { self.0.append(n) }

@@ -1,10 +1,10 @@
 //! Ownership of packet memory.
 //!
 //! A [`Frame`] is a 16-byte value that owns one buffer of a [`Pool`]; moving it moves ownership,
-//! dropping it returns the buffer. A [`Held`] keeps payload for retransmission while it is being
-//! sent in a frame; [`Away`] records the buffers that a device has. Frames are moved in a [`Burst`]
-//! and pass between threads in a [`ring`]. This crate does not parse headers. It uses `unsafe`:
-//! each block states why it is sound.
+//! and dropping it returns the buffer. A [`Held`] keeps payload for retransmission while a frame
+//! with the same buffer is being sent; [`Away`] records the buffers that are in use by a device.
+//! Frames are moved in a [`Burst`] and pass between threads in a [`ring`]. This crate does not
+//! parse headers. It contains `unsafe` code: each block states why it is sound.
 
 #![deny(missing_docs)]
 

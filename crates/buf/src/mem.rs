@@ -1,8 +1,8 @@
-//! Memory for pools: a zeroed region on 4 KiB, 2 MiB or 1 GiB pages (REPORTS A5).
+//! Memory for pools: a zeroed region on pages of 4 KiB, 2 MiB or 1 GiB.
 //!
-//! Uses `unsafe`, and makes a system call (mmap), as otherwise only ports and workers do. If huge
-//! pages are unavailable, it falls back from reserved huge pages to transparent ones (madvise),
-//! then to small pages; [`Region::notice`] reports the pages in use.
+//! This module uses `unsafe` and makes a system call (mmap). If no reserved huge pages are
+//! available, it falls back to transparent huge pages (madvise), then to 4 KiB pages;
+//! [`Region::notice`] reports the pages in use.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -17,7 +17,7 @@ pub enum Pages {
     /// Ordinary pages of the system (4 KiB).
     #[default]
     Small,
-    /// Huge pages of 2 MiB.
+    /// The system's ordinary pages of 4 KiB.
     Huge2M,
     /// Huge pages of 1 GiB.
     Huge1G,
@@ -45,7 +45,7 @@ impl fmt::Display for Pages {
     }
 }
 
-/// Zeroed memory, page-aligned, unmapped on drop.
+/// Zeroed, page-aligned memory, unmapped on drop.
 #[derive(Debug)]
 pub struct Region {
     base: NonNull<u8>,
@@ -55,17 +55,17 @@ pub struct Region {
 
 // SAFETY: a region is plain memory; its owner controls all access.
 unsafe impl Send for Region {}
-// SAFETY: same as above; `&Region` gives only the address.
+// SAFETY: same as above; `&Region` gives access to the address only.
 unsafe impl Sync for Region {}
 
 const MIB_2: usize = 2 << 20;
 const GIB_1: usize = 1 << 30;
 
 impl Region {
-    /// Maps at least `len` bytes, on pages of size `pages` if available.
+    /// Maps at least `len` bytes, on pages of the requested size if available.
     ///
     /// # Errors
-    /// The system's error, if even small pages are unavailable.
+    /// The system's error, if memory cannot be mapped even on 4 KiB pages.
     pub fn map(len: usize, pages: Pages) -> io::Result<Region> {
         let (unit, flag) = match pages {
             Pages::Small => return Region::small(len, None),
@@ -85,8 +85,8 @@ impl Region {
     }
 
     fn transparent(len: usize, asked: Pages) -> io::Result<Region> {
-        // mmap aligns to 4 KiB: map 2 MiB more and unmap the ends, so that 2 MiB pages can be used
-        // throughout.
+        // mmap aligns to 4 KiB only. Map 2 MiB more than needed and unmap both ends, so that the
+        // region begins at a multiple of 2 MiB.
         let len = len.max(1).next_multiple_of(MIB_2);
         let raw = mmap(len + MIB_2, 0)?;
         let skip = raw.as_ptr().align_offset(MIB_2);
@@ -116,19 +116,19 @@ impl Region {
         self.len
     }
 
-    /// Returns false: a region has at least one page.
+    /// Returns false, because a region has at least one page.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns a message if the pages in use differ from the requested size.
+    /// Returns a message if the pages in use differ from the requested page size.
     pub fn notice(&self) -> Option<&str> {
         self.notice.as_deref()
     }
 }
 
-/// Requests transparent 2 MiB pages for a large table that has been reserved but not touched. This
-/// is a hint: if no huge pages are available, nothing changes.
+/// Requests transparent 2 MiB pages for a large table that has been allocated but not yet touched.
+/// This is a hint: if no huge pages are available, nothing changes.
 pub fn advise_huge<T>(table: &mut [T]) {
     if size_of_val(table) < 1 << 21 {
         return;
@@ -160,7 +160,7 @@ macro_rules! zeroed {
 
 zeroed!(AtomicU8, AtomicU16, AtomicU32);
 
-/// Returns `len` zeros. The memory is reserved but not touched. For page sizes other than small,
+/// Returns `len` zeros. The memory is allocated but not touched. If `pages` requests huge pages,
 /// calls [`advise_huge`].
 pub fn zeroed<T: Zeroed>(len: usize, pages: Pages) -> Box<[T]> {
     // SAFETY: types that implement `Zeroed` have the representation of an unsigned integer, in
@@ -174,8 +174,8 @@ pub fn zeroed<T: Zeroed>(len: usize, pages: Pages) -> Box<[T]> {
 
 fn mmap(len: usize, extra: libc::c_int) -> io::Result<NonNull<u8>> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | extra;
-    // SAFETY: an anonymous private mapping at an address chosen by the kernel affects no existing
-    // memory.
+    // SAFETY: the kernel chooses the address of this anonymous private mapping, so it does not
+    // affect existing memory.
     let base = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     match NonNull::new(base.cast::<u8>()) {
         Some(base) if base.as_ptr().cast() != libc::MAP_FAILED => Ok(base),

@@ -1,18 +1,18 @@
-//! Pools of buffers, with a choice of four allocation policies (REPORTS A4) and three kinds of
-//! locks (A6).
+//! Pools of buffers, with four allocation policies ([`Kind`]) and three kinds of locks
+//! ([`PoolLocks`]).
 //!
-//! | kind | memory touched by a get | origin |
+//! | kind | memory touched when a buffer is taken | origin |
 //! |---|---|---|
-//! | `stack` | the top of an array of pointers; the buffer itself stays cold | bridge2004 T5 |
-//! | `freelist` | the buffer's first line, to read the next pointer | rtems2014's wish a |
+//! | `stack` | the top of an array of pointers, but not the buffer | the report bridge2004 |
+//! | `freelist` | the buffer's first cache line, to read the next pointer | the report rtems2014 |
 //! | `zone` | a per-thread bucket; constructor and destructor touch the buffer | BSD's UMA |
-//! | `malloc` | as the system's allocator (zeroed: a slice needs initialised memory) | |
+//! | `malloc` | up to the allocator (zeroed, because a slice needs initialised memory) | |
 //!
-//! With [`PoolLocks::Owner`] (for stacks with `Up` locks), the first thread that takes a buffer
-//! owns the free list and uses no atomics. Frames dropped on other threads go to a list under a
-//! mutex, which the owner empties when its own list is empty. With `Light`, each thread has a cache
-//! of buffers, so that the lock of a `stack` is seldom taken; with `Heavy`, and for a `freelist`,
-//! every get and put takes the lock.
+//! With [`PoolLocks::Owner`], the first thread that takes a buffer owns the free list and accesses
+//! it without atomic instructions. Frames dropped on other threads go to a second list under a
+//! mutex, which the owner empties when its own list is empty. With `Light`, a pool of kind `stack`
+//! also has a cache of buffers for each thread, so that the lock is rarely taken. With `Heavy`, and
+//! with `Light` for a pool of kind `freelist`, every get and put takes the lock.
 #![allow(unsafe_code)] // unsafe: a free list is exclusive by thread identity or lock
 
 mod cached;
@@ -51,35 +51,35 @@ pub struct Layout {
     pub len: usize,
     /// Bytes from one buffer to the next, a multiple of 64.
     pub stride: usize,
-    /// Number of bytes in front of each buffer that the pool itself uses.
+    /// Number of bytes in front of each buffer that are reserved for the pool.
     pub front: usize,
 }
 
-/// Number of buffers in use, and counters of a pool.
+/// Configuration and counters of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Policy of the pool.
+    /// Allocation policy of the pool.
     pub kind: Kind,
     /// Number of buffers; for `malloc`, the maximum number in use.
     pub buffers: usize,
     /// Capacity of a buffer in bytes, including headroom.
     pub size: usize,
-    /// Number of bytes mapped.
+    /// Number of bytes of mapped memory.
     pub bytes: usize,
     /// Number of buffers taken so far.
     pub gets: u64,
     /// Number of buffers returned so far.
     pub puts: u64,
-    /// Number of requests for which no buffer was free.
+    /// Number of requests that failed because no buffer was free.
     pub empty: u64,
     /// Number of buffers returned on a thread other than the owner.
     pub foreign: u64,
-    /// Message if the pages in use differ from the requested size.
+    /// Message if the pages in use differ from the requested page size.
     pub notice: Option<String>,
 }
 
 impl PoolStats {
-    /// Returns the number of buffers now in use.
+    /// Returns the number of buffers currently in use.
     pub fn live(&self) -> u64 {
         self.gets.wrapping_sub(self.puts)
     }
@@ -95,7 +95,8 @@ pub(crate) struct Inner {
     kind: Kind,
     buffers: usize,
     handles: AtomicUsize,
-    /// True if the last handle was dropped while frames were in use. Accessed under [`FREEING`].
+    /// True if the last handle was dropped while frames were still in use. Accessed under
+    /// [`FREEING`].
     orphaned: AtomicBool,
     region: Option<Region>,
 }
@@ -126,8 +127,8 @@ struct Malloc {
     empty: Counter,
 }
 
-// SAFETY: `Owned::local` is accessed only by the thread with the token in `owner`, which is set
-// once and changes only through `release` on that very thread. A cache of `Zone` or `Cached` is
+// SAFETY: `Owned::local` is accessed only by the thread whose token is in `owner`, which is set
+// once and changes only through `release` on the same thread. A cache of `Zone` or `Cached` is
 // accessed only by the thread with its index. Everything else is locked or atomic. Buffers are
 // plain memory.
 unsafe impl Send for Inner {}
@@ -144,7 +145,7 @@ impl Owned {
         self.owner.load(Ordering::Relaxed) == thread_token_if_any()
     }
 
-    /// Takes a buffer on the fast path: this thread is the owner, and its list has a buffer.
+    /// Takes a buffer if this thread is the owner and its own list has one (the fast path).
     #[inline(always)]
     fn get_own(&self) -> Option<NonNull<u8>> {
         // SAFETY: this thread is the owner; no other reference to `local` exists while it runs
@@ -220,13 +221,13 @@ impl Owned {
     }
 }
 
-/// All pools by number: a frame contains its pool's number in eleven bits.
+/// All pools by number: a frame stores its pool's number in eleven bits.
 static POOLS: [AtomicPtr<Inner>; POOLS_MAX] = [const { AtomicPtr::new(std::ptr::null_mut()) }; POOLS_MAX];
 
 /// Locked while a pool is freed, so that a pool found in the table can be accessed safely.
 static FREEING: Mutex<()> = Mutex::new(());
 
-/// Frees the pools without handles whose frames have all returned.
+/// Frees the pools that have no handles left and whose frames have all been returned.
 fn reclaim() {
     let _freeing = FREEING.lock().unwrap_or_else(PoisonError::into_inner);
     for slot in &POOLS {
@@ -235,8 +236,8 @@ fn reclaim() {
         let inner = unsafe { raw.as_ref() };
         if inner.orphaned.load(Ordering::Relaxed) && inner.is_quiet() {
             slot.store(std::ptr::null_mut(), Ordering::Release);
-            // SAFETY: there is no handle, no frame is out and no thread is in a call; `register`
-            // made the pointer from a box.
+            // SAFETY: there is no handle, no frame is in use and no thread is in a call; `register`
+            // obtained the pointer from a box.
             drop(unsafe { Box::from_raw(raw.as_ptr()) });
         }
     }
@@ -261,9 +262,9 @@ fn register(mut inner: Box<Inner>) -> Result<NonNull<Inner>, Box<Inner>> {
 }
 
 impl Inner {
-    /// Returns the pool with number `number`.
+    /// Returns the pool with the given number.
     ///
-    /// The load may be relaxed: the frame that contains the number came, directly or indirectly,
+    /// The load can be relaxed: the frame that contains the number came, directly or indirectly,
     /// from a thread that had seen the pool registered.
     #[inline(always)]
     pub(crate) fn numbered(number: usize) -> NonNull<Inner> {
@@ -315,10 +316,10 @@ impl Inner {
         }
     }
 
-    /// Returns whether the pool can be freed: every buffer has returned, and no other thread can
-    /// still be returning one.
+    /// Returns whether the pool can be freed: every buffer has been returned, and no other thread
+    /// can still be inside a call that returns one.
     fn is_quiet(&self) -> bool {
-        let stats = self.stats(); // locks and unlocks: a put that was counted has left the lock
+        let stats = self.stats(); // takes the lock, so a put that was counted has released it
         let alone = match &self.store {
             Store::Owned(owned) => owned.is_mine() || owned.owner.load(Ordering::Acquire) == NOBODY,
             Store::Light(_) | Store::Heavy(_) => true,
@@ -384,11 +385,11 @@ impl Inner {
         }
     }
 
-    /// Takes buffers for frames of `len` bytes, one for each slot of `into`, as long as there are
-    /// free ones. Returns their number.
+    /// Takes one buffer for each slot of `into`, or fewer if fewer are free, as frames of `len`
+    /// bytes. Returns their number.
     ///
-    /// A single get costs 22 instructions, each of several only 5: owner and kind of list are
-    /// checked once.
+    /// Taking a single buffer costs 22 instructions, but each of several only 5, because owner and
+    /// kind of list are checked once.
     #[inline(always)]
     pub(crate) fn get_many(&self, len: usize, into: &mut [MaybeUninit<Frame>]) -> usize {
         // SAFETY: each buffer was free in this pool; headroom + len <= size was checked by the
@@ -414,9 +415,10 @@ impl Inner {
         n
     }
 
-    /// Returns the buffers of `frames` if all of them belong to this pool and this thread owns it;
-    /// otherwise does nothing and returns false. The check is made in the loop that copies the
-    /// buffers' addresses, because a separate loop took a fifth of the cost of get and put.
+    /// Returns the buffers of `frames` if all of them belong to this pool and this thread owns the
+    /// pool; otherwise does nothing and returns false. The check is part of the loop that copies
+    /// the buffers' addresses, because a separate loop accounted for a fifth of the cost of a get
+    /// and a put.
     ///
     /// # Safety
     /// If this returns true, the frames must not be used or dropped afterwards.
@@ -462,7 +464,7 @@ impl Malloc {
         // SAFETY: the layout has a size greater than zero.
         let block =
             (taken < self.limit).then(|| unsafe { std::alloc::alloc_zeroed(self.layout) }).and_then(NonNull::new);
-        // SAFETY: the block is longer than that offset.
+        // SAFETY: the block is longer than `LOAN_ROOM`.
         let buf = block.map(|block| unsafe { block.add(LOAN_ROOM) });
         if buf.is_none() {
             self.gets.fetch_sub(1, Ordering::Relaxed);
@@ -508,8 +510,8 @@ impl Pool {
         };
         let all = || {
             let base = region.as_ref().map(Region::base);
-            // SAFETY: (i + 1) * stride <= region length, and a stride holds the room for a loan and
-            // a buffer. In reverse order, so that the first get returns the lowest address.
+            // SAFETY: (i + 1) * stride <= region length, and a stride has space for a loan and a
+            // buffer. In reverse order, so that the first get returns the lowest address.
             (0..config.buffers).rev().filter_map(move |i| base.map(|b| unsafe { b.add(i * stride + LOAN_ROOM) }))
         };
         let free = || Free::new(config.kind, usize::from(config.headroom), config.buffers);
@@ -559,18 +561,18 @@ impl Pool {
         unsafe { self.0.as_ref() }
     }
 
-    /// Takes a buffer as an empty frame with the pool's headroom in front of it. Returns `None`,
-    /// and counts it, if no buffer is free.
+    /// Takes a buffer as an empty frame with the pool's headroom in front of it. If no buffer is
+    /// free, counts the failure and returns `None`.
     #[inline(always)]
     pub fn get(&self) -> Option<Frame> {
         self.inner().get(self.inner().number)
     }
 
-    /// Takes a buffer as a frame that begins `front` bytes inside the headroom and has `front +
-    /// len` bytes with arbitrary old contents. Returns `None` if no buffer is free, or the buffers
-    /// are too short.
+    /// Takes a buffer as a frame of `front + len` bytes that begins `front` bytes before the end of
+    /// the headroom. Its contents are arbitrary old bytes. Returns `None` if no buffer is free, or
+    /// if the buffers are too short.
     ///
-    /// Equivalent to getting an empty frame, appending the payload and pushing the headers, which
+    /// Equivalent to taking an empty frame, appending the payload and pushing the headers, which
     /// costs 30 instructions more.
     #[inline(always)]
     pub fn get_of(&self, front: usize, len: usize) -> Option<Frame> {
@@ -582,13 +584,14 @@ impl Pool {
         Some(unsafe { self.get()?.spanning(front, front + len) })
     }
 
-    /// Takes up to `n` buffers into `into`, as empty frames. Returns their number.
+    /// Takes up to `n` buffers as empty frames and appends them to `into`. Returns their number.
     pub fn get_burst(&self, n: usize, into: &mut Burst) -> usize {
         self.get_burst_of(n, 0, into)
     }
 
-    /// Takes up to `n` buffers into `into`, as frames of `len` bytes with arbitrary old contents.
-    /// Returns their number; 0 if `len` bytes do not fit in a buffer after its headroom.
+    /// Takes up to `n` buffers as frames of `len` bytes with arbitrary old contents, and appends
+    /// them to `into`. Returns their number, which is 0 if `len` bytes do not fit into a buffer
+    /// after its headroom.
     #[inline]
     pub fn get_burst_of(&self, n: usize, len: usize, into: &mut Burst) -> usize {
         let inner = self.inner();
@@ -598,7 +601,7 @@ impl Pool {
         into.fill(n, |places| inner.get_many(len, places))
     }
 
-    /// Returns the pool's number in this process, which each of its frames contains.
+    /// Returns the pool's number in this process, which each of its frames stores.
     #[inline(always)]
     pub fn number(&self) -> u16 {
         self.inner().number
@@ -610,22 +613,22 @@ impl Pool {
         self.inner().size
     }
 
-    /// Returns the headroom of a new frame in bytes.
+    /// Returns the headroom of a new empty frame in bytes.
     #[inline]
     pub fn headroom(&self) -> usize {
         usize::from(self.inner().headroom)
     }
 
-    /// Ends this thread's ownership of the pool, which exists only with [`PoolLocks::Owner`]. Call
-    /// this before the stack moves to another thread.
+    /// Ends this thread's ownership of the pool, which exists only with [`PoolLocks::Owner`]. Must
+    /// be called before the stack moves to another thread.
     pub fn release(&self) {
         if let Store::Owned(owned) = &self.inner().store {
             owned.release();
         }
     }
 
-    /// Returns how often the pool's locks were taken, and the number of locks. With
-    /// [`PoolLocks::Owner`] the lock is only for other threads and is not counted.
+    /// Returns how often the pool's locks were taken, and the number of locks. Returns zero
+    /// acquisitions with [`PoolLocks::Owner`], where only other threads use the lock.
     pub fn locks(&self) -> (u64, usize) {
         match &self.inner().store {
             Store::Owned(_) => (0, 1),
@@ -636,7 +639,7 @@ impl Pool {
         }
     }
 
-    /// Returns the number of buffers in use, and the counters of the pool.
+    /// Returns the configuration and counters of the pool.
     pub fn stats(&self) -> PoolStats {
         self.inner().stats()
     }
@@ -663,8 +666,8 @@ impl Drop for Pool {
         let _freeing = FREEING.lock().unwrap_or_else(PoisonError::into_inner);
         if self.inner().is_quiet() {
             POOLS[usize::from(self.inner().number)].store(std::ptr::null_mut(), Ordering::Release);
-            // SAFETY: this is the last handle, no frame is out and no thread is in a call;
-            // `register` made the pointer from a box.
+            // SAFETY: this is the last handle, no frame is in use and no thread is in a call;
+            // `register` obtained the pointer from a box.
             drop(unsafe { Box::from_raw(self.0.as_ptr()) });
         } else {
             self.inner().orphaned.store(true, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! A bounded single-producer single-consumer ring, which moves frames from one thread to another.
 //!
-//! Each side keeps a copy of the other side's index, and reads the shared index again only when the
-//! copy means "full" or "empty". This costs about 3 ticks per pointer in bursts of 32
-//! (docs/results). Checked with loom (`RUSTFLAGS="--cfg loom"`).
+//! Each side keeps a copy of the other side's index, and reads the shared index again only if the
+//! ring would be full or empty according to the copy. This costs about 3 ticks per pointer in
+//! bursts of 32 (docs/results). Checked with loom (`RUSTFLAGS="--cfg loom"`).
 #![allow(unsafe_code)] // unsafe: acquire and release of the indices transfer the slots
 
 pub mod desc;
@@ -41,8 +41,8 @@ impl<T> UnsafeCell<T> {
 struct Padded<T>(T);
 
 struct Shared<T> {
-    head: Padded<AtomicUsize>, // next to read; written by the consumer
-    tail: Padded<AtomicUsize>, // next to write; written by the producer
+    head: Padded<AtomicUsize>, // index of the next value to read; written by the consumer
+    tail: Padded<AtomicUsize>, // index of the next slot to write; written by the producer
     closed: AtomicBool,
     slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
@@ -86,7 +86,7 @@ pub struct Consumer<T> {
     tail_seen: usize,
 }
 
-/// Creates a ring with room for `capacity` values (rounded up to a power of two).
+/// Creates a ring with slots for `capacity` values (rounded up to a power of two).
 pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
     let slots = (0..capacity.max(1).next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect();
     let shared = Arc::new(Shared {
@@ -99,8 +99,8 @@ pub fn ring<T>(capacity: usize) -> (Producer<T>, Consumer<T>) {
 }
 
 impl<T> Producer<T> {
-    /// Returns the number of free slots. There may be more, because the consumer may be freeing
-    /// slots meanwhile.
+    /// Returns the number of free slots. The actual number may be larger, because the consumer may
+    /// be freeing slots at the same time.
     #[inline]
     pub fn room(&mut self) -> usize {
         let capacity = self.shared.slots.len();
@@ -110,8 +110,8 @@ impl<T> Producer<T> {
         capacity - self.tail.wrapping_sub(self.head_seen)
     }
 
-    /// Writes values from `next` until it returns `None` or the ring is full. The values become
-    /// visible to the consumer all at once. Returns their number.
+    /// Writes the values that `next` returns, until it returns `None` or the ring is full. The
+    /// values become visible to the consumer all at once. Returns their number.
     #[inline]
     pub fn push_from(&mut self, mut next: impl FnMut() -> Option<T>) -> usize {
         let start = self.tail;
@@ -161,8 +161,8 @@ impl<T> Producer<T> {
 }
 
 impl<T> Consumer<T> {
-    /// Returns the number of values ready to be read. There may be more, because the producer may
-    /// be adding values meanwhile.
+    /// Returns the number of values that can be read. The actual number may be larger, because the
+    /// producer may be adding values at the same time.
     #[inline]
     pub fn ready(&mut self) -> usize {
         if self.tail_seen == self.head {
@@ -190,7 +190,7 @@ impl<T> Consumer<T> {
         n
     }
 
-    /// Returns the number of values in the ring. The producer may be adding more meanwhile.
+    /// Returns the number of values in the ring. The producer may be adding more at the same time.
     pub fn level(&self) -> usize {
         self.shared.tail.0.load(Ordering::Acquire).wrapping_sub(self.head)
     }

@@ -1,7 +1,7 @@
-//! Frames dropped because a thread unwinds. No drop counter includes them, but the balance of
-//! frames must.
+//! Count of frames that are dropped because a thread unwinds. No drop counter includes them, so a
+//! balance of the frames received, sent and dropped must add this count.
 //!
-//! Compiled out if panics abort, as they do in the released program.
+//! Compiled out if panics abort, as in the release build.
 
 #[cfg(panic = "unwind")]
 std::thread_local! {
@@ -19,8 +19,7 @@ pub(crate) fn note(frames: usize) {
     let _ = frames;
 }
 
-/// Returns the number of frames that were dropped while the calling thread unwound, since the
-/// thread started.
+/// Returns the number of frames that the calling thread has dropped while unwinding.
 pub fn unwound() -> u64 {
     #[cfg(panic = "unwind")]
     return ENDED.get();

@@ -1,6 +1,6 @@
-//! Moves frames in every way between pool, burst and single variables, in sizes small enough for
-//! Miri (`cargo xtask miri`), which checks each memory access: a moved frame is moved once, a
-//! dropped frame returns to its pool once, and nothing else is read.
+//! Moves frames between pools, bursts and single variables in all possible ways, in sizes small
+//! enough for Miri (`cargo xtask miri`), which checks each memory access: a moved frame is moved
+//! once, a dropped frame returns to its pool once, and nothing else is read.
 
 use linerate_buf::{BURST_MAX, Burst, Frame, Held, Kind, Pool, PoolConfig, PoolLocks};
 
@@ -25,7 +25,8 @@ fn numbers(burst: &Burst) -> Vec<u8> {
     burst.as_slice().iter().map(|frame| frame.bytes()[0]).collect()
 }
 
-/// A borrower that pulls, truncates and writes changes no byte that the holder keeps for retransmission.
+/// Checks that a borrower that pulls, truncates and writes does not change the bytes that the
+/// holder keeps for retransmission.
 #[test]
 fn a_borrower_cannot_change_the_holders_bytes() {
     const KEPT: &[u8; 16] = b"kept until acked";
@@ -75,7 +76,7 @@ fn drained_frames_are_moved_and_the_rest_is_dropped() {
     let pool = pool(Kind::Stack, 16);
     for taken in 0..=5 {
         let mut burst = numbered(&pool, 0, 5);
-        let first = burst.pop().unwrap(); // the head stands behind the first place
+        let first = burst.pop().unwrap(); // the head is now after the first slot
         let mut drain = burst.drain();
         let kept: Vec<Frame> = drain.by_ref().take(taken).collect();
         assert_eq!(drain.len(), 4 - taken.min(4));
@@ -132,7 +133,7 @@ fn every_kind_fills_bursts_and_takes_their_frames_back() {
         }
         let all: Vec<Frame> = std::iter::from_fn(|| pool.get()).collect();
         assert!(all.len() <= 24 && pool.get().is_none(), "{kind}");
-        let there = std::thread::spawn(move || drop(all)); // home from another thread
+        let there = std::thread::spawn(move || drop(all)); // returned by another thread
         there.join().unwrap();
         assert_eq!(pool.stats().live(), 0, "{kind}");
         // A zone keeps the buffers for the thread that returned them.

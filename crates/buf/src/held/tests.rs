@@ -76,7 +76,7 @@ fn push_if_pushes_only_if_the_check_accepts() {
         false
     }));
     assert_eq!((frame.bytes(), frame.headroom()), (&b"packet"[..], before));
-    assert!(!frame.push_if(|_: &mut [u8; 4], _: &mut [u8; 7]| true), "not as many");
+    assert!(!frame.push_if(|_: &mut [u8; 4], _: &mut [u8; 7]| true), "fewer than 7 bytes");
     assert!(frame.push_if(|link: &mut [u8; 4], packet: &mut [u8; 6]| {
         (*link, packet[0]) = (*b"LINK", b'P');
         true
@@ -109,11 +109,11 @@ fn link_headers_are_pushed_conditionally() {
         packet == b"packet"
     };
     let mut frame = framed();
-    assert!(!frame.open_link(4, 10) && !frame.open_link(14, 0), "there are not as many bytes");
+    assert!(!frame.open_link(4, 10) && !frame.open_link(14, 0), "fewer bytes than requested");
     assert_eq!(frame.bytes(), b"linkpacketpad");
     assert!(frame.open_link(4, 6), "and the padding is gone");
     assert_eq!((frame.bytes(), frame.l3_bytes()), (&b"packet"[..], &b"packet"[..]));
-    assert!(!frame.push_link_if(5, write), "longer than the link carries");
+    assert!(!frame.push_link_if(5, write), "longer than the link's MTU");
     assert!(!frame.push_link_if(6, |_: &mut [u8; 4], _: &mut [u8; 7]| true), "not as many");
     assert!(!frame.push_link_if(6, |_: &mut [u8; 4], _: &mut [u8; 6]| false));
     assert_eq!(frame.bytes(), b"packet");
@@ -125,15 +125,15 @@ fn link_headers_are_pushed_conditionally() {
     let mut pulled = framed();
     assert!(
         pulled.open_link(4, 9) && pulled.pull(1) && !pulled.push_link_if(9, write),
-        "its network header is not in front"
+        "the frame does not begin with its network header"
     );
     assert_eq!(pulled.l3_bytes(), b"packetpad");
     let mut large = framed();
     assert!(large.open_link(4, 6));
     large.set_gso_size(2);
-    assert!(!large.push_link_if(6, write), "it is to be cut up");
+    assert!(!large.push_link_if(6, write), "a large segment");
     let mut held = held(&pool, b"packet");
-    assert!(!held.lend().unwrap().push_link_if(6, write), "it is not its own");
+    assert!(!held.lend().unwrap().push_link_if(6, write), "the buffer is on loan");
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_burst_frees_lent_and_owned_frames() {
     assert!(!first.is_lent());
     assert_eq!(pool.stats().live(), 1);
     let copy = first.lend().unwrap().try_clone().unwrap();
-    assert!(!first.is_lent() && Held::new(copy).is_ok(), "a clone is nobody's loan");
+    assert!(!first.is_lent() && Held::new(copy).is_ok(), "a clone is not on loan");
 }
 
 #[test]

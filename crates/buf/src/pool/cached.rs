@@ -2,9 +2,9 @@
 //!
 //! Threads that return as many buffers as they take lock the list once per half a cache of buffers,
 //! and write no shared cache line in between. A cached buffer is available to its thread only. The
-//! caches are sized so that, if those of all the usual threads are full, they hold half of the
-//! pool. Threads beyond the usual number have no cache, nor do threads of a pool too small to
-//! divide.
+//! caches are sized so that, even if those of all the first 64 threads are full, they contain at
+//! most half of the pool. Other threads have no cache, and a pool with too few buffers has no
+//! caches.
 #![allow(unsafe_code)] // unsafe: a cache is found by thread index, unique among living threads
 
 use super::free::Free;
@@ -33,13 +33,13 @@ pub(super) struct Cached {
     room: usize,
 }
 
-/// Returns the maximum number of buffers in a thread's cache, for a pool of `buffers`.
+/// Returns the maximum number of buffers in a thread's cache, for a pool of `buffers` buffers.
 pub(super) fn room(buffers: usize) -> usize {
     (buffers / (2 * USUAL_THREADS)).min(ROOM_MAX)
 }
 
 impl Cached {
-    /// Creates caches of up to `room` buffers each; the shared list is `depot`.
+    /// Creates caches of up to `room` buffers each; `depot` is the shared list.
     pub(super) fn new(depot: Free, room: usize) -> Cached {
         Cached { caches: Shards::new(USUAL_THREADS), depot: Guarded::new(depot), room }
     }
@@ -49,7 +49,7 @@ impl Cached {
         (self.caches.at(index), if index < USUAL_THREADS { self.room } else { 0 })
     }
 
-    /// Takes a buffer. With `ahead`, also prefetches the next buffer at that byte offset.
+    /// Takes a buffer. With `ahead`, also prefetches the next buffer, at this byte offset.
     pub(super) fn get(&self, ahead: Option<usize>) -> Option<NonNull<u8>> {
         let (cache, room) = self.cache();
         // SAFETY: the cache of this index belongs to this thread while it lives; no reference
@@ -66,7 +66,7 @@ impl Cached {
         Some(buf)
     }
 
-    /// Takes a buffer from the shared list, and moves half a cache of buffers from there to the
+    /// Takes a buffer from the shared list, and moves as many more as half a cache holds to the
     /// thread's cache.
     #[cold]
     fn refill(&self, free: &mut Vec<NonNull<u8>>, room: usize) -> Option<NonNull<u8>> {
@@ -91,8 +91,8 @@ impl Cached {
         cache.count_puts(1);
     }
 
-    /// Returns a buffer to the shared list, and moves half a cache of buffers from the thread's
-    /// cache there.
+    /// Returns a buffer to the shared list, together with half a cache of buffers from the thread's
+    /// cache.
     #[cold]
     fn spill(&self, free: &mut Vec<NonNull<u8>>, room: usize, buf: NonNull<u8>) {
         let mut depot = self.depot.lock(lock_cx());
@@ -100,8 +100,8 @@ impl Cached {
         depot.give(buf);
     }
 
-    /// Takes as many buffers as `into` has slots, or fewer if cache and list have fewer. Returns
-    /// their number.
+    /// Takes one buffer for each slot of `into`, or fewer if the thread's cache and the shared list
+    /// have fewer. Returns their number.
     pub(super) fn get_many<T>(&self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let (cache, _) = self.cache();
         // SAFETY: same as in `get`.

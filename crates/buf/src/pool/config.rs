@@ -13,14 +13,15 @@ pub enum Kind {
     Stack,
     /// In a list linked through the free buffers themselves.
     Freelist,
-    /// As BSD's UMA does: constructor and destructor, per-thread buckets, and a depot.
+    /// In per-thread buckets and a shared depot, with a constructor and a destructor, as in BSD's
+    /// UMA.
     Zone,
     /// No storage: the system's allocator allocates and frees each buffer.
     Malloc,
 }
 
 impl Stride {
-    /// Returns the smallest stride for `bytes` bytes, in bytes: whole cache lines.
+    /// Returns the smallest stride, in bytes, for `bytes` bytes: a whole number of cache lines.
     pub(super) fn over(self, bytes: usize) -> usize {
         match self {
             Stride::Odd => (bytes.div_ceil(64) | 1) * 64,
@@ -64,47 +65,47 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Protection of a pool's free list when several threads use it.
+/// Protection of a pool's free list against concurrent access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PoolLocks {
-    /// One thread owns the list; others return buffers through a second list.
+    /// One thread owns the list; other threads return buffers through a second list.
     #[default]
     Owner,
-    /// A light mutex, and a cache of buffers for each thread.
+    /// A light mutex, and (with [`Kind::Stack`]) a cache of buffers for each thread.
     Light,
     /// A semaphore object around every get and put.
     Heavy,
 }
 
-/// Choice of the distance between two buffers.
+/// Distance between the starts of two buffers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stride {
     /// An odd number of cache lines: equal offsets of different buffers then fall into different
     /// cache sets.
     #[default]
     Odd,
-    /// A power of two: no buffer of up to a page then crosses a page boundary, which devices with
-    /// direct memory access require. The distance includes the room for the state of a
-    /// [`Held`](crate::Held): 1856 bytes after a headroom of 128 make 2048.
+    /// A power of two: a buffer of up to one page then does not cross a page boundary, which
+    /// devices with direct memory access require. The distance includes 64 bytes for the state of a
+    /// [`Held`](crate::Held): for a headroom of 128 bytes, 1856 bytes of payload result in 2048.
     PowerOfTwo,
 }
 
 /// Configuration of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Storage of the free buffers.
+    /// Data structure for the free buffers.
     pub kind: Kind,
-    /// Protection of the free list.
+    /// Protection of the free list against concurrent access.
     pub locks: PoolLocks,
     /// Number of buffers.
     pub buffers: usize,
-    /// Bytes of payload in a buffer, not including the headroom.
+    /// Number of payload bytes in a buffer, not including the headroom.
     pub data: usize,
     /// Number of bytes reserved for headers in front of the payload.
     pub headroom: u16,
     /// Page size of the memory.
     pub pages: Pages,
-    /// Distance between the buffers.
+    /// Distance between the starts of two buffers.
     pub stride: Stride,
     /// If true, the next buffer's first cache lines are prefetched when a buffer is taken.
     pub prefetch: bool,
@@ -131,7 +132,7 @@ pub enum PoolError {
     /// No buffers or more than 16 Mi, payload of 0 bytes or more than 1 MiB, or a headroom of more
     /// than 16 KiB.
     BadConfig(&'static str),
-    /// The system has no memory.
+    /// The system could not map the memory.
     NoMemory(std::io::Error),
     /// The process already has 2048 pools.
     TooMany,

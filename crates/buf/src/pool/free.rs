@@ -57,7 +57,7 @@ impl Free {
         Free { list, headroom, gets: Counter::default(), puts: Counter::default(), empty: Counter::default() }
     }
 
-    /// Takes a buffer and counts it. With `prefetch_next`, also prefetches the buffer after it.
+    /// Takes a buffer and counts it. If `prefetch_next` is true, also prefetches the next buffer.
     #[inline(always)]
     pub(super) fn get(&mut self, prefetch_next: bool) -> Option<NonNull<u8>> {
         let buf = self.take()?;
@@ -83,9 +83,9 @@ impl Free {
         self.puts.bump();
     }
 
-    /// Takes as many buffers as `into` has slots, or fewer if fewer are free. Takes the buffers
-    /// returned last, in the order in which they were returned, so that source and destination are
-    /// copied in the same direction. Returns their number.
+    /// Takes one buffer for each slot of `into`, or fewer if fewer are free. Returns their number.
+    /// The buffers are those returned last, in the order in which they were returned, so that the
+    /// copy runs forward through both arrays.
     #[inline(always)]
     pub(super) fn get_many<T>(&mut self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let List::Stack(stack) = &mut self.list else { return 0 };
@@ -125,7 +125,7 @@ impl Free {
         let mut differs = 0;
         for (place, frame) in places.iter_mut().zip(frames) {
             let (buf, other_way) = frame.way_home(first);
-            place.write(buf); // after the list's end, until its length is increased
+            place.write(buf); // beyond the list's end until its length is increased
             differs |= other_way;
         }
         if differs & Frame::HOME != 0 {

@@ -117,7 +117,7 @@ fn per_thread_caches_avoid_the_lock() {
     assert!((1_000..2_500).contains(&times), "16,000 buffers in {times} times");
 }
 
-/// Counters read while other threads pass buffers on never show more returned than taken.
+/// Checks that counters read while other threads pass buffers on never contain more puts than gets.
 #[test]
 fn concurrent_counts_are_never_negative() {
     let pool = Pool::new(&config(Kind::Stack, PoolLocks::Light, 4096)).unwrap();
@@ -133,7 +133,7 @@ fn concurrent_counts_are_never_negative() {
     });
 }
 
-/// A `freelist` is BSD's list, without caches.
+/// A pool of kind `freelist` has BSD's list, without caches.
 #[test]
 fn a_list_without_caches_is_locked_for_each_buffer() {
     let pool = Pool::new(&config(Kind::Freelist, PoolLocks::Light, 4096)).unwrap();
@@ -150,7 +150,7 @@ fn a_small_pool_is_not_shared_out() {
     }
 }
 
-/// More than the usual 64 threads, each with its cache full if it has one.
+/// Runs more than the usual 64 threads, each with its cache full if it has one.
 #[test]
 fn caches_hold_half_of_a_pool_at_most() {
     const THREADS: usize = 80;
@@ -191,7 +191,7 @@ fn a_pool_that_several_threads_used_is_freed_by_the_next() {
     worker.join().unwrap();
 }
 
-/// Pools do not use up the pool numbers if their frames return after the last handle was dropped.
+/// Checks that a pool whose frames return after the last handle was dropped frees its number.
 #[test]
 fn a_pool_that_outlived_its_handle_is_freed_by_the_next() {
     for kind in [Kind::Stack, Kind::Freelist, Kind::Zone] {

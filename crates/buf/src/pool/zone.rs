@@ -1,8 +1,8 @@
-//! The zone, as BSD's UMA: a constructor and a destructor per buffer, two buckets per thread, and a
-//! depot of full buckets under a lock.
+//! A pool of kind `zone`, modelled on BSD's UMA: a constructor and a destructor per buffer, two
+//! buckets per thread, and a depot of full buckets under a lock.
 //!
-//! rtems2014 found that UMA costs a tenth of a TCP stream on a small machine. With this kind its
-//! cost can be measured here.
+//! The report rtems2014 found that UMA accounts for a tenth of the cost of a TCP stream on a small
+//! machine. This kind of pool makes that cost measurable.
 #![allow(unsafe_code)] // unsafe: buckets are found by thread index, unique among living threads
 
 use super::{PoolLocks, lock_cx};
@@ -20,7 +20,7 @@ type Bucket = Vec<NonNull<u8>>;
 
 #[derive(Default)]
 struct Cache {
-    buckets: UnsafeCell<[Bucket; 2]>, // one to take from, one to return to
+    buckets: UnsafeCell<[Bucket; 2]>, // buffers are taken from the first and returned to the second
     gets: Counter,
     puts: Counter,
     empty: Counter,
@@ -37,7 +37,7 @@ pub(super) struct Zone {
 }
 
 fn construct(buf: NonNull<u8>) {
-    // SAFETY: the buffer is ours and at least HEADER bytes long.
+    // SAFETY: the buffer belongs to the caller and is at least HEADER bytes long.
     unsafe { buf.as_ptr().write_bytes(0, HEADER) }
 }
 

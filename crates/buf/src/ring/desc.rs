@@ -3,28 +3,29 @@
 //!
 //! The driver puts values into descriptors and announces them with one store to the tail (the
 //! doorbell). The card processes the values in place, from the head to the tail. It reports
-//! completion with the DD bit in a descriptor's status word: of every descriptor, or only of those
-//! with the RS bit. A report covers all descriptors before it. The driver then takes the values
-//! back, in order. As in the 8254x manual, head equal to tail means an empty ring, so one
-//! descriptor stays unused. Checked with loom.
+//! completion with the DD bit in a descriptor's status word: either in every descriptor, or only in
+//! those with the RS bit. A report covers all descriptors before it. The driver then takes the
+//! values back, in order. As in Intel's 8254x manual, a head equal to the tail means an empty ring,
+//! so one descriptor remains unused. Checked with loom.
 
 use super::{Arc, AtomicU32, Ordering, Padded, UnsafeCell};
 use std::collections::VecDeque;
 
-/// Descriptor done: the card has processed the descriptor and written back its status.
+/// Bit DD (descriptor done): the card has processed the descriptor and written back its status.
 pub const DD: u32 = 1;
-/// Report status: the driver requests that the card set DD for this descriptor.
+/// Bit RS (report status): the driver requests that the card set DD in this descriptor.
 pub const RS: u32 = 1 << 8;
 
 struct Shared<T> {
-    head: Padded<AtomicU32>, // next for the card; written by it
-    tail: Padded<AtomicU32>, // end of the card's part; written by the driver
+    head: Padded<AtomicU32>, // index of the card's next descriptor; written by the card
+    tail: Padded<AtomicU32>, // end of the announced descriptors; written by the driver
     status: Box<[AtomicU32]>,
     slots: Box<[UnsafeCell<Option<T>>]>,
 }
 
-// SAFETY: the card accesses a slot only between its head and a tail that it has acquired, the
-// driver only outside; the slot is returned by the release of a DD at it or after it.
+// SAFETY: the card accesses a slot only between its head and a tail that it has acquired, and the
+// driver only outside that range; the card returns a slot by a release store of DD in the slot or
+// in a later one.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: same as above.
 unsafe impl<T: Send> Sync for Shared<T> {}
@@ -52,7 +53,7 @@ pub struct Driver<T> {
     done: u32,
     announced: u32,
     tail: u32,
-    /// Descriptors for which a report was requested (RS) and has not arrived.
+    /// Descriptors for which a report was requested (RS) that has not yet arrived.
     asked: VecDeque<u32>,
 }
 
@@ -63,8 +64,8 @@ pub struct Card<T> {
     tail_seen: u32,
 }
 
-/// Creates a ring of `size` descriptors (rounded up to a power of two, at least 2), of which one
-/// stays unused.
+/// Creates a ring of `size` descriptors (rounded up to a power of two, at least 2). One of them
+/// remains unused.
 pub fn descriptors<T>(size: usize) -> (Driver<T>, Card<T>) {
     let size = size.clamp(2, 1 << 20).next_power_of_two();
     let shared = Arc::new(Shared {
@@ -96,27 +97,27 @@ impl<T> Driver<T> {
         self.tail.wrapping_sub(self.head) as usize
     }
 
-    /// Returns the number of descriptors filled but not announced to the card.
+    /// Returns the number of descriptors that are filled but not yet announced to the card.
     #[inline(always)]
     pub fn unannounced(&self) -> usize {
         self.tail.wrapping_sub(self.announced) as usize
     }
 
-    /// Returns the number of descriptors that are filled and that the card's head has not passed.
-    /// On a real card this is a register read, so it is for audits only.
+    /// Returns the number of filled descriptors that the card has not yet processed, according to
+    /// its head. On a real card this is a register read, so it is for audits only.
     pub fn pending(&self) -> usize {
         self.tail.wrapping_sub(self.shared.head.0.load(Ordering::Acquire)) as usize
     }
 
-    /// Fills the next descriptor with `value` and the command bits `command` ([`RS`], and bits
-    /// agreed between card and driver). Returns the value as the error if the ring is full.
+    /// Fills the next descriptor with `value` and the command bits `command`: [`RS`], and bits
+    /// agreed between card and driver. Returns the value as the error if the ring is full.
     #[inline(always)]
     pub fn put(&mut self, value: T, command: u32) -> Result<(), T> {
         if self.room() == 0 {
             return Err(value);
         }
-        // SAFETY: `tail` is not announced, and its previous value was taken back: the driver owns
-        // it. `take_done` leaves `None`, so the write drops nothing.
+        // SAFETY: the slot at `tail` is not announced, and its previous value was taken back, so
+        // the driver owns it. `take_done` leaves `None` in it, so the write drops nothing.
         self.shared.slot(self.tail).with_mut(|slot| unsafe { slot.write(Some(value)) });
         self.shared.status(self.tail).store(command & !DD, Ordering::Relaxed);
         if command & RS != 0 {
@@ -154,8 +155,8 @@ impl<T> Driver<T> {
         self.shared.tail.0.store(self.tail, Ordering::Release);
     }
 
-    /// Checks DD in one descriptor after the other, until `most` are done. Returns the number of
-    /// descriptors that can be taken back.
+    /// Checks DD in each descriptor in order, until one is not done or `most` are done. Returns the
+    /// number of descriptors that can be taken back.
     #[inline(always)]
     pub fn find_done(&mut self, most: usize) -> usize {
         let mut done = self.done;
@@ -169,7 +170,7 @@ impl<T> Driver<T> {
         done.wrapping_sub(self.head) as usize
     }
 
-    /// Checks DD only in descriptors for which a report was requested. Returns the number of
+    /// Checks DD only in descriptors for which a report was requested (RS). Returns the number of
     /// descriptors that can be taken back.
     #[inline(always)]
     pub fn find_reported(&mut self) -> usize {
@@ -184,7 +185,7 @@ impl<T> Driver<T> {
     }
 
     /// Takes back up to `most` descriptors that were found done, in order. Passes each value to
-    /// `each`, or `None` if the card has kept the value. Returns their number.
+    /// `each`, or `None` if the card kept the value. Returns the number of descriptors.
     #[inline(always)]
     pub fn take_done(&mut self, most: usize, mut each: impl FnMut(Option<T>)) -> usize {
         let n = (self.done.wrapping_sub(self.head) as usize).min(most);
@@ -200,8 +201,8 @@ impl<T> Driver<T> {
         n
     }
 
-    /// Calls `look` with the value that [`Driver::take_done`] would return after `ahead` others, if
-    /// that descriptor was found done.
+    /// Calls `look` with the value that [`Driver::take_done`] would return after `ahead` other
+    /// values, if its descriptor was found done.
     #[inline(always)]
     pub fn look_ahead(&self, ahead: usize, look: impl FnOnce(&T)) {
         if ahead < self.done.wrapping_sub(self.head) as usize {
@@ -216,8 +217,8 @@ impl<T> Driver<T> {
 }
 
 impl<T> Card<T> {
-    /// Returns the number of descriptors announced to the card and not finished. There may be more,
-    /// because the driver may be announcing some meanwhile.
+    /// Returns the number of descriptors that are announced to the card and not finished. The
+    /// actual number may be larger, because the driver may be announcing more at the same time.
     #[inline]
     pub fn ready(&mut self) -> usize {
         if self.tail_seen == self.head {
@@ -226,8 +227,8 @@ impl<T> Card<T> {
         self.tail_seen.wrapping_sub(self.head) as usize
     }
 
-    /// Calls `work` with the next descriptor's value, which it may change or take, and the command
-    /// bits. Returns `None` if no descriptor is announced.
+    /// Calls `work` with the next descriptor's value, which `work` may change or take, and its
+    /// command bits. Returns `None` if no descriptor is announced.
     pub fn with_next<R>(&mut self, work: impl FnOnce(&mut Option<T>, u32) -> R) -> Option<R> {
         if self.ready() == 0 {
             return None;

@@ -1,5 +1,5 @@
-//! Bursts through a ring. The frames of a burst are copied in at most two contiguous pieces, which
-//! saves a call and an index update per frame.
+//! Transfer of bursts through a ring. The frames of a burst are copied in at most two contiguous
+//! pieces, which saves a call and an index update per frame.
 
 use super::{Consumer, Producer, Shared};
 use crate::{Burst, Frame};
@@ -30,8 +30,8 @@ impl Producer<Frame> {
 }
 
 impl Consumer<Frame> {
-    /// Moves frames from the ring to the end of `into`: at most `most`, and no more than fit.
-    /// Returns their number.
+    /// Moves frames from the ring to the end of `into`: at most `most` frames, and no more than fit
+    /// into the burst. Returns their number.
     #[inline]
     pub fn pop_burst(&mut self, into: &mut Burst, most: usize) -> usize {
         let n = self.ready().min(most).min(into.room());
@@ -83,9 +83,9 @@ impl Shared<Frame> {
         let (to, first) = self.run(at, frames.len());
         let (start, _) = self.run(0, 0);
         let (head, rest) = frames.split_at(first);
-        // SAFETY: `first` slots from `to` on and the rest from the ring's start lie outside
-        // head..tail and are ours; a frame can be moved by copying it, and `frames` is not used
-        // afterwards.
+        // SAFETY: the `first` slots from `to` and the remaining slots from the ring's start lie
+        // outside head..tail and belong to the producer; a frame can be moved by copying it, and
+        // `frames` is not used afterwards.
         unsafe {
             copy(head.as_ptr(), to, head.len());
             copy(rest.as_ptr(), start, rest.len());
@@ -98,8 +98,8 @@ impl Shared<Frame> {
         let (from, first) = self.run(at, places.len());
         let (start, _) = self.run(0, 0);
         let (head, rest) = places.split_at_mut(first);
-        // SAFETY: these slots lie inside head..tail: they were written, released to us, and are
-        // read once.
+        // SAFETY: these slots lie inside head..tail: the producer wrote and released them, and each
+        // is read once.
         unsafe {
             copy(from, head.as_mut_ptr(), head.len());
             copy(start, rest.as_mut_ptr(), rest.len());
@@ -119,8 +119,8 @@ impl Shared<Frame> {
 
     fn read(&self, at: usize, places: &mut [MaybeUninit<Frame>]) {
         for (i, place) in places.iter_mut().enumerate() {
-            // SAFETY: the slot lies inside head..tail: it was written, released to us, and is read
-            // once.
+            // SAFETY: the slot lies inside head..tail: the producer wrote and released it, and it
+            // is read once.
             *place = self.slot(at.wrapping_add(i)).with_mut(|slot| unsafe { std::ptr::read(slot) });
         }
     }
