@@ -1,10 +1,10 @@
-//! Bridge: takes a burst from a port, decides where each frame goes, and adds the frame to the
-//! bursts of the outgoing ports.
+//! Bridge: takes a burst of frames from a port, decides for each frame where it goes, and adds it
+//! to the bursts of the outgoing ports.
 //!
-//! `input` is the fast path: address learning and lookup only. `checked` is the slow path, used
-//! when VLANs, rules or port states apply. `flood` handles frames that go to several ports or to
-//! the bridge itself. Rarely read state is kept apart from the state that each chunk reads:
-//! [`Member`] and [`Counts`] of a port are stored together, the rest in its `Extra`.
+//! `input` is the fast path: address learning and lookup only. `checked` is the slow path, used if
+//! VLANs, rules or port states apply. `flood` handles frames that go to several ports or to the
+//! bridge itself. The state that each chunk of frames reads ([`Member`] and [`Counts`] of a port)
+//! is stored apart from rarely read state (`Extra`).
 
 mod announce;
 mod checked;
@@ -52,28 +52,28 @@ pub struct BridgeConfig {
     pub fdb: FdbConfig,
 }
 
-/// Settings of a port (the member flags of if_bridge).
+/// Settings of a port (the member flags of FreeBSD's if_bridge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// Learn source addresses at this port.
+    /// True if source addresses are learned at this port.
     pub learn: bool,
-    /// Flood frames for unknown addresses to this port (Linux's `flood`).
+    /// True if frames for unknown addresses are flooded to this port (Linux's `flood`).
     pub discover: bool,
-    /// Flood multicast frames to this port, unless snooping selects the ports (Linux's
-    /// `mcast_flood`).
+    /// True if multicast frames are flooded to this port, unless snooping selects the ports
+    /// (Linux's `mcast_flood`).
     pub multicast: bool,
-    /// Flood broadcasts to this port (Linux's `bcast_flood`).
+    /// True if broadcasts are flooded to this port (Linux's `bcast_flood`).
     pub broadcast: bool,
-    /// Addresses learned at this port stay at this port.
+    /// True if addresses learned at this port never move to another port.
     pub sticky: bool,
-    /// The port exchanges no frames with other private ports.
+    /// True if the port exchanges no frames with other private ports.
     pub private: bool,
-    /// The port gets a copy of every received frame, and takes no other part in the bridge.
+    /// True if the port only gets a copy of every frame that the bridge receives.
     pub span: bool,
-    /// Frames are forwarded only between ports of one cluster; each cluster has its own address
-    /// space (bridge_cfg of FreeBSD 4).
+    /// Cluster of the port. Frames are forwarded only between ports of one cluster, and each
+    /// cluster has its own address space (bridge_cfg of FreeBSD 4).
     pub cluster: u16,
-    /// True if the port's device carries frames ([`Bridge::set_carrier`]). Duplicated here because
+    /// True if the port's device can pass frames ([`Bridge::set_carrier`]). Duplicated here because
     /// the fast path reads it.
     pub carrier: bool,
 }
@@ -111,18 +111,18 @@ pub struct Counts {
     pub given: u64,
 }
 
-/// Totals over all ports: `received + made + copied = given + dropped + local`.
+/// Totals over all ports, where `received + made + copied = given + dropped + local`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audit {
-    /// Frames received, over all ports.
+    /// Frames received from all ports.
     pub received: u64,
     /// Frames originated by the bridge ([`Bridge::send`], [`Bridge::send_all`]).
     pub made: u64,
-    /// Copies made for flooding and for span ports, or attempted.
+    /// Copies for flooding and for span ports, including those for which there was no buffer.
     pub copied: u64,
     /// Frames passed to ports for sending.
     pub given: u64,
-    /// Frames dropped, for any reason, including copies for which there was no buffer.
+    /// Frames dropped for any reason, including copies for which there was no buffer.
     pub dropped: u64,
     /// Frames put into the local queue ([`Bridge::take_local`]).
     pub local: u64,
@@ -139,12 +139,12 @@ impl Audit {
 #[derive(Debug)]
 pub struct Bridge {
     fdb: Fdb,
-    /// Time of the last flush. Events of other replicas about addresses seen before this time are
+    /// Time of the last flush. Events from other replicas about addresses seen before this time are
     /// ignored.
     forgot: Instant,
     members: Vec<(Member, Counts)>,
     spans: usize,
-    /// True if frames take the slow path (module `checked`).
+    /// True if frames take the slow path (the module `checked`).
     checked: bool,
     /// Port to mute at the end of the current burst.
     muting: Option<PortNo>,
@@ -153,7 +153,7 @@ pub struct Bridge {
     address: Option<u64>,
     running: Running,
     extras: Vec<Extra>,
-    /// EtherType of VLAN tags; `None`: VLAN filtering is off.
+    /// EtherType of VLAN tags; `None` if VLAN filtering is off.
     tags: Option<EtherType>,
     mute: Option<Mute>,
     moves: Moves,
@@ -163,7 +163,7 @@ pub struct Bridge {
     copied: u64,
     /// Counters of ports that have been removed.
     gone: Counts,
-    /// Events queued for other replicas.
+    /// Events queued for other replicas; `None` if events are not announced.
     announced: Option<Announced>,
     drops: Drops,
     drop_watch: Option<DropWatch>,
@@ -227,8 +227,8 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Stores the cluster of a port in the forwarding table too. An empty slot belongs to no
-    /// cluster.
+    /// Stores the cluster of a port in the forwarding table too. An empty slot does not belong to
+    /// any cluster.
     fn keep_cluster(&mut self, port: PortNo, cluster: u16) {
         if cluster != places::NO_CLUSTER {
             self.fdb.set_cluster(port, cluster);
@@ -243,8 +243,8 @@ impl Bridge {
         self.extras.get_mut(usize::from(port))
     }
 
-    /// Chooses between the fast and the slow path. Called after each change of a setting that
-    /// requires the slow path.
+    /// Selects the fast or the slow path. Called after each change of a setting that requires the
+    /// slow path.
     fn reconsider(&mut self) {
         self.checked = self.spans > 0
             || self.tags.is_some()
@@ -284,9 +284,9 @@ impl Bridge {
         audit
     }
 
-    /// Takes all frames of `burst`, received on port `from`, and adds each to the bursts of the
-    /// ports it goes to; `out` has one burst for each port. A frame for a full burst is dropped. If
-    /// port `from` was not added, its frames stay in `burst`.
+    /// Takes all frames of `burst`, which were received on port `from`, and adds each to the bursts
+    /// of the ports to which it goes; `out` contains one burst for each port. A frame for a full
+    /// burst is dropped. If there is no port `from`, its frames remain in `burst`.
     #[inline]
     pub fn input(&mut self, from: PortNo, burst: &mut Burst, now: Instant, out: &mut [Burst]) {
         let came = burst.len();
@@ -304,8 +304,8 @@ impl Bridge {
         }
     }
 
-    /// Expires entries in a part of the table, unmutes ports whose time is over, and creates the
-    /// queries that are due.
+    /// Removes expired entries in a part of the table, unmutes ports whose mute time is over, and
+    /// creates the multicast queries that are due.
     pub fn poll(&mut self, now: Instant) {
         self.fdb.poll(now);
         self.unmute(now);

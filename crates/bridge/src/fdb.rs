@@ -1,9 +1,9 @@
 //! Forwarding table: maps (VLAN, MAC address) to a port, with an age.
 //!
 //! The table consists of buckets of four entries, one cache line each. An address has two candidate
-//! buckets (two parts of its hash) and is stored in the first one if that has room. The table is at
-//! most half full; then 96 % of the entries are in their first bucket, and a lookup reads one cache
-//! line.
+//! buckets (two parts of its hash) and is stored in the first one if that has a free slot. The
+//! table is at most half full; then 96 % of the entries are in their first bucket, and a lookup
+//! reads one cache line.
 //!
 //! A cluster of ports (bridge_cfg of FreeBSD 4, where each cluster has its own table) has its own
 //! address space: the cluster is part of the hash, and an entry belongs to the cluster of its port.
@@ -29,15 +29,16 @@ pub const ADDRESSES: usize = 8192;
 pub struct FdbConfig {
     /// Maximum number of addresses (if_bridge's maxaddr).
     pub most: usize,
-    /// Time for which an address stays known without a frame from it (if_bridge's timeout; IEEE
-    /// 802.1Q table 8-6: 300 s).
+    /// Time for which an address remains known without a frame from it (the timeout of if_bridge;
+    /// IEEE 802.1Q table 8-6: 300 s).
     pub timeout: Duration,
     /// Secret key of the hash.
     pub key: hash::Key,
 }
 
 impl FdbConfig {
-    /// Returns the defaults: [`ADDRESSES`] addresses, 300 s, and a random hash key.
+    /// Returns the default configuration: [`ADDRESSES`] addresses, a timeout of 300 s, and a random
+    /// hash key.
     pub fn new() -> FdbConfig {
         FdbConfig { most: ADDRESSES, timeout: Duration::from_secs(300), key: hash::Key::random() }
     }
@@ -49,21 +50,23 @@ impl Default for FdbConfig {
     }
 }
 
-/// An address in a VLAN, in one word: VLAN in bits 48 to 59, and bit 63 set, so that no key is 0.
+/// An address in a VLAN, in one word: the VLAN is in bits 48 to 59, and bit 63 is set, so that no
+/// key is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u64);
 
 const USED: u64 = 1 << 63;
 
 impl Key {
-    /// Returns the key of `mac` in VLAN `vid` (its low twelve bits).
+    /// Returns the key of `mac` in VLAN `vid`, of which only the low twelve bits are used.
     #[inline(always)]
     pub fn new(vid: u16, mac: Mac) -> Key {
         let [a, b, c, d, e, f] = mac.0;
         Key::of(vid, u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }
 
-    /// Returns the key of an address in the low 48 bits of a word, first octet first.
+    /// Returns the key of an address given in the low 48 bits of a word, with the first octet
+    /// highest.
     #[inline(always)]
     pub(crate) fn of(vid: u16, mac: u64) -> Key {
         Key(USED | u64::from(vid & 0xfff) << 48 | mac)
@@ -81,7 +84,7 @@ impl Key {
     }
 }
 
-/// Origin of an entry, which determines whether it expires and whether it moves to other ports.
+/// Origin of an entry, which determines whether it expires and whether it can move to another port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Learned from a source address. It expires, and moves to another port with its station.
@@ -100,7 +103,7 @@ pub enum Kind {
 pub struct Entry {
     /// Address and VLAN.
     pub key: Key,
-    /// Port of the address.
+    /// Port at which the address is reachable.
     pub port: PortNo,
     /// Origin of the entry.
     pub kind: Kind,
@@ -120,25 +123,25 @@ pub enum Learned {
     New,
     /// The address moved here from the given port.
     Moved(PortNo),
-    /// The address is bound to the given port and was not moved; [`LOCAL`]: it is the bridge's own
-    /// address.
+    /// The address is bound to the given port and was not moved. If the port is [`LOCAL`], it is
+    /// the bridge's own address.
     Bound(PortNo),
-    /// The address was not added: the port has reached its limit ([`Fdb::set_limit`]).
+    /// The address was not added, because the port has reached its limit ([`Fdb::set_limit`]).
     PortFull,
-    /// The address was not added: the table has no room.
+    /// The address was not added, because the table is full.
     Full,
 }
 
 stats::tallies! {
     /// Counters of the forwarding table.
     pub struct FdbCounts at "bridge.fdb" {
-        /// Addresses learned.
+        /// Addresses added to the table.
         learned,
         /// Addresses that moved to another port.
         moved,
         /// Entries removed because they timed out.
         aged,
-        /// Idle entries evicted to make room for a new address.
+        /// Idle entries evicted to make space for a new address.
         evicted,
         /// Addresses not learned because the table was full.
         full,
@@ -150,17 +153,17 @@ stats::tallies! {
 /// Default length of the window in which moves are counted.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Converts nanoseconds to units of age, of 67 ms each; the result wraps after nine years.
+/// Converts nanoseconds to units of age (67 ms). The result wraps after nine years.
 #[inline(always)]
 fn units(nanos: u64) -> u32 {
     (nanos >> 26) as u32
 }
 
-/// Maximum timeout: half of the range of the age, so that ages can be compared.
+/// Maximum timeout: less than half of the range of ages, so that ages can be compared modulo 2^32.
 const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
 
-/// Data stored when a frame from an address arrives: port, time, window for counting moves, and the
-/// flags of a new entry.
+/// Data stored in an entry when a frame from its address arrives: port, time, window for counting
+/// moves, and the flags of a new entry.
 struct LastSeen {
     port: PortNo,
     bits: u16,
@@ -190,19 +193,19 @@ pub struct Fdb {
     /// True if some port is in a cluster other than 0.
     clustered: bool,
     counts: FdbCounts,
-    /// Next bucket to check for expired entries; below, the time of the next step.
+    /// Next bucket to check for expired entries. The next field is the time of the next step.
     sweep: usize,
     sweep_at: Instant,
 }
 
-/// Number of steps in which the whole table is checked for expired entries, during one timeout.
+/// Number of steps in which the whole table is checked for expired entries within one timeout.
 const STEPS: usize = 64;
-/// Divisor: an entry that was idle for 1/`COLD` of the timeout may be evicted.
+/// An entry may be evicted if it was idle for 1/`COLD` of the timeout.
 const COLD: u32 = 16;
 
 impl Fdb {
-    /// Returns an empty table. Allocates all its memory: 32 to 64 bytes per address, for twice the
-    /// maximum number of entries.
+    /// Returns an empty table. Allocates all of its memory: slots for twice the maximum number of
+    /// entries, 32 to 64 bytes per address.
     pub fn new(config: FdbConfig) -> Fdb {
         let most = config.most.clamp(1, 1 << 26);
         let timeout = config.timeout.min(FOREVER);
@@ -236,19 +239,19 @@ impl Fdb {
         self.capacity
     }
 
-    /// Sets the maximum number of addresses, up to the capacity. Excess entries stay until they
-    /// expire; no new ones are added before.
+    /// Sets the maximum number of addresses, up to the capacity. Excess entries remain until they
+    /// expire; until then, no new entries are added.
     pub fn set_most(&mut self, most: usize) {
         self.most = most.clamp(1, self.capacity);
     }
 
-    /// Sets how long an address stays known without a frame from it.
+    /// Sets the time for which an address remains known without a frame from it.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout.min(FOREVER);
         self.timeout_units = units(self.timeout.as_nanos() as u64).max(1);
     }
 
-    /// Returns how long an address stays known without a frame from it.
+    /// Returns the time for which an address remains known without a frame from it.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -274,8 +277,8 @@ impl Fdb {
         self.clusters.get(usize::from(port)).copied().unwrap_or_default()
     }
 
-    /// Moves a port to a cluster. The addresses learned at the port are flushed. Its static entries
-    /// move to the cluster too, as long as there is room.
+    /// Moves a port to a cluster. Flushes the addresses learned at the port, and moves as many of
+    /// its static entries to the cluster as fit.
     pub(crate) fn set_cluster(&mut self, port: PortNo, cluster: u16) {
         if self.cluster(port) == cluster {
             return;
@@ -298,7 +301,7 @@ impl Fdb {
         }
     }
 
-    /// Returns the hash of `key` in a cluster, for [`Fdb::prefetch`] and lookups by hash.
+    /// Returns the hash of `key` in a cluster, for [`Fdb::prefetch`] and for lookups.
     #[inline(always)]
     pub(crate) fn hash(&self, key: Key, cluster: u16) -> u64 {
         self.hash.hash2(key.0, u64::from(cluster))
@@ -311,7 +314,7 @@ impl Fdb {
         [first, if second == first { first ^ 1 } else { second }]
     }
 
-    /// Prefetches the first bucket of a hash.
+    /// Prefetches the first bucket for a hash.
     #[inline(always)]
     pub(crate) fn prefetch(&self, hash: u64) {
         if let Some(bucket) = self.buckets.get(hash as usize & self.mask) {
@@ -328,9 +331,9 @@ impl Fdb {
         }
     }
 
-    /// Searches the second bucket. It holds 4 % of the entries, and is also searched for unknown
-    /// addresses. With clusters, searches both buckets, because the same address may be in another
-    /// cluster.
+    /// Searches the second bucket, which contains 4 % of the entries. Called for unknown addresses
+    /// too. With clusters, searches both buckets, because an address may have another entry in
+    /// another cluster.
     #[inline(never)]
     fn find_more(&self, key: Key, cluster: u16, hash: u64) -> Option<(usize, usize)> {
         let [first, second] = self.both(hash);
@@ -375,8 +378,8 @@ impl Fdb {
         (place.kind() != LEARNED || !self.is_old(place, units(now.nanos()))).then_some(place.port)
     }
 
-    /// Looks up addresses of cluster 0, 32 at a time, with overlapping cache misses. `out` must
-    /// have the length of `keys`.
+    /// Looks up addresses of cluster 0, 32 at a time, so that cache misses overlap. `out` must have
+    /// the length of `keys`.
     pub fn lookup_burst(&self, keys: &[Key], now: Instant, out: &mut [Option<PortNo>]) {
         const AT_ONCE: usize = 32;
         for (keys, out) in keys.chunks(AT_ONCE).zip(out.chunks_mut(AT_ONCE)) {
@@ -397,7 +400,7 @@ impl Fdb {
     }
 
     /// Learns the source of a frame: `key` was received on `port`. If `sticky` is true, a new entry
-    /// stays at that port.
+    /// never moves to another port.
     #[inline(always)]
     pub fn learn(&mut self, key: Key, port: PortNo, sticky: bool, now: Instant) -> Learned {
         self.learn_hashed(key, self.hash(key, self.cluster(port)), port, sticky, now)
@@ -410,8 +413,8 @@ impl Fdb {
             && let Some(place) = self.place_mut(at)
             && place.port == port
         {
-            // The comparison avoids a store if nothing changes: a cache line that is only read
-            // stays shared.
+            // The comparison avoids a store if nothing changes, so that the cache line can remain
+            // shared between cores.
             if place.seen != seen {
                 place.seen = seen;
                 place.bits &= !HEARD;
@@ -421,10 +424,10 @@ impl Fdb {
         self.learn_more(key, hash, LastSeen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
     }
 
-    /// Learns an address that another replica received on `port` at time `at`. This replaces
-    /// neither a later frame received by this replica nor a configured or sticky entry. An event
-    /// that is older than the timeout is ignored. Within one unit of age (67 ms) the event counts
-    /// as newer than the frame received here.
+    /// Learns an address that another replica received on `port` at time `at`. Does not replace a
+    /// later frame received by this replica, or a configured or sticky entry. An event that is
+    /// older than the timeout is ignored. Within one unit of age (67 ms), the event is considered
+    /// newer than a frame received here.
     pub fn learn_from_event(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
         let cluster = self.cluster(port);
         let (hash, now, seen) = (self.hash(key, cluster), units(now.nanos()), units(at.min(now).nanos()));
@@ -486,30 +489,31 @@ impl Fdb {
         Learned::New
     }
 
-    /// Returns the number of the window for counting moves, modulo 32.
+    /// Returns the number, modulo 32, of the window in which moves are counted at time `now`.
     fn window(&self, now: u32) -> u32 {
         (now / self.window_units) & WINDOWS
     }
 
-    /// Sets the length of the window in which moves are counted; initially 10 s.
+    /// Sets the length of the window in which moves are counted; it is 10 s initially.
     pub fn set_window(&mut self, within: Duration) {
         self.window_units = units(within.min(FOREVER).as_nanos() as u64).max(1);
     }
 
-    /// Returns how often an address in `port`'s cluster moved within the window of `now` (see
-    /// [`Fdb::set_window`]); at most 255.
+    /// Returns how often an address in the cluster of `port` has moved within the current window
+    /// (see [`Fdb::set_window`]); at most 255.
     pub fn moves(&self, key: Key, port: PortNo, now: Instant) -> u8 {
         let cluster = self.cluster(port);
         let place = self.find(key, cluster, self.hash(key, cluster)).and_then(|at| self.place(at));
         place.map_or(0, |place| place.moves(self.window(units(now.nanos()))))
     }
 
-    /// Adds a static entry. Returns `false` if there is no room.
+    /// Adds a static entry. Returns `false` if the table is full.
     pub fn insert_static(&mut self, key: Key, port: PortNo, now: Instant) -> bool {
         self.say(key, Place { port, bits: STATIC, seen: units(now.nanos()) })
     }
 
-    /// Adds an address of the bridge itself ([`Kind::Local`]). Returns `false` if there is no room.
+    /// Adds an address of the bridge itself ([`Kind::Local`]). Returns `false` if the table is
+    /// full.
     pub fn insert_local(&mut self, key: Key, now: Instant) -> bool {
         self.say(key, Place { port: LOCAL, bits: OWN, seen: units(now.nanos()) })
     }

@@ -1,5 +1,5 @@
-//! Invariants of the bridge that hold for every byte string: the body of a fuzz target, which the
-//! tests run too.
+//! Fuzz target of the bridge: invariants that must be true for every byte string. The tests run it
+//! too.
 //!
 //! The first bytes set up a bridge of four ports; the rest changes settings, advances time and
 //! sends frames.
@@ -7,7 +7,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "broken invariants must panic; built for tests and fuzzing only"
 )]
 
 use crate::{
@@ -43,8 +43,8 @@ impl Bytes<'_> {
     }
 }
 
-/// `bridge_input`: for any sequence of frames and settings, all frames are accounted for, the
-/// tables keep their bounds, and no buffer is lost.
+/// Runs the fuzz target `bridge_input`. For any sequence of frames and settings, all frames must be
+/// accounted for, the tables must remain within their bounds, and no buffer may be lost.
 pub fn input(data: &[u8]) {
     let pool = Pool::new(&PoolConfig { buffers: BUFFERS, ..PoolConfig::default() }).unwrap();
     let mut bridge = Bridge::new(BridgeConfig::default());
@@ -161,7 +161,7 @@ fn set(bridge: &mut Bridge, op: u8, bytes: &mut Bytes<'_>, now: Instant) -> Opti
     Some(())
 }
 
-/// Returns port settings; the bits of `member` and `untagged` are VLANs 0 to 7.
+/// Returns VLAN settings of a port; the bits of `member` and `untagged` represent VLANs 0 to 7.
 fn vlan(pvid: u8, member: u8, untagged: u8) -> PortVlan {
     let set = |bits: u8| (0..8).filter(|n| bits >> n & 1 != 0).collect::<VlanSet>();
     PortVlan {

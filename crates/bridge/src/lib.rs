@@ -13,9 +13,9 @@
 //!    give            as above, with the tag and the egress rules of each port
 //! ```
 //!
-//! [`Fdb`] is the forwarding table. It is bounded, its entries expire, and its hash has a secret
-//! key, because remote hosts choose the addresses. Every dropped frame has a [`stats::DropReason`];
-//! [`Audit::holds`] checks that the totals of [`Bridge::audit`] balance.
+//! [`Fdb`] is the forwarding table. It is bounded and its entries expire. Its hash has a secret
+//! key, because remote hosts choose the addresses. Every dropped frame is counted by its
+//! [`stats::DropReason`]; [`Audit::holds`] checks that the totals of [`Bridge::audit`] balance.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -44,7 +44,7 @@ pub use stp::{
 
 /// Number of a port in its bridge.
 pub type PortNo = u16;
-/// Port number that stands for the bridge itself.
+/// Port number that represents the bridge itself.
 pub const LOCAL: PortNo = PortNo::MAX;
 /// Maximum number of ports of a bridge.
 pub const MAX_PORTS: usize = 1024;

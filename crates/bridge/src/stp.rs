@@ -10,14 +10,16 @@
 //! ```
 //!
 //! [`Stp`] does no I/O and reads no clock. The owner of the ports passes in BPDUs and the time.
-//! After each call it carries out the effects that [`Stp::next_effect`] returns, before it forwards
-//! the next frame. A port for which no [`Effect::State`] was returned yet is discarding.
+//! After each call, the owner must carry out the effects that [`Stp::next_effect`] returns before
+//! it forwards the next frame. A port for which no [`Effect::State`] has been returned yet is
+//! discarding.
 //!
-//! Invariants: once all bridges have exchanged BPDUs, one tree spans the network. While a network
-//! comes up there are no loops: a port forwards only after its neighbors agreed (point-to-point
-//! links between bridges with RSTP), or after the delays. When a root fails, its information may
-//! circulate until its age reaches max age ("count to infinity"), and a loop may exist for seconds.
-//! `differences.md` gives the frequency found in tests, and the differences from the standard.
+//! Invariants: once all bridges have exchanged BPDUs, one tree spans the network. There are no
+//! loops while a network comes up: a port forwards only after its neighbor has agreed (on
+//! point-to-point links between RSTP bridges), or after the delays. When a root fails, its
+//! information may circulate until its age reaches max age ("count to infinity"), and a loop may
+//! exist for seconds. The file `differences.md` of this crate contains the frequency of loops in
+//! tests and the differences from the standard.
 
 mod config;
 mod effect;
@@ -47,7 +49,7 @@ use std::mem;
 use tree::{Tree, TreeRequests};
 use wire::bpdu::Bpdu;
 
-/// Tick of the port timers (IEEE 802.1D-2004 17.22).
+/// Resolution of the port timers (IEEE 802.1D-2004 17.22).
 const TICK: Duration = Duration::from_secs(1);
 /// Maximum number of BPDUs processed per second, over all ports.
 const RX_LIMIT: u32 = 4096;
@@ -67,10 +69,11 @@ pub struct Stp {
 }
 
 impl Stp {
-    /// Returns a bridge without ports, which is its own root.
+    /// Returns a bridge without ports. It is its own root.
     ///
     /// # Errors
-    /// Returns an error if a value is out of range (table 17-1), or if the times violate 17.14.
+    /// Returns an error if a value is out of range (802.1D table 17-1), or if the times violate
+    /// 17.14.
     pub fn new(config: StpConfig, now: Instant) -> Result<Stp, StpError> {
         config.check()?;
         Ok(Stp {
@@ -86,7 +89,7 @@ impl Stp {
         })
     }
 
-    /// Adds a port, with its link down.
+    /// Adds a port whose link is down.
     ///
     /// # Errors
     /// Returns an error if a setting is invalid, the port exists already, or its number is too high
@@ -158,7 +161,7 @@ impl Stp {
     }
 
     /// Sends RSTP BPDUs on a port again, until the neighbor turns out not to support RSTP (mcheck,
-    /// 17.19.13).
+    /// 802.1D 17.19.13).
     pub fn migrate(&mut self, no: PortNo, now: Instant) {
         self.advance(now);
         let rstp = self.tree.rstp_version();
@@ -167,9 +170,9 @@ impl Stp {
         self.run(now);
     }
 
-    /// Changes the priority of the bridge, which may change the root (14.8.1.2). Ports that forward
-    /// because a neighbor agreed discard until it agrees again, since it agreed to the information
-    /// before the change (`differences.md`).
+    /// Changes the priority of the bridge, which may change the root (802.1D 14.8.1.2). Ports that
+    /// forward because a neighbor agreed return to discarding until the neighbor agrees again,
+    /// because it agreed to the earlier information (see `differences.md`).
     ///
     /// # Errors
     /// Returns an error if `priority` is not a multiple of 4096.
@@ -185,8 +188,8 @@ impl Stp {
         Ok(())
     }
 
-    /// Processes a BPDU received on a port: a whole frame to 01-80-C2-00-00-00, or the bytes from
-    /// its LLC header on.
+    /// Processes a BPDU received on a port. `bytes` is either a whole frame to 01-80-C2-00-00-00,
+    /// or begins with the LLC header.
     pub fn on_bpdu(&mut self, no: PortNo, bytes: &[u8], now: Instant) {
         self.advance(now);
         let Some(p) = self.ports.get_mut(&no) else { return };
@@ -206,7 +209,7 @@ impl Stp {
         }
     }
 
-    /// Applies BPDU guard: disables the port on any frame to the bridge group address.
+    /// Applies BPDU guard: any frame to the bridge group address disables the port.
     fn guard(&mut self, no: PortNo, now: Instant) {
         let Some(p) = self.ports.get_mut(&no) else { return };
         p.counts.guarded += 1;
@@ -215,7 +218,7 @@ impl Stp {
         self.run(now);
     }
 
-    /// Counts a BPDU and processes it if it passes the checks of 9.3.4.
+    /// Counts a BPDU, and processes it if it passes the checks of 802.1D 9.3.4.
     fn accept(&mut self, no: PortNo, bpdu: Bpdu, now: Instant) {
         let own_id = self.tree.bridge_id();
         let Some(p) = self.ports.get_mut(&no) else { return };
@@ -231,8 +234,8 @@ impl Stp {
                 return;
             }
             if config.bridge.address() == own_id.address() && config.port.number() == p.port_id.number() {
-                // The BPDU came back to the port that sent it: the link is looped, and data frames
-                // would loop too.
+                // The port received its own BPDU, so the link is looped, and data frames would loop
+                // too.
                 p.counts.own += 1;
                 (p.disputed, p.oper_edge, p.edge_delay_while) = (true, false, port::MIGRATE_TIME);
                 return self.work(no, now);
@@ -250,8 +253,8 @@ impl Stp {
         self.work(no, now);
     }
 
-    /// Handles a BPDU over the rate limit: it only refreshes known information, so that a flood of
-    /// BPDUs does not let that information expire.
+    /// Handles a BPDU over the rate limit. It can only refresh known information. This prevents the
+    /// information from expiring during a flood of BPDUs.
     fn refresh(&mut self, no: PortNo, bpdu: &Bpdu) {
         let Some(p) = self.ports.get_mut(&no) else { return };
         let before = p.msg.replace(*bpdu);
@@ -262,8 +265,8 @@ impl Stp {
         p.rcvd_tcn = false;
     }
 
-    /// Advances the timers. Returns when to call it next; `None`: no timer runs, because all links
-    /// are down.
+    /// Advances the timers. Returns the time of the next call; `None` if no timer runs because all
+    /// links are down.
     pub fn poll(&mut self, now: Instant) -> Option<Instant> {
         self.advance(now);
         let waits =
@@ -286,7 +289,7 @@ impl Stp {
         self.tree.out.next_bpdu().map(|(no, bpdu)| Effect::Transmit(no, bpdu))
     }
 
-    /// Advances the timers by the seconds since the last call (17.22).
+    /// Advances the timers by the seconds that have passed since the last call (802.1D 17.22).
     fn advance(&mut self, now: Instant) {
         if now < self.next_tick {
             return;
@@ -308,7 +311,7 @@ impl Stp {
         self.run(now);
     }
 
-    /// Runs the state machines after an event at one port; usually the other ports are not
+    /// Runs the state machines after an event at one port. Usually the other ports are not
     /// affected.
     fn work(&mut self, no: PortNo, now: Instant) {
         match self.update(no) {
@@ -345,8 +348,8 @@ impl Stp {
         touched
     }
 
-    /// Applies requests of one port's machines to all ports: setSyncTree, setReRootTree,
-    /// setTcPropTree (17.21.14, 17.21.15, 17.21.18).
+    /// Applies requests from one port's machines to all ports: setSyncTree, setReRootTree and
+    /// setTcPropTree (802.1D 17.21.14, 17.21.15, 17.21.18).
     fn notify_all(&mut self, asked: TreeRequests) {
         if asked == TreeRequests::default() {
             return;
@@ -390,13 +393,13 @@ impl Stp {
         self.note_changes(now);
     }
 
-    /// Updates the time since the root port last received information about the root.
+    /// Stores the age of the root port's information, which the STP BPDUs of all ports include.
     fn note_held(&mut self) {
         let root = self.tree.root_port.and_then(|no| self.ports.get(&no));
         self.tree.held = root.map_or(0, |p| p.held);
     }
 
-    /// Updates Topology Change Count and Time Since Topology Change (14.8.1.1.3).
+    /// Updates Topology Change Count and Time Since Topology Change (802.1D 14.8.1.1.3).
     fn note_changes(&mut self, now: Instant) {
         let changing = self.ports.values().any(|p| p.tc_while != 0);
         self.changes += u64::from(changing && !self.changing);

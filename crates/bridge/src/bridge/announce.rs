@@ -1,19 +1,18 @@
 //! Replicas: several bridge instances, one per thread, that act as one bridge and exchange events.
 //!
-//! A replica announces an address when it learns the address or detects that it moved. It announces
-//! the address again every quarter of the table's timeout, as long as frames from the address
-//! arrive. This refreshes the entry in the other replicas and compensates for lost events. An event
-//! carries the time at which the frame was received, and the other replicas store that time. An
-//! address therefore expires everywhere at the same time, and a replica that was asleep does not
-//! take over a stale location. Muted ports and multicast messages are announced once, in a separate
-//! queue that addresses cannot fill.
+//! A replica announces an address when it learns the address or detects that it moved. While frames
+//! from the address arrive, the replica announces it again every quarter of the table's timeout.
+//! This refreshes the entry in the other replicas and compensates for lost events. An event
+//! contains the time at which the frame was received, and the other replicas store that time. An
+//! address therefore expires everywhere at the same time, and a replica that slept does not apply
+//! an outdated location. Muted ports and multicast messages are announced once, in a separate queue
+//! that address events cannot fill.
 //!
 //! An event that does not fit in its queue is lost and counted ([`Bridge::take_lost_events`]). The
-//! other replicas are then notified ([`Bridge::on_events_lost`]) and use only the addresses that
-//! they have learned themselves: frames for addresses learned by events are flooded. The replica
-//! whose events were lost announces everything again ([`Bridge::announce_all`]). Until then, frames
-//! for an address that moved may go to the port where the sending replica itself last received the
-//! address.
+//! other replicas are then notified ([`Bridge::on_events_lost`]). They flush the addresses learned
+//! from events, so that frames for these addresses are flooded. The replica whose events were lost
+//! announces everything again ([`Bridge::announce_all`]). Until then, another replica may send
+//! frames for an address that moved to the port where it last received the address itself.
 
 use super::Bridge;
 use crate::{Cursor, Key, Kind, Learned, PortNo};
@@ -25,11 +24,11 @@ use std::sync::Arc;
 const ADDRESSES: usize = 1024;
 /// Maximum number of queued events of other kinds.
 const EVENTS_MAX: usize = 256;
-/// Number of table entries scanned at a time for re-announcement.
+/// Number of table entries scanned per step for re-announcement.
 const PAGE: usize = 64;
 /// Minimum time between two re-announcements of the table after lost events.
 const SOON: Duration = Duration::from_secs(1);
-/// Length of the longest multicast message passed on, in bytes: the payload of an Ethernet frame.
+/// Maximum length of a multicast message in an event, in bytes: the payload of an Ethernet frame.
 const LONGEST: usize = 1500;
 
 /// Event that a replica sends to the others.
@@ -39,7 +38,7 @@ pub enum SyncEvent {
     At(Key, PortNo, Instant),
     /// A port is muted until the given time.
     Muted(PortNo, Instant),
-    /// A multicast report, query or hello arrived on a port.
+    /// A multicast report, query or router hello arrived on a port.
     Said(Arc<GroupMessage>),
 }
 
@@ -53,10 +52,10 @@ impl SyncEvent {
     }
 }
 
-/// Class of an event. Each class has its own queue.
+/// Class of an event. Each class has a separate queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {
-    /// Locations of addresses, by port.
+    /// Locations of addresses.
     Addresses,
     /// Muted ports and multicast messages.
     Ports,
@@ -102,11 +101,12 @@ impl Queue {
 pub(super) struct Announced {
     addresses: Queue,
     ports: Queue,
-    /// Position of the re-announcement in the table; below, the time when the last one finished.
+    /// Position of the re-announcement in the table; `None` between two re-announcements. The next
+    /// field is the time when the last one finished.
     again: Option<Cursor>,
     ended: Instant,
-    /// True if events were lost: the table is re-announced without waiting for a quarter of the
-    /// timeout.
+    /// True if events were lost, so that the next re-announcement does not wait for a quarter of
+    /// the timeout.
     soon: bool,
 }
 
@@ -131,8 +131,8 @@ impl Announced {
         self.ports.push(SyncEvent::Muted(port, until));
     }
 
-    /// Queues a message received on `from` in VLAN `vid`: an IP packet without padding. A message
-    /// longer than `LONGEST` counts as lost.
+    /// Queues a message received on `from` in VLAN `vid`. The message is an IP packet without
+    /// padding. If it is longer than `LONGEST`, it is counted as lost.
     pub fn note_message(&mut self, from: PortNo, vid: u16, (ethertype, packet): (u16, &[u8]), at: Instant) {
         if packet.len() <= LONGEST && self.ports.room() > 0 {
             self.ports.push(SyncEvent::Said(Arc::new(GroupMessage {
@@ -156,12 +156,12 @@ impl Announced {
 }
 
 impl Bridge {
-    /// Starts to queue events about learned addresses, for [`Bridge::take_event`].
+    /// Starts to queue events for other replicas ([`Bridge::take_event`]).
     pub fn announce(&mut self) {
         self.announced = Some(Announced::new());
     }
 
-    /// Returns the next event for other replicas.
+    /// Returns the next event for the other replicas.
     pub fn take_event(&mut self) -> Option<SyncEvent> {
         let announced = self.announced.as_mut()?;
         announced.ports.waiting.pop_front().or_else(|| announced.addresses.waiting.pop_front())
@@ -173,7 +173,7 @@ impl Bridge {
         self.announced.as_mut().map_or(0, |announced| std::mem::take(&mut announced.of(about).unsaid))
     }
 
-    /// Applies an event of another replica. Ignores events for removed ports, and events about
+    /// Applies an event from another replica. Ignores events for removed ports, and events about
     /// addresses seen before the last flush.
     pub fn apply_event(&mut self, events: &SyncEvent, now: Instant) {
         let port = match events {
@@ -195,8 +195,9 @@ impl Bridge {
         }
     }
 
-    /// Handles the loss of another replica's events: flushes the addresses learned by events, or
-    /// sends multicast frames to all ports until listeners have reported again.
+    /// Handles the loss of another replica's events. If address events were lost, flushes the
+    /// addresses learned from events. Otherwise sends multicast frames to all ports until listeners
+    /// have reported again.
     pub fn on_events_lost(&mut self, about: EventKind, now: Instant) {
         match about {
             EventKind::Addresses => drop(self.fdb.flush(|entry| entry.heard && entry.kind == Kind::Learned, now)),
@@ -204,8 +205,8 @@ impl Bridge {
         }
     }
 
-    /// Handles the loss of this replica's events: announces the muted ports, as many as fit in the
-    /// queue, and soon after all addresses in the table.
+    /// Handles the loss of this replica's events: announces as many muted ports as fit in the
+    /// queue, and soon afterwards all addresses in the table.
     pub fn announce_all(&mut self) {
         let Some(announced) = &mut self.announced else { return };
         announced.soon = true;

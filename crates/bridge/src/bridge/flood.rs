@@ -1,9 +1,10 @@
-//! Output of a frame after the decision: to one port, to several, to the bridge itself, or dropped.
+//! Output of a frame after the forwarding decision: to one port, to several, to the bridge itself,
+//! or dropped.
 //!
-//! Copies go to all ports but the last, which gets the frame itself. Before a frame is flooded it
-//! passes the storm control bucket of its ingress port, then snooping, which may select the ports,
-//! then the flood settings of each port. With VLANs or rules a frame leaves through
-//! [`Bridge::put_checked`], which rewrites its tag for the port.
+//! Copies go to all ports except the last, which gets the frame itself. Before a frame is flooded,
+//! it passes the storm control bucket of its ingress port, then snooping, which may select the
+//! ports, then the flood settings of each port. With VLANs or rules, a frame leaves through
+//! [`Bridge::put_checked`], which changes its tag for the port.
 
 use super::input::{GROUP, OWN, Verdict, addresses};
 use super::snoop::PortSet;
@@ -17,7 +18,7 @@ use stats::DropReason;
 /// Ingress classification of a frame.
 #[derive(Clone, Copy)]
 pub(super) struct Ingress {
-    /// Ingress port; [`LOCAL`] for frames of the bridge itself.
+    /// Ingress port; [`LOCAL`] for frames sent by the bridge itself.
     pub from: PortNo,
     pub vid: u16,
     pub tagging: Tagging,
@@ -30,7 +31,7 @@ impl Ingress {
     }
 }
 
-/// Class of a flooded frame, for flood settings and storm control.
+/// Class of a flooded frame, which selects the flood settings and the storm control bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     Broadcast,
@@ -49,7 +50,7 @@ impl Class {
         }
     }
 
-    /// Returns whether a port takes frames of this class.
+    /// Returns whether a port's flood settings allow frames of this class.
     fn is_taken_by(self, member: &Member) -> bool {
         match self {
             Class::Broadcast => member.broadcast,
@@ -75,7 +76,7 @@ impl Bridge {
         }
     }
 
-    /// Counts a frame received on `from` and dropped for `why`.
+    /// Counts a frame that was received on `from` and is dropped for the reason `why`.
     #[cold]
     pub(super) fn dropped(&mut self, from: PortNo, why: DropReason, frame: &Frame) {
         self.lose(from, why, frame);
@@ -84,8 +85,8 @@ impl Bridge {
         }
     }
 
-    /// Floods a frame to all ports that may get it.
-    #[inline(never)] // inlined, it makes the other cases of `give` 3 % slower (36 ticks, not 35)
+    /// Floods a frame to all ports that may get it. Drops the frame if there is none.
+    #[inline(never)] // inlining makes the other cases of `give` 3 % slower (36 ticks, not 35)
     pub(super) fn flood(&mut self, way: Ingress, frame: Frame, now: Instant, out: &mut [Burst]) {
         let class = Class::of(&frame);
         if let Some(why) = self.storm(way.from, class, now) {
@@ -103,11 +104,11 @@ impl Bridge {
         }
     }
 
-    /// Passes copies to all ports that take the frame except the last one, and the frame itself to
-    /// the last one.
+    /// Sends a copy to each port that gets the frame, except that the last one gets the frame
+    /// itself.
     ///
     /// # Errors
-    /// Returns the frame if no port takes it.
+    /// Returns the frame if no port gets it.
     fn spread(
         &mut self,
         way: Ingress,
@@ -129,13 +130,13 @@ impl Bridge {
         Ok(())
     }
 
-    /// Returns whether a flooded frame goes to port `to`. `chosen` is the set of ports that
-    /// snooping selects.
+    /// Returns whether a flooded frame goes to port `to`. `chosen` is the set of ports selected by
+    /// snooping; `None` if snooping does not restrict the frame.
     fn takes(&self, way: Ingress, class: Class, chosen: Option<&PortSet>, to: PortNo) -> bool {
         let Some(other) = self.member(to) else { return false };
         let together = match self.member(way.from) {
             Some(member) => to != way.from && self.may_go(member, to),
-            None => !other.span && other.carrier, // originated by the bridge
+            None => !other.span && other.carrier, // the frame was sent by the bridge itself
         };
         let takes = chosen.map_or(class.is_taken_by(other), |chosen| chosen.contains(to));
         together && takes && (!self.checked || self.is_open(way, to))
@@ -152,14 +153,15 @@ impl Bridge {
         }
     }
 
-    /// Passes a frame to port `to`, by the fast or the slow path. Returns whether it was added to
-    /// the port's burst.
+    /// Passes a frame to port `to` by the fast or the slow path. Returns whether the frame was
+    /// added to the port's burst.
     #[inline(always)]
     fn leave(&mut self, way: Ingress, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         if self.checked { self.put_checked(way, frame, to, out) } else { self.put(frame, to, out) }
     }
 
-    /// Adds a frame to the burst of `to`, if there is room. Returns whether it was added.
+    /// Adds a frame to the burst of `to` if the burst has a free slot. Returns whether it was
+    /// added.
     #[inline(always)]
     pub(super) fn put(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
@@ -200,14 +202,14 @@ impl Bridge {
         }
     }
 
-    /// Adds a frame that the bridge itself sends, such as a BPDU, to the burst of `to`. The frame
-    /// is sent unchanged, whatever the state of the port. Returns `false` if the burst is full.
+    /// Adds a frame sent by the bridge itself, such as a BPDU, to the burst of `to`. The frame is
+    /// sent unchanged, whatever the state of the port. Returns `false` if the burst is full.
     pub fn send(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         self.made += 1;
         self.put(frame, to, out)
     }
 
-    /// Adds an untagged frame that the bridge itself sends, such as a query, to the bursts of all
+    /// Adds an untagged frame sent by the bridge itself, such as a query, to the bursts of all
     /// forwarding ports of VLAN `vid`, whatever their flood settings. `vid` is 0 without VLAN
     /// filtering. If the bridge is not up, the frame is dropped.
     pub fn send_all(&mut self, frame: Frame, vid: u16, out: &mut [Burst]) {

@@ -1,10 +1,10 @@
-//! Fast path: learning and forwarding without VLANs, STP or rules. It takes 40 ticks per frame,
+//! Fast path: learning and forwarding without VLANs, STP or rules. A frame costs 40 ticks,
 //! including the rings of its ports (docs/results/2026-11-22-bridge.md).
 //!
-//! A burst is cut into chunks of 32 frames. The headers and table buckets of a chunk are prefetched
-//! together. Then, for each frame, the source is learned and the destination looked up, which gives
-//! a [`Verdict`]. Finally each frame is passed to its port. Tags are not parsed: all frames are in
-//! VLAN 0 and cluster 0.
+//! A burst is processed in chunks of 32 frames. The headers and table buckets of a chunk are
+//! prefetched together. Then, for each frame, the source is learned and the destination is looked
+//! up, which results in a [`Verdict`]. Finally each frame is passed to its port. Tags are not
+//! parsed: all frames are in VLAN 0 and cluster 0.
 
 use super::flood::Ingress;
 use super::{Bridge, Member};
@@ -13,7 +13,7 @@ use buf::{Burst, Frame};
 use clock::Instant;
 use stats::DropReason;
 
-/// Number of frames that have their headers and buckets prefetched together.
+/// Number of frames whose headers and buckets are prefetched together.
 pub(super) const CHUNK: usize = 32;
 
 /// Forwarding decision for a frame: a port, all other ports ([`FLOOD`]), the bridge itself
@@ -50,8 +50,8 @@ impl Verdict {
 #[inline(always)]
 pub(super) fn addresses(frame: &Frame) -> Option<(u64, u64)> {
     let header = frame.bytes().first_chunk::<{ wire::eth::HEADER_LEN }>()?;
-    // Loads of eight bytes each. If this is written as shifts of single bytes, the compiler
-    // generates loads of single bytes.
+    // Each address is loaded as eight bytes. If this is written as shifts of single bytes, the
+    // compiler generates loads of single bytes.
     let dst = u64::from_be_bytes(*header.first_chunk()?) >> 16;
     let src = u64::from_be_bytes(*header.last_chunk()?) >> 16;
     Some((dst, src))
@@ -59,10 +59,12 @@ pub(super) fn addresses(frame: &Frame) -> Option<(u64, u64)> {
 
 /// The group bit of an address.
 pub(super) const GROUP: u64 = 1 << 40;
-/// 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table 8-1).
+/// First of the addresses 01-80-C2-00-00-00 to 0F, which no bridge forwards (IEEE 802.1Q table
+/// 8-1).
 pub(super) const RESERVED: u64 = 0x0180_c200_0000;
-/// Value in place of the source address of a frame without a complete header. No real address has
-/// that many bits. The group bit is set, so that one test rejects it together with group sources.
+/// Value that replaces the source address of a frame without a complete header. No real address has
+/// this many bits. The group bit is set, so that a single test rejects it together with group
+/// sources.
 pub(super) const NO_HEADER: u64 = u64::MAX;
 
 /// A parsed frame before the forwarding decision.
@@ -93,7 +95,7 @@ impl Bridge {
         }
     }
 
-    /// Returns the addresses of a frame and their hashes.
+    /// Returns the addresses of a frame, and the hashes of their table keys.
     #[inline(always)]
     pub(super) fn parse_addresses(&self, frame: &Frame, vid: u16, cluster: u16) -> ParsedFrame {
         let (dst, src) = addresses(frame).unwrap_or((0, NO_HEADER));
@@ -113,7 +115,7 @@ impl Bridge {
         {
             frame = match leaving.push(frame) {
                 Ok(()) => return self.given_one(from, to),
-                Err(frame) => frame, // dropped below, like any other without room
+                Err(frame) => frame, // dropped below, like any frame for a full burst
             };
         }
         self.give(Ingress::untagged(from), verdict, frame, now, out);
@@ -135,8 +137,8 @@ impl Bridge {
             *verdict = self.decide(from, member, seen, now);
         }
         let verdicts = verdicts.get(..n).unwrap_or_default();
-        // Common case between two ports: all frames of the chunk go to the same port and are moved
-        // together.
+        // In the common case, with two ports, all frames of the chunk go to the same port and are
+        // moved together.
         if let [first, others @ ..] = verdicts
             && let Some(to) = first.port()
             && others.iter().fold(0, |differs, verdict| differs | (verdict.0 ^ first.0)) == 0
@@ -172,7 +174,7 @@ impl Bridge {
         }
     }
 
-    /// Learns the source and decides where the frame goes.
+    /// Learns the source address and decides where the frame goes.
     #[inline(always)]
     fn decide(&mut self, from: PortNo, member: Member, seen: &ParsedFrame, now: Instant) -> Verdict {
         if seen.src & GROUP != 0 || seen.src == 0 || member.span {
@@ -201,8 +203,8 @@ impl Bridge {
         }
     }
 
-    /// Handles a source address that was not known at this port. Returns a reason if the frame must
-    /// be dropped.
+    /// Handles a source address that was not already known at this port. Returns a reason if the
+    /// frame must be dropped.
     #[cold]
     pub(super) fn learned(&mut self, key: Key, from: PortNo, learned: Learned, now: Instant) -> Option<DropReason> {
         if let Some(announced) = &mut self.announced {
@@ -229,8 +231,8 @@ impl Bridge {
         })
     }
 
-    /// Returns whether a frame received on the port with settings `member` may leave through port
-    /// `to`.
+    /// Returns whether a frame that was received on a port with the settings `member` may leave
+    /// through port `to`.
     #[inline(always)]
     pub(super) fn may_go(&self, member: &Member, to: PortNo) -> bool {
         let other = self.members.get(usize::from(to));

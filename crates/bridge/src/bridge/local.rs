@@ -1,9 +1,9 @@
 //! Frames for the bridge itself: frames for its own address, and, with a spanning tree, frames for
 //! the reserved groups.
 //!
-//! The frames wait in a queue of [`MOST`] frames for the owner of the bridge
-//! ([`Bridge::take_local`]). They count as consumed once queued. Frames for other groups and
-//! broadcasts are not delivered here: to receive them, add a port.
+//! The frames wait in a queue of [`MOST`] frames until the owner of the bridge takes them
+//! ([`Bridge::take_local`]). A frame is counted as local once it is queued. Frames for other groups
+//! and broadcasts are not delivered here: to receive them, add a port.
 
 use super::Bridge;
 use super::flood::Ingress;
@@ -36,8 +36,8 @@ pub enum Reserved {
     /// Drop them, which is the default.
     #[default]
     Drop,
-    /// Deliver them to the bridge itself, where a spanning tree (or LLDP, LACP) reads them. This
-    /// includes frames from discarding and muted ports.
+    /// Deliver them to the bridge itself, where the spanning tree, LLDP or LACP can process them.
+    /// This includes frames from discarding and muted ports.
     Local,
 }
 
@@ -45,9 +45,9 @@ pub enum Reserved {
 pub(super) struct Outlet(VecDeque<Local>);
 
 impl Bridge {
-    /// Sets the bridge's own address in all VLANs. Frames for the address go to the bridge itself;
-    /// frames from it are dropped at all ports. With VLAN filtering the address is compared, not
-    /// looked up, so that it needs no table entry in each VLAN.
+    /// Sets the bridge's own address, which is used in all VLANs. Frames for this address go to the
+    /// bridge itself; frames from this address are dropped at all ports. With VLAN filtering, each
+    /// frame is compared with the address, so that the table needs no entry for it in each VLAN.
     pub fn set_address(&mut self, mac: Mac, now: Instant) {
         self.fdb.flush(|entry| entry.kind == Kind::Local, now);
         self.fdb.insert_local(Key::new(0, mac), now);
@@ -69,7 +69,7 @@ impl Bridge {
     }
 
     /// Returns the next frame for the bridge itself. If the caller does not take the frames, the
-    /// first [`MOST`] stay queued and later ones are dropped.
+    /// first [`MOST`] remain queued and later ones are dropped.
     pub fn take_local(&mut self) -> Option<Local> {
         self.outlet.0.pop_front()
     }

@@ -1,13 +1,13 @@
-//! Loop detection without a spanning tree, as in FreeBSD 4's bridge: an address that moves to
-//! another port and back indicates a looping frame, or two stations with the same address.
+//! Loop detection without a spanning tree, as in FreeBSD 4's bridge: an address that repeatedly
+//! moves between ports indicates a looping frame, or two stations with the same address.
 //!
 //! Moves are counted for each address ([`crate::Fdb::moves`]). If an address moves more than
-//! [`Mute::moves`] times within [`Mute::within`], the port where it was before is muted at the end
-//! of the current burst. A muted port neither receives nor sends for the time [`Mute::lasts`]
-//! ([`Bridge::poll`] ends it). FreeBSD dropped the frame of a move; here the frame passes, so that
-//! a station that moves to another port is reachable at once. A drawback of the method: a host that
-//! forges a source address can have the port of the address's owner muted. Static and sticky
-//! entries do not move.
+//! [`Mute::moves`] times within [`Mute::within`], its previous port is muted at the end of the
+//! current burst. A muted port neither receives nor sends for the time [`Mute::lasts`] (until
+//! [`Bridge::poll`] unmutes it). FreeBSD drops the frame with which an address moves. This bridge
+//! forwards it, so that a station that moves to another port is reachable at once. A drawback of
+//! loop detection is that a host that forges a source address can cause the port of the address's
+//! owner to be muted. Static and sticky entries do not move.
 
 use super::Bridge;
 use crate::{Key, PortNo};
@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 /// Thresholds of loop detection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mute {
-    /// Number of moves of one address that are tolerated in a window; at most 254.
+    /// Number of moves of one address that are tolerated within a window; at most 254.
     pub moves: u8,
     /// Length of the window. Windows are consecutive, so up to twice as many moves are tolerated
-    /// around the boundary of two windows.
+    /// around the boundary between two windows.
     pub within: Duration,
     /// Time for which the port is muted.
     pub lasts: Duration,
@@ -33,7 +33,7 @@ impl Default for Mute {
     }
 }
 
-/// A move of an address between ports (log_mac_flap of if_bridge).
+/// Move of an address between ports (logged by if_bridge with log_mac_flap).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Move {
     /// VLAN and address that moved.
@@ -76,8 +76,8 @@ impl Bridge {
         self.mute
     }
 
-    /// Sets whether a spanning tree protects a port from loops. Such a port is not muted; if it is
-    /// muted now, it is unmuted at once.
+    /// Sets whether a spanning tree protects a port from loops. Such a port is never muted; if it
+    /// is muted now, it is unmuted at once.
     pub fn set_spanned(&mut self, port: PortNo, spanned: bool) {
         let Some(extra) = self.extra_mut(port) else { return };
         extra.spanned = spanned;
@@ -90,7 +90,7 @@ impl Bridge {
         self.extra(port).is_some_and(|extra| extra.muted.is_none() && !extra.spanned)
     }
 
-    /// Returns the time until which a port is muted; `None` if it is not.
+    /// Returns the time until which a port is muted; `None` if it is not muted.
     pub fn muted(&self, port: PortNo) -> Option<Instant> {
         self.extra(port).and_then(|extra| extra.muted)
     }
@@ -100,13 +100,13 @@ impl Bridge {
         self.moves.mutings
     }
 
-    /// Returns the next move for the log. The log keeps the first 64 moves; later ones are only
+    /// Returns the next move from the log. The log keeps up to 64 moves; further ones are only
     /// counted ([`Bridge::moves_lost`]).
     pub fn take_move(&mut self) -> Option<Move> {
         self.moves.log.pop_front()
     }
 
-    /// Returns the number of moves that did not fit in the log.
+    /// Returns the number of moves that did not fit into the log.
     pub fn moves_lost(&self) -> u64 {
         self.moves.lost
     }
@@ -136,7 +136,7 @@ impl Bridge {
         }
     }
 
-    /// Mutes a port until the given time, if it is not muted yet.
+    /// Mutes a port until the given time, unless the port is muted already or cannot be muted.
     pub(super) fn mute_until(&mut self, port: PortNo, until: Instant) {
         if !self.is_mutable(port) {
             return;
@@ -148,7 +148,8 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Resets the rarely read state of a port, so that the next port with its number starts afresh.
+    /// Resets the rarely read state of a port, so that the next port with the same number starts
+    /// with defaults.
     pub(super) fn forget_extra(&mut self, port: PortNo) {
         if let Some(extra) = self.extra_mut(port) {
             let muted = std::mem::take(extra).muted.is_some();
@@ -156,7 +157,7 @@ impl Bridge {
         }
     }
 
-    /// Unmutes the ports whose time is over.
+    /// Unmutes the ports whose mute time is over.
     pub(super) fn unmute(&mut self, now: Instant) {
         if self.moves.muted == 0 {
             return;

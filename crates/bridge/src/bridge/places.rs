@@ -1,4 +1,4 @@
-//! Adding and removing ports: port numbers are stable, and a slot may be empty.
+//! Addition and removal of ports. Port numbers are stable, so a slot may be empty.
 
 use super::state::Extra;
 use super::{Bridge, Counts, Member};
@@ -8,7 +8,8 @@ use clock::Instant;
 /// Cluster of an empty slot.
 pub(super) const NO_CLUSTER: u16 = u16::MAX;
 
-/// Settings of an empty slot: nothing is learned or forwarded, since no port is in its cluster.
+/// Settings of an empty slot. Nothing is learned or forwarded there, because no port is in its
+/// cluster.
 const NOBODY: Member = Member {
     learn: false,
     discover: false,
@@ -23,7 +24,7 @@ const NOBODY: Member = Member {
 
 impl Bridge {
     /// Makes `member` the port with number `port`, counted from zero. Returns `false` if the number
-    /// is too high.
+    /// exceeds the maximum ([`crate::MAX_PORTS`]).
     pub fn join(&mut self, port: PortNo, member: Member) -> bool {
         if usize::from(port) >= MAX_PORTS {
             return false;
@@ -49,21 +50,22 @@ impl Bridge {
         self.member(port).is_some_and(|member| *member != NOBODY)
     }
 
-    /// Flushes the entries that match `which`. From now on, events of other replicas about
-    /// addresses seen before are ignored. Returns the number of entries flushed.
+    /// Flushes the entries that match `which`. Afterwards, events from other replicas about
+    /// addresses seen before the flush are ignored. Returns the number of entries flushed.
     pub fn forget(&mut self, which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
         self.forgot = now;
         self.fdb.flush(which, now)
     }
 
-    /// Removes an address, whatever its kind. From now on, events of other replicas about addresses
-    /// seen before are ignored. Returns whether the address was known.
+    /// Removes an address, whatever the kind of its entry. Afterwards, events from other replicas
+    /// about addresses seen before the removal are ignored. Returns whether the address was known.
     pub fn forget_address(&mut self, key: Key, now: Instant) -> bool {
         self.forgot = now;
         self.fdb.remove(key)
     }
 
-    /// Adds the counters of a port to the totals of removed ports, and resets the port.
+    /// Adds the counters of a port to the totals of removed ports, and resets the port's counters
+    /// and rarely read state.
     fn update(&mut self, port: PortNo) {
         if let Some((_, counts)) = self.members.get_mut(usize::from(port)) {
             self.gone.received += counts.received;

@@ -1,8 +1,9 @@
-//! Packet filter rules of a port: tcpdump expressions, checked in order; the first match decides.
+//! Packet filter rules of a port: tcpdump expressions that are checked in order. The first match
+//! decides.
 //!
-//! Ingress rules are checked against the frame as received, before its source is learned; egress
-//! rules against the frame as it leaves, with its final tag. Frames for reserved groups and the
-//! bridge's own BPDUs bypass the rules, so that a rule cannot break a spanning tree.
+//! Ingress rules are checked against the frame as received, before its source is learned. Egress
+//! rules are checked against the frame as sent, with its final tag. Frames for reserved groups and
+//! the bridge's own BPDUs bypass the rules, so that a rule cannot break a spanning tree.
 
 use super::Bridge;
 use crate::PortNo;
@@ -11,7 +12,7 @@ use wire::filter::{Filter, FilterError};
 /// Maximum number of rules for one port and direction.
 pub const MAX_RULES: usize = 256;
 
-/// Action of a rule.
+/// Action of a rule on matching frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Action {
     /// Pass the frame on.
@@ -21,23 +22,23 @@ pub enum Action {
     Drop,
 }
 
-/// Direction of the frames that a rule applies to.
+/// Direction of the frames to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From the port into the bridge.
+    /// From the port into the bridge (ingress).
     In,
-    /// Out through the port.
+    /// From the bridge out through the port (egress).
     Out,
 }
 
-/// A rule: filter and action.
+/// A rule: a filter and an action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Filter that frames are matched against.
+    /// Filter that selects the frames.
     pub filter: Filter,
-    /// Action on frames that match.
+    /// Action on the frames that match the filter.
     pub action: Action,
-    /// The filter expression as entered.
+    /// The filter expression as configured.
     pub text: String,
 }
 
@@ -60,7 +61,7 @@ pub struct RuleCounts {
     pub dropped: u64,
 }
 
-/// Ordered rules, and the default action for frames without a match.
+/// Ordered rules, and a default action for frames that match none of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<(Rule, u64)>,
@@ -76,7 +77,7 @@ impl Rules {
         (rules.len() <= MAX_RULES).then_some(Rules { rules, otherwise, counts: RuleCounts::default() })
     }
 
-    /// Returns each rule with the number of frames for which it decided.
+    /// Returns each rule with the number of frames that it passed or dropped.
     pub fn rules(&self) -> impl Iterator<Item = (&Rule, u64)> {
         self.rules.iter().map(|(rule, matched)| (rule, *matched))
     }
@@ -106,7 +107,7 @@ impl Rules {
 }
 
 impl Bridge {
-    /// Replaces the rules of a port; `None`: all frames pass.
+    /// Replaces the rules of a port. With `None`, all frames pass.
     pub fn set_rules(&mut self, port: PortNo, direction: Direction, rules: Option<Rules>) {
         let Some(extra) = self.extra_mut(port) else { return };
         match direction {
@@ -116,7 +117,7 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Returns the rules of a port.
+    /// Returns the rules of a port; `None` if it has none.
     pub fn rules(&self, port: PortNo, direction: Direction) -> Option<&Rules> {
         let extra = self.extra(port)?;
         match direction {

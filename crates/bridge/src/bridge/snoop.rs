@@ -1,13 +1,14 @@
-//! Multicast snooping (RFC 4541): frames for a group go only to the ports with listeners and with
-//! routers.
+//! Multicast snooping (RFC 4541): frames for a group go only to the ports where listeners of the
+//! group or multicast routers are connected.
 //!
-//! A multicast frame is classified here before it is flooded: `message` parses it, `mdb` stores the
-//! listeners, `routers` the ports with routers and queriers. Reports and leaves go to routers only,
-//! so that stations do not receive each other's reports. Queries, non-IP frames, 224.0.0.0/24,
-//! ff02::1 and unknown IGMP types go to all ports. A message with a wrong checksum is dropped. The
-//! listener table is used only while a querier is present: that of this bridge ([`Querier`]) or
-//! another one. Without queries, stations do not repeat their reports. The source lists of version
-//! 3 reports are ignored: a listener gets frames from all sources.
+//! A multicast frame is classified before it is flooded: `message` parses it, `mdb` stores the
+//! listeners, and `routers` stores the ports with routers and queriers. Reports and leaves go to
+//! router ports only, so that stations do not receive each other's reports. Queries, non-IP frames,
+//! 224.0.0.0/24, ff02::1 and unknown IGMP types go to all ports. A message with a wrong checksum is
+//! dropped. The listener table is used only while there is a querier, either this bridge's own
+//! ([`Querier`]) or another one, because stations do not repeat their reports without queries. The
+//! source lists of IGMPv3 and MLDv2 reports are ignored: a listener gets the group's frames from
+//! all sources.
 
 mod mdb;
 mod message;
@@ -32,31 +33,31 @@ use routers::{Domain, Routers};
 use stats::DropReason;
 use std::net::IpAddr;
 
-/// Handling of groups without a known listener.
+/// Handling of frames for groups without a known listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unknown {
     /// Flood to all ports with [`Member::multicast`](crate::Member) set.
     #[default]
     Flood,
-    /// Send to ports with routers only.
+    /// Send to router ports only.
     Routers,
 }
 
 /// Configuration of multicast snooping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnoopConfig {
-    /// Maximum number of listeners, that is of combinations of port, group and VLAN.
+    /// Maximum number of listeners; a listener is a combination of port, group and VLAN.
     pub most: usize,
-    /// Handling of groups without a known listener.
+    /// Handling of frames for groups without a known listener.
     pub unknown: Unknown,
-    /// Time for which a listener stays known without a further report: RFC 3376 8.4, twice 125 s
-    /// plus 10 s.
+    /// Time for which a listener remains known without a further report (RFC 3376 8.4: twice 125 s
+    /// plus 10 s).
     pub membership: Duration,
-    /// Time for which a router port or another querier stays known without a further message: RFC
-    /// 3376 8.5, 255 s.
+    /// Time for which a router port or another querier remains known without a further message (RFC
+    /// 3376 8.5: 255 s).
     pub router: Duration,
-    /// Querier of this bridge. It sends queries unless another querier has a lower address. `None`:
-    /// no querier.
+    /// This bridge's own querier; `None` if it has none. It sends queries unless another querier
+    /// has a lower address.
     pub querier: Option<Querier>,
 }
 
@@ -72,20 +73,21 @@ impl Default for SnoopConfig {
     }
 }
 
-/// When a listener is removed after a leave message.
+/// Time at which a listener is removed after a leave message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Leave {
-    /// After the querier has queried the group again and no listener has answered.
+    /// After the querier has queried the group again and received no report.
     #[default]
     Asked,
-    /// At once: for a port with a single station.
+    /// At once. Suitable for a port with a single station.
     Fast,
 }
 
-/// Condition on which a port counts as leading to a router.
+/// Condition under which a port is a router port, which gets reports and multicast data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RouterPort {
-    /// The port is a router port if a query with a source address or a PIM hello arrived.
+    /// The port is a router port after a query with a source address or a PIM hello has arrived on
+    /// it.
     #[default]
     Learned,
     /// The port is always a router port.
@@ -97,9 +99,9 @@ pub enum RouterPort {
 /// Snooping settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SnoopPort {
-    /// Handling of leaves at the port.
+    /// Handling of leave messages at the port.
     pub leave: Leave,
-    /// Condition on which the port counts as leading to a router.
+    /// Condition under which the port is a router port.
     pub router: RouterPort,
 }
 
@@ -108,17 +110,17 @@ stats::tallies! {
     pub struct SnoopCounts at "bridge.snoop" {
         /// Membership reports received, of all versions.
         reports,
-        /// Leave and Done messages, and records of reports that mean a leave.
+        /// IGMP Leave and MLD Done messages, and records in reports that have the same effect.
         leaves,
         /// Queries received.
         queries,
         /// PIM hellos received.
         hellos,
-        /// Messages with wrong lengths, checksums or addresses: dropped.
+        /// Messages dropped because their length, checksum or address was invalid.
         malformed,
-        /// Listeners and routers not recorded, because the table was full.
+        /// Listeners and router ports not stored because the table was full.
         full,
-        /// Queries created by the bridge's own querier.
+        /// Queries sent by the bridge's own querier.
         asked,
     }
 }
@@ -131,19 +133,19 @@ pub(super) struct Snoop {
     asker: Option<Asker>,
     counts: SnoopCounts,
     sweep_at: Instant,
-    /// Until this time, multicast frames go to all ports, because events of other replicas were
+    /// Time until which multicast frames go to all ports, because events from another replica were
     /// lost.
     mistrusts_until: Instant,
 }
 
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// Ports that get a multicast frame.
+/// Ports that a multicast frame is sent to.
 enum Choice {
     /// All ports whose flood settings allow it.
     All,
-    /// All ports, whatever their flood settings, because a station that does not receive queries
-    /// does not report.
+    /// All ports, whatever their flood settings. Used for queries, because a station that receives
+    /// no queries sends no reports.
     Everybody,
     Routers(Domain),
     Listeners(Domain, IpAddr),
@@ -157,7 +159,8 @@ impl Snoop {
         Snoop { config, mdb, routers, asker, counts, sweep_at: now, mistrusts_until: Instant::ZERO }
     }
 
-    /// Updates listeners and routers from a multicast frame received on `from`.
+    /// Updates listeners and routers from a multicast frame received on `from`. Returns the ports
+    /// for the frame; `None` if it is malformed.
     fn input(&mut self, vid: u16, from: PortNo, port: SnoopPort, heard: Message<'_>, now: Instant) -> Option<Choice> {
         Some(match heard {
             Message::Other => Choice::All,
@@ -224,13 +227,13 @@ impl Snoop {
         }
     }
 
-    /// Returns when a listener that reports at time `now` expires at the latest.
+    /// Returns the time until which a listener that reports at `now` remains known.
     fn deadline(&self, now: Instant) -> Instant {
         now.after(self.config.membership)
     }
 
-    /// Returns whether the listener table can be used: it is complete, and a querier keeps it up to
-    /// date.
+    /// Returns whether the listener table can be used: there is a querier, and no event of another
+    /// replica was lost recently.
     fn is_asked(&self, domain: Domain, now: Instant) -> bool {
         let is_asked =
             || self.routers.has_querier(domain, now) || self.asker.as_ref().is_some_and(|asker| asker.asks(domain));
@@ -265,7 +268,7 @@ impl Bridge {
         }
     }
 
-    /// Sets the handling of groups without a known listener.
+    /// Sets the handling of frames for groups without a known listener.
     pub fn set_unknown_groups(&mut self, unknown: Unknown) {
         if let Some(snoop) = self.snoop.as_deref_mut() {
             snoop.config.unknown = unknown;
@@ -300,7 +303,7 @@ impl Bridge {
         self.snoop.as_deref().map(|snoop| snoop.mdb.page(after, most, now)).unwrap_or_default()
     }
 
-    /// Returns the ports with routers: VLAN, port, and remaining time until each expires.
+    /// Returns the router ports: VLAN, port, and remaining time until each expires.
     pub fn router_ports(&self, now: Instant) -> impl Iterator<Item = (u16, PortNo, Duration)> {
         self.snoop.iter().flat_map(move |snoop| snoop.routers.ports(now))
     }
@@ -317,8 +320,8 @@ impl Bridge {
         }
     }
 
-    /// Updates listeners and routers from a flooded frame. Returns the ports to which snooping
-    /// restricts the frame; `None`: all ports.
+    /// Updates listeners and routers from a frame that is about to be flooded. Returns the ports to
+    /// which snooping restricts the frame; `None` if it does not.
     pub(super) fn snoop(
         &mut self,
         way: Ingress,
@@ -379,7 +382,7 @@ impl Bridge {
         }
     }
 
-    /// Returns the ports with routers.
+    /// Returns the router ports, both learned and configured.
     fn routers(&self, domain: Domain, now: Instant) -> PortSet {
         let mut ports = self.snoop.as_deref().map(|snoop| snoop.routers.of(domain, now)).unwrap_or_default();
         for (port, extra) in (0..).zip(&self.extras) {

@@ -1,5 +1,5 @@
-//! Port state beyond [`Member`](super::Member) that only the slow path needs: spanning tree state,
-//! VLANs, storm control buckets, rules.
+//! State of a port beyond [`Member`](super::Member) that only the slow path needs: spanning tree
+//! state, VLANs, storm control buckets and rules.
 
 use super::Bridge;
 use super::rules::Rules;
@@ -11,12 +11,12 @@ use clock::Instant;
 use stats::DropReason;
 
 /// Spanning tree state of a port (IEEE 802.1Q 8.4). Frames for reserved groups are received in all
-/// states but `Disabled`.
+/// states except `Disabled`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PortState {
     /// Receives and sends nothing.
     Disabled,
-    /// Neither learns nor forwards (blocking and listening of 802.1D).
+    /// Neither learns nor forwards (the states blocking and listening of older versions of 802.1D).
     Discarding,
     /// Learns but does not forward.
     Learning,
@@ -25,34 +25,36 @@ pub enum PortState {
     Forwarding,
 }
 
-/// State of the whole bridge (if_bridge's up, down and monitor).
+/// State of the whole bridge (up, down and monitor in if_bridge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Running {
     /// Forwards frames.
     #[default]
     Up,
-    /// Learns, counts, applies rules and copies to span ports, but forwards nothing.
+    /// Learns, counts, applies rules and copies frames to span ports, but does not forward.
     Monitor,
     /// Drops all frames.
     Down,
 }
 
-/// Link state of a port's device. A device whose driver does not report it counts as up.
+/// Link state of a port's device. A device whose driver does not report its link state is
+/// considered up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Carrier {
-    /// The device carries frames.
+    /// The device can pass frames.
     #[default]
     Up,
     /// The device has no carrier.
     None,
     /// The device is administratively down.
     Down,
-    /// The device was removed, or its pipe has no reader.
+    /// The device was removed, or the reader of its pipe is gone.
     Gone,
 }
 
 impl Carrier {
-    /// Returns the drop reason for frames to a port in this state; `None`: it carries frames.
+    /// Returns the reason for which frames to a port with this link state are dropped; `None` if
+    /// they are not.
     fn reason(self) -> Option<DropReason> {
         match self {
             Carrier::Up => None,
@@ -67,9 +69,9 @@ impl Carrier {
 pub(super) struct Extra {
     pub state: PortState,
     pub carrier: Carrier,
-    /// Until when the port is muted; `None`: it is not.
+    /// Time until which the port is muted; `None` if it is not muted.
     pub muted: Option<Instant>,
-    /// True if a spanning tree protects the port from loops: it is never muted.
+    /// True if a spanning tree protects the port from loops. Such a port is never muted.
     pub spanned: bool,
     pub vlan: PortVlan,
     pub buckets: Buckets,
@@ -84,7 +86,7 @@ impl Extra {
         !self.is_open() || self.rules_in.is_some() || self.rules_out.is_some()
     }
 
-    /// Returns whether the port is in the state forwarding and not muted.
+    /// Returns whether the port is forwarding and not muted.
     pub fn is_open(&self) -> bool {
         self.state == PortState::Forwarding && self.muted.is_none()
     }
@@ -102,12 +104,12 @@ impl Bridge {
         self.running
     }
 
-    /// Sets whether a port's device carries frames; the initial state is [`Carrier::Up`]. A port
-    /// without carrier gets no frames except those of [`Bridge::send`]. Addresses learned at the
-    /// port are kept; [`Bridge::forget`] flushes them.
+    /// Sets the link state of a port's device; it is [`Carrier::Up`] initially. A port without
+    /// carrier gets no frames except those of [`Bridge::send`]. Addresses learned at the port are
+    /// kept; [`Bridge::forget`] flushes them.
     pub fn set_carrier(&mut self, port: PortNo, carrier: Carrier) {
         if !self.has(port) {
-            return; // removed since the caller listed the ports
+            return; // removed after the caller listed the ports
         }
         if let Some(extra) = self.extra_mut(port) {
             extra.carrier = carrier;
@@ -117,7 +119,7 @@ impl Bridge {
         }
     }
 
-    /// Returns whether a port's device carries frames.
+    /// Returns the link state of a port's device; `None` if there is no such port.
     pub fn carrier(&self, port: PortNo) -> Option<Carrier> {
         self.extra(port).map(|extra| extra.carrier)
     }
@@ -133,8 +135,8 @@ impl Bridge {
         self.extra(port).map(|extra| extra.state)
     }
 
-    /// Sets the spanning tree state of a port; the initial state is [`PortState::Forwarding`].
-    /// Addresses learned at the port are kept; [`crate::Fdb::flush`] removes them.
+    /// Sets the spanning tree state of a port; it is [`PortState::Forwarding`] initially. Addresses
+    /// learned at the port are kept; [`crate::Fdb::flush`] removes them.
     pub fn set_state(&mut self, port: PortNo, state: PortState) {
         if let Some(extra) = self.extra_mut(port) {
             extra.state = state;

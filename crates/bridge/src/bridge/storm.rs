@@ -1,9 +1,9 @@
 //! Storm control: limits the rate of flooded frames per ingress port, with one token bucket for
-//! each class.
+//! each class of frames.
 //!
-//! A flooded frame takes a token from one of three buckets of its ingress port: for broadcast,
-//! multicast or unknown unicast. Frames over the limit are dropped, each with the drop reason of
-//! its class. Frames for a single known port are not limited. Replicas that receive frames of the
+//! A flooded frame takes a token from one of three buckets of its ingress port: broadcast,
+//! multicast or unknown unicast. Frames over the limit are dropped, with one drop reason for each
+//! class. Frames for a known unicast address are not limited. Replicas that receive frames from the
 //! same port share its [`Buckets`].
 
 use super::Bridge;
@@ -19,24 +19,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Rate {
     /// Frames per second, up to 1,000,000,000; 0 blocks all frames.
     pub per_second: u32,
-    /// Number of frames allowed at once after a pause; 0 counts as 1.
+    /// Number of frames allowed at once after a pause; 0 has the same effect as 1.
     pub burst: u32,
 }
 
-/// Rate limits of a port; `None`: unlimited.
+/// Rate limits of a port; `None` for each class that is not limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Storm {
     /// Limit of broadcast frames.
     pub broadcast: Option<Rate>,
-    /// Limit of multicasts, including snooped ones.
+    /// Limit of multicast frames, including those that snooping restricts to some ports.
     pub multicast: Option<Rate>,
     /// Limit of frames for unknown unicast addresses.
     pub unknown: Option<Rate>,
 }
 
-/// A token bucket, stored as the time at which it will be full again. Each frame moves that time
-/// later by the time per frame. A frame is dropped if the bucket would then need more time to fill
-/// than a whole burst takes.
+/// A token bucket, stored as the time at which it will be full again. Each frame moves this time
+/// forward by the time per frame. A frame is dropped if the bucket would then need more time to
+/// fill than a whole burst takes.
 #[derive(Debug, Clone)]
 struct Bucket {
     /// Time per frame, in nanoseconds.
@@ -61,7 +61,7 @@ impl Bucket {
     }
 }
 
-/// Token buckets of a port. Clones share the same buckets.
+/// The token buckets of a port. Clones share the same buckets.
 #[derive(Debug, Clone, Default)]
 pub struct Buckets {
     storm: Storm,
@@ -89,7 +89,7 @@ impl Buckets {
 }
 
 impl Bridge {
-    /// Sets the storm control of a port: a [`Storm`], or buckets shared with other replicas.
+    /// Sets the storm control of a port: either a [`Storm`], or buckets shared with other replicas.
     pub fn set_storm(&mut self, port: PortNo, buckets: impl Into<Buckets>) {
         if let Some(extra) = self.extra_mut(port) {
             extra.buckets = buckets.into();

@@ -1,11 +1,11 @@
 //! VLANs (IEEE 802.1Q 6.9, 8.6): classification of frames on ingress, tags on egress.
 //!
-//! On ingress, a tag with the bridge's EtherType determines the VLAN; an untagged or
-//! priority-tagged (VID 0) frame belongs to the PVID of its port. Only the outer tag counts. On
-//! egress, the port is a tagged or untagged member of the VLAN: the tag is added or removed in
+//! On ingress, a tag with the bridge's EtherType determines the VLAN. An untagged or
+//! priority-tagged (VID 0) frame belongs to the PVID of its port. Only the outer tag is evaluated.
+//! On egress, the port is a tagged or untagged member of the VLAN. A tag is added or removed in
 //! place, by moving the two MAC addresses by four bytes, or rewritten if its VID was 0. Priority
-//! and drop eligibility are kept. A frame that becomes shorter than 60 bytes is not padded here;
-//! the driver pads it.
+//! and drop eligibility are preserved. A frame that becomes shorter than 60 bytes is not padded
+//! here; the driver pads it.
 
 mod set;
 
@@ -21,10 +21,10 @@ use wire::vlan::{TAG_LEN, Tag};
 /// Bytes of the two MAC addresses in front of a tag.
 const ADDRESSES: usize = 12;
 const HEADER: usize = wire::eth::HEADER_LEN;
-/// Reserved VID that names no VLAN (IEEE 802.1Q table 9-2).
+/// Reserved VID that does not identify a VLAN (IEEE 802.1Q table 9-2).
 const NOBODY: u16 = 0xfff;
 
-/// Frames that a port admits (IEEE 802.1Q 6.9.1). Priority-tagged frames count as untagged here.
+/// Frames that a port admits (IEEE 802.1Q 6.9.1). Priority-tagged frames are treated as untagged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Admit {
     /// Tagged and untagged frames.
@@ -36,11 +36,11 @@ pub enum Admit {
     Untagged,
 }
 
-/// Handling of double-tagged frames at a port.
+/// Handling of double-tagged frames received on a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stacked {
-    /// Drop them. Otherwise a host that sends tags could reach the VLAN of the inner tag, if a
-    /// bridge removes the outer tag.
+    /// Drop them. Otherwise a host that sends double-tagged frames could reach the VLAN of the
+    /// inner tag, if another bridge removes the outer tag.
     #[default]
     Refuse,
     /// Use the outer tag only, as a provider bridge must.
@@ -50,22 +50,22 @@ pub enum Stacked {
 /// VLAN settings of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortVlan {
-    /// VLAN of untagged frames, 1 to 4094; 0: untagged frames are not admitted.
+    /// VLAN of untagged frames, 1 to 4094. If it is 0, untagged frames are dropped.
     pub pvid: u16,
     /// VLANs of which the port is a member: their frames leave through the port.
     pub member: VlanSet,
-    /// Those VLANs of `member` whose frames leave untagged.
+    /// VLANs of `member` whose frames leave through the port untagged.
     pub untagged: VlanSet,
     /// Frames that the port admits.
     pub admit: Admit,
-    /// True if received frames are dropped when the port is not a member of their VLAN.
+    /// True if received frames are dropped unless the port is a member of their VLAN.
     pub ingress_filter: bool,
     /// Handling of double-tagged frames.
     pub stacked: Stacked,
 }
 
 impl Default for PortVlan {
-    /// Returns the settings of an untagged member of VLAN 1 (IEEE 802.1Q 9.6, table 9-2), with
+    /// Returns the settings of an untagged member of VLAN 1 (IEEE 802.1Q 9.6, table 9-2) with
     /// ingress filtering.
     fn default() -> PortVlan {
         PortVlan::access(1)
@@ -73,7 +73,7 @@ impl Default for PortVlan {
 }
 
 impl PortVlan {
-    /// Returns the settings of an access port: untagged member of a single VLAN.
+    /// Returns the settings of an access port, which is an untagged member of a single VLAN.
     pub fn access(vid: u16) -> PortVlan {
         let one: VlanSet = [vid].into_iter().collect();
         PortVlan {
@@ -86,8 +86,8 @@ impl PortVlan {
         }
     }
 
-    /// Returns the settings of a trunk port: tagged member of all VLANs in `member`; untagged
-    /// frames are not admitted.
+    /// Returns the settings of a trunk port, which is a tagged member of all VLANs in `member` and
+    /// drops untagged frames.
     pub fn trunk(member: VlanSet) -> PortVlan {
         PortVlan { pvid: 0, member, untagged: VlanSet::default(), admit: Admit::Tagged, ..PortVlan::access(1) }
     }
@@ -96,7 +96,7 @@ impl PortVlan {
 /// Tag of a frame on ingress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tagging {
-    /// VLAN filtering is off, the tag is not parsed.
+    /// Not parsed, because VLAN filtering is off.
     Untouched,
     Bare,
     Tagged,
@@ -107,7 +107,7 @@ fn ether_type(bytes: &[u8], at: usize) -> Option<EtherType> {
     Some(EtherType(u16::from_be_bytes(*two)))
 }
 
-/// Returns whether the frame has two tags, of any kind.
+/// Returns whether the frame has two tags, whatever their EtherTypes.
 fn is_stacked(bytes: &[u8]) -> bool {
     [ADDRESSES, ADDRESSES + TAG_LEN].into_iter().all(|at| ether_type(bytes, at).is_some_and(EtherType::is_tag))
 }
@@ -179,16 +179,16 @@ fn rewrite(frame: &mut Frame, vid: u16) -> Option<()> {
 }
 
 impl Bridge {
-    /// Enables VLAN filtering; tags have the given EtherType ([`EtherType::VLAN`], or
+    /// Enables VLAN filtering with tags of the given EtherType ([`EtherType::VLAN`], or
     /// [`EtherType::QINQ`] in a provider bridge). `None`, the initial state, disables it: tags are
-    /// ignored and all frames are in VLAN 0. Addresses learned before stay in the table under their
-    /// old VLANs; [`crate::Fdb::flush`] removes them.
+    /// ignored and all frames are in VLAN 0. Addresses learned before remain in the table under
+    /// their old VLANs; [`crate::Fdb::flush`] removes them.
     pub fn set_vlan_filtering(&mut self, tags: Option<EtherType>) {
         self.tags = tags;
         self.reconsider();
     }
 
-    /// Returns the EtherType used for VLAN filtering.
+    /// Returns the EtherType used for VLAN filtering; `None` if it is disabled.
     pub fn vlan_filtering(&self) -> Option<EtherType> {
         self.tags
     }
@@ -198,8 +198,8 @@ impl Bridge {
         self.extra(port).map(|extra| &extra.vlan)
     }
 
-    /// Changes the VLAN settings of a port; the initial settings are [`PortVlan::default`]. They
-    /// take effect only if VLAN filtering is enabled.
+    /// Changes the VLAN settings of a port; they are [`PortVlan::default`] initially. They take
+    /// effect only if VLAN filtering is enabled.
     pub fn set_port_vlan(&mut self, port: PortNo, vlan: PortVlan) {
         if let Some(extra) = self.extra_mut(port) {
             extra.vlan = vlan;
@@ -214,7 +214,7 @@ impl Bridge {
         }
     }
 
-    /// Returns whether `port` is a member of VLAN `vid`. Without VLAN filtering all ports are.
+    /// Returns whether `port` is a member of VLAN `vid`. Without VLAN filtering, every port is.
     pub(super) fn is_in(&self, port: PortNo, vid: u16) -> bool {
         self.tags.is_none() || self.port_vlan(port).is_some_and(|vlan| vlan.member.contains(vid))
     }

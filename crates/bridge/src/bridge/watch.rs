@@ -1,4 +1,5 @@
-//! The drop watch: a function that the bridge calls with each frame that it drops, for captures.
+//! The drop watch: a function that the bridge calls with each frame that it drops, so that dropped
+//! frames can be captured.
 
 use super::Bridge;
 use crate::PortNo;
@@ -9,7 +10,7 @@ use std::fmt;
 
 type Watch = dyn Fn(&Frame, PortNo, DropReason, Instant) + Send + Sync;
 
-/// Function called with a dropped frame, the port where it was dropped ([`crate::LOCAL`]: the
+/// Function called with a dropped frame, the port where it was dropped ([`crate::LOCAL`] for the
 /// bridge itself), the drop reason, and the time.
 pub(super) struct DropWatch(Box<Watch>);
 
@@ -26,7 +27,7 @@ impl Bridge {
         self.drop_watch = Some(DropWatch(Box::new(watch)));
     }
 
-    /// Counts a frame that is dropped at `port` for `why`.
+    /// Counts a frame that is dropped at `port` for the reason `why`, and calls the drop watch.
     #[cold]
     pub(super) fn lose(&mut self, port: PortNo, why: DropReason, frame: &Frame) {
         self.drops.bump(why);

@@ -1,4 +1,4 @@
-//! Buckets of four entries, one cache line each, and the placement of new entries.
+//! Buckets of four entries, one cache line each, and the insertion of new entries.
 
 use super::{COLD, Fdb, Key};
 use crate::PortNo;
@@ -18,7 +18,7 @@ pub(super) struct Bucket {
 pub(super) struct Place {
     pub(super) port: PortNo,
     /// Bits 0 and 1: [`Kind`](super::Kind). Bits 2 to 6: number of the window of the last move,
-    /// modulo 32; 32 windows are longer than a moved address is likely to stay in the table. Bit 7:
+    /// modulo 32; an entry that moved is unlikely to remain in the table for 32 windows. Bit 7:
     /// [`HEARD`]. Bits 8 to 15: number of moves in that window.
     pub(super) bits: u16,
     /// Time of the last frame from the address, in units of 2^26 ns.
@@ -40,20 +40,21 @@ impl Place {
         self.bits & 3
     }
 
-    /// Returns whether the entry counts towards a port's limit. Configured entries do not.
+    /// Returns whether the entry is included in the count that a port's limit applies to.
+    /// Configured entries are not.
     pub(super) fn is_shared(&self) -> bool {
         self.kind() < STATIC
     }
 
-    /// Returns the number of moves in window number `window` (modulo 32).
+    /// Returns the number of moves in the window with the number `window` (modulo 32).
     pub(super) fn moves(&self, window: u32) -> u8 {
         if u32::from(self.bits >> 2) & WINDOWS == window { (self.bits >> 8) as u8 } else { 0 }
     }
 }
 
 impl Bucket {
-    /// Compares all four keys with a single branch, since the position of an entry is not
-    /// predictable.
+    /// Searches the bucket for `key`. Compares all four keys with a single branch, because the
+    /// position of an entry is not predictable.
     #[inline(always)]
     pub(super) fn find(&self, key: Key) -> Option<usize> {
         let [a, b, c, d] = self.keys.map(|there| u32::from(there == key.0));
@@ -69,9 +70,9 @@ impl Bucket {
 }
 
 impl Fdb {
-    /// Adds a new entry to one of its two buckets. If the table or both buckets are full, it
-    /// replaces an expired entry, or else the entry that was idle for longest, if that may be
-    /// evicted. Returns `false` if there is no room.
+    /// Adds a new entry to one of its two buckets. If the table or both buckets are full, the new
+    /// entry replaces the one that has been idle for longest, if that has expired or may be
+    /// evicted. Returns `false` if no entry can be replaced.
     pub(super) fn put(&mut self, key: Key, hash: u64, place: Place) -> bool {
         let both = self.both(hash);
         if self.len < self.most
@@ -84,7 +85,7 @@ impl Fdb {
             self.shares.came(&place);
             return true;
         }
-        // An event of another replica may be older than the entry.
+        // An event from another replica may be older than the entry.
         let since = |there: &Place| (place.seen.wrapping_sub(there.seen) as i32).max(0) as u32;
         let idle = |there: &Place| if there.kind() == LEARNED { since(there) } else { 0 };
         let ways = both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way)));
@@ -104,13 +105,14 @@ impl Fdb {
         true
     }
 
-    /// Returns the first of two buckets that has room.
+    /// Returns the first of two buckets that has a free slot.
     pub(super) fn room_in(&self, both: [usize; 2]) -> Option<usize> {
         both.into_iter().find(|at| self.buckets.get(*at).is_some_and(|bucket| bucket.keys.contains(&0)))
     }
 
     /// Moves an entry out of one of two full buckets into the entry's other bucket. Returns the
-    /// bucket that has room now. In a half-full table, a few addresses in a thousand need this.
+    /// bucket that now has a free slot. In a half-full table, this is needed for a few addresses in
+    /// a thousand.
     #[cold]
     pub(super) fn make_room(&mut self, both: [usize; 2]) -> Option<usize> {
         for (at, way) in both.into_iter().flat_map(|at| (0..WAYS).map(move |way| (at, way))) {

@@ -10,14 +10,15 @@ pub struct Cursor(usize);
 /// A page of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Entries of the page.
+    /// Entries on this page.
     pub entries: Vec<Entry>,
-    /// Start of the next page; `None` at the end. An entry that is added, removed or moved between
-    /// two pages may appear in both or in neither.
+    /// Start of the next page; `None` after the last page. An entry that is added, removed or moved
+    /// between two calls may appear on both pages or on neither.
     pub next: Option<Cursor>,
 }
 
-/// Buckets scanned per page, so that listing an empty table terminates.
+/// Maximum number of buckets scanned per page, which bounds the time of a call even if few entries
+/// match.
 const LOOK: usize = 1 << 14;
 
 fn entry(key: u64, place: &Place, now: u32) -> Option<Entry> {
@@ -40,8 +41,8 @@ impl Fdb {
         self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
     }
 
-    /// Returns the entries from `from` on that match `which`: up to `most`, and at most three more.
-    /// Expired entries that [`Fdb::poll`] has not removed yet are left out.
+    /// Returns the entries from `from` onwards that match `which`: up to `most`, and at most three
+    /// more. Omits expired entries that [`Fdb::poll`] has not removed yet.
     pub fn page(&self, from: Cursor, most: usize, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> Page {
         let (mut entries, now) = (Vec::new(), units(now.nanos()));
         let mut at = from.0.min(self.buckets.len());
@@ -58,10 +59,10 @@ impl Fdb {
         Page { entries, next: (at < self.buckets.len()).then_some(Cursor(at)) }
     }
 
-    /// Removes the entries that match `which` and returns their number. A spanning tree removes the
-    /// learned entries ([`Kind::Learned`]) of a port; the command `flush` of if_bridge removes all
-    /// learned entries; its `flushall` removes all entries except the bridge's own
-    /// ([`Kind::Local`]).
+    /// Removes the entries that match `which` and returns their number. For example, a spanning
+    /// tree removes the learned entries ([`Kind::Learned`]) of a port, the command `flush` of
+    /// if_bridge removes all learned entries, and its `flushall` removes all entries except the
+    /// bridge's own ([`Kind::Local`]).
     pub fn flush(&mut self, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> usize {
         let (before, now) = (self.len, units(now.nanos()));
         for at in 0..self.buckets.len() {

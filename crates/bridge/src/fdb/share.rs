@@ -1,7 +1,8 @@
-//! Number of addresses per port, and its limit (if_bridge's ifmaxaddr).
+//! Number of learned addresses per port, and its limit (ifmaxaddr in if_bridge).
 //!
-//! Learned addresses count, including sticky ones. Configured addresses (static ones, and the
-//! bridge's own) do not. The counts change when entries are added or removed, never on a lookup.
+//! The limit applies to learned addresses, including sticky ones. Configured addresses (static ones
+//! and the bridge's own) are not counted. The counts change when entries are added or removed,
+//! never on a lookup.
 
 use super::{Fdb, Place};
 use crate::{MAX_PORTS, PortNo};
@@ -56,13 +57,13 @@ impl Fdb {
         self.shares.0.get(usize::from(port)).map_or(0, |share| share.has)
     }
 
-    /// Returns the limit of learned addresses at `port`; `None` if unlimited.
+    /// Returns the limit of learned addresses at `port`; `None` if there is no limit.
     pub fn limit(&self, port: PortNo) -> Option<u32> {
         self.shares.0.get(usize::from(port)).map(|share| share.most).filter(|most| *most != u32::MAX)
     }
 
-    /// Sets the limit of learned addresses at `port`. Known addresses stay. The bridge drops frames
-    /// from new addresses over the limit, as if_bridge does.
+    /// Sets the limit of learned addresses at `port`. Known addresses are kept. Over the limit, the
+    /// bridge drops frames from new addresses, as if_bridge does.
     pub fn set_limit(&mut self, port: PortNo, most: Option<u32>) {
         if let Some(share) = self.shares.of(port) {
             share.most = most.unwrap_or(u32::MAX);

@@ -6,12 +6,13 @@ use clock::Duration;
 use std::{error, fmt};
 use wire::Mac;
 
-/// Force Protocol Version (17.13.4).
+/// Force Protocol Version (802.1D 17.13.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StpVersion {
-    /// 0: the Spanning Tree Protocol of 802.1D-1998, without rapid transitions.
+    /// Version 0: the Spanning Tree Protocol of 802.1D-1998, without rapid transitions.
     Stp,
-    /// 2: the Rapid Spanning Tree Protocol; on a port whose neighbor does not support it, STP.
+    /// Version 2: the Rapid Spanning Tree Protocol, and STP on ports whose neighbor does not
+    /// support it.
     #[default]
     Rstp,
 }
@@ -19,9 +20,10 @@ pub enum StpVersion {
 /// Spanning tree configuration of a bridge. Times are in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpConfig {
-    /// Address of the bridge: the low 48 bits of its identifier.
+    /// MAC address of the bridge: the low 48 bits of its identifier.
     pub address: Mac,
-    /// Priority, 0 to 61440 in steps of 4096; the bridge with the lowest priority becomes root.
+    /// Bridge priority, 0 to 61440 in steps of 4096. The bridge with the lowest priority becomes
+    /// root.
     pub priority: u16,
     /// Bridge Hello Time: 1 or 2 s; with [`StpVersion::Stp`] up to 10.
     pub hello_s: u16,
@@ -33,13 +35,13 @@ pub struct StpConfig {
     pub hold_count: u16,
     /// Spanning tree protocol version.
     pub version: StpVersion,
-    /// Maximum number of BPDUs processed per second and port, at least 1. BPDUs over the limit only
-    /// take effect if they repeat known information.
+    /// Maximum number of BPDUs processed per second and port, at least 1. BPDUs over the limit have
+    /// an effect only if they repeat known information.
     pub rx_limit: u32,
 }
 
 impl Default for StpConfig {
-    /// Returns the recommended values of table 17-1, and an all-zero address.
+    /// Returns the recommended values of 802.1D table 17-1, and an all-zero address.
     fn default() -> StpConfig {
         StpConfig {
             address: Mac::ZERO,
@@ -55,7 +57,7 @@ impl Default for StpConfig {
 }
 
 impl StpConfig {
-    /// Checks the ranges of table 17-1, and the relation between the times (17.14).
+    /// Checks the ranges of 802.1D table 17-1, and the relation between the times (17.14).
     pub(super) fn check(&self) -> Result<(), StpError> {
         check_priority(self.priority)?;
         let most = if self.version == StpVersion::Stp { 10 } else { 2 };
@@ -77,8 +79,8 @@ fn in_range(what: &'static str, value: u16, least: u16, most: u16) -> Result<(),
     if (least..=most).contains(&value) { Ok(()) } else { Err(StpError::Range { what, value, least, most }) }
 }
 
-/// Setting for the type of a port's LAN: point-to-point, with at most two stations, or shared
-/// (adminPointToPointMAC, 6.4.3).
+/// Setting for the type of a port's LAN (adminPointToPointMAC, 802.1D 6.4.3): point-to-point, which
+/// is a LAN with at most two stations, or shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PointToPoint {
     /// Point-to-point if and only if the link is full duplex.
@@ -93,23 +95,23 @@ pub enum PointToPoint {
 /// Spanning tree settings of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpPort {
-    /// Port priority, 0 to 240 in steps of 16; the port with the lowest is preferred.
+    /// Port priority, 0 to 240 in steps of 16. The port with the lowest priority is preferred.
     pub priority: u8,
-    /// Path cost, 1 to 200,000,000; `None`: from the link speed (table 17-3).
+    /// Path cost, 1 to 200,000,000. `None` derives it from the link speed (802.1D table 17-3).
     pub path_cost: Option<u32>,
-    /// AdminEdge (17.13.1): the port starts as an edge port, until a BPDU arrives.
+    /// AdminEdge (802.1D 17.13.1): the port starts as an edge port, until a BPDU arrives.
     pub edge: bool,
-    /// AutoEdge (17.13.3): the port becomes an edge port if no BPDUs arrive.
+    /// AutoEdge (802.1D 17.13.3): the port becomes an edge port if no BPDUs arrive.
     pub auto_edge: bool,
     /// Setting for the type of the port's LAN: point-to-point or shared.
     pub point_to_point: PointToPoint,
     /// BPDU guard: any received BPDU disables the port.
     pub bpdu_guard: bool,
-    /// Time after which a port disabled by BPDU guard is enabled again; `None`: only
+    /// Time after which a port that BPDU guard disabled is enabled again. With `None`, only
     /// [`Stp::reenable`](super::Stp::reenable) enables it.
     pub guard_recovery: Option<Duration>,
-    /// Root guard: the port never becomes root port (restrictedRole in 802.1Q); it discards while
-    /// it receives information better than the root's.
+    /// Root guard: the port never becomes root port (restrictedRole in 802.1Q). It discards while
+    /// it receives information better than that of the current root.
     pub root_guard: bool,
     /// Loop guard: the port discards when BPDUs from its designated bridge cease, instead of
     /// becoming designated.
@@ -153,11 +155,11 @@ impl StpPort {
 pub enum Link {
     /// No carrier.
     Down,
-    /// The link carries frames.
+    /// The link can pass frames.
     Up {
         /// Duplex mode of the link.
         duplex: Duplex,
-        /// Speed in kilobits per second; 0: unknown, taken as 10 Gb/s.
+        /// Speed in kilobits per second. 0 means unknown and is treated as 10 Gb/s.
         speed_kbps: u64,
     },
 }
@@ -171,11 +173,11 @@ pub enum Duplex {
     Full,
 }
 
-/// Maximum path cost of a port (17.13.11).
+/// Maximum path cost of a port (802.1D 17.13.11).
 pub const MAX_PATH_COST: u32 = 200_000_000;
 
-/// Returns the path cost of table 17-3: 20,000,000,000 divided by the speed in kb/s; 200,000,000 at
-/// 100 kb/s and below.
+/// Returns the path cost for a link speed (802.1D table 17-3): 20,000,000,000 divided by the speed
+/// in kb/s, and 200,000,000 at 100 kb/s and below.
 pub fn path_cost(speed_kbps: u64) -> u32 {
     let speed = if speed_kbps == 0 { 10_000_000 } else { speed_kbps };
     (20_000_000_000 / speed).clamp(1, u64::from(MAX_PATH_COST)) as u32
@@ -190,7 +192,7 @@ pub enum StpError {
     PortPriority(u8),
     /// A path cost is 0 or more than 200,000,000.
     PathCost(u32),
-    /// A value is out of range (table 17-1).
+    /// A value is out of range (802.1D table 17-1).
     Range {
         /// Name of the setting that is out of range.
         what: &'static str,
@@ -201,7 +203,7 @@ pub enum StpError {
         /// Highest value that is allowed.
         most: u16,
     },
-    /// The times violate the relation of 17.14.
+    /// The times do not satisfy the inequality of 802.1D 17.14.
     Relation,
     /// The port number is too high: a bridge has at most [`MAX_PORTS`] ports.
     TooManyPorts,

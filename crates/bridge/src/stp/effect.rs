@@ -1,8 +1,9 @@
-//! Effects that the owner of the ports must carry out: port states, address flushes, BPDUs to send.
+//! Effects that the owner of the ports must carry out: changes of port states, address flushes, and
+//! BPDUs to send.
 //!
-//! Port states come before BPDUs: a port discards before the agreement that announces it is sent. A
-//! port is listed once, however often its state changes. At most [`MAX_UNSENT`] BPDUs are queued;
-//! later ones are not sent.
+//! Port states are returned before BPDUs, so that a port discards before the corresponding
+//! agreement is sent. Each port is listed once, however often its state changes. At most
+//! [`MAX_UNSENT`] BPDUs are queued; further ones are not sent.
 
 use crate::PortNo;
 use crate::PortState;
@@ -13,15 +14,15 @@ use wire::bpdu::Bpdu;
 /// Maximum number of queued BPDUs.
 pub const MAX_UNSENT: usize = 4096;
 
-/// Effect to carry out.
+/// Effect that the owner of the ports must carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Set the port to discarding, learning or forwarding.
     State(PortNo, PortState),
-    /// Flush the addresses learned at the port now (17.19.7).
+    /// Flush the addresses learned at the port (802.1D 17.19.7).
     Flush(PortNo),
     /// Use this ageing time for the addresses learned at the port, for a period of the same length
-    /// (17.19.1); `None`: restore the normal ageing time.
+    /// (802.1D 17.19.1). `None` restores the normal ageing time.
     Ageing(PortNo, Option<Duration>),
     /// Send the BPDU ([`Bpdu::emit_frame`]).
     Transmit(PortNo, Bpdu),
@@ -57,7 +58,7 @@ impl Outbox {
         true
     }
 
-    /// Removes all effects of a removed port.
+    /// Discards all queued effects of a removed port.
     pub fn forget(&mut self, port: PortNo) {
         self.states.remove(&port);
         self.flushes.remove(&port);

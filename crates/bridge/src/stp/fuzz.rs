@@ -1,12 +1,12 @@
-//! Invariants that hold for every byte string: BPDUs, links, settings and time in any order.
+//! Fuzz target of the spanning tree: BPDUs, links, settings and time in any order.
 //!
-//! The bytes are read as steps. After each step: no panic, the state machines are at rest, the
-//! effects are bounded, and a port without a link discards.
+//! The bytes are interpreted as steps. After each step the code has not panicked, the state
+//! machines are at rest, the number of effects is bounded, and a port without a link is discarding.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "broken invariants must panic; built for tests and fuzzing only"
 )]
 
 use super::{Duplex, Effect, Guarded, Link, MAX_UNSENT, PortRole, Stp, StpConfig, StpPort, StpVersion};
@@ -39,7 +39,7 @@ impl Bytes<'_> {
     }
 }
 
-/// Runs the steps of `data`.
+/// Runs the steps encoded in `data`.
 pub fn stp(data: &[u8]) {
     let mut bytes = Bytes(data);
     let version = if bytes.or_zero() & 1 == 0 { StpVersion::Rstp } else { StpVersion::Stp };
@@ -77,7 +77,7 @@ fn link(byte: u8) -> Link {
     if byte & 2 == 0 { Link::Down } else { Link::Up { duplex, speed_kbps: 1_000_000 >> (byte >> 4) } }
 }
 
-/// Builds a BPDU from a few bytes, usually a plausible one.
+/// Builds a BPDU from a few bytes. It is usually plausible.
 fn bpdu(bytes: &mut Bytes<'_>) -> Bpdu {
     let mut id = || BridgeId::new(u16::from(bytes.or_zero()) << 8, Mac([2, 0, 0, 0, 0, bytes.or_zero() & 7]));
     let (root, bridge) = (id(), id());

@@ -1,9 +1,10 @@
-//! State machines of a port (IEEE 802.1D-2004 17.15, figures 17-13 and after), one file for each.
+//! State machines of a port (IEEE 802.1D-2004 17.15, figures 17-13 and following), one file for
+//! each.
 //!
-//! Each file contains the states of the machine by their standard names, and `step`: the
-//! transitions out of each state with the conditions of the figure, then the actions on entering a
-//! state. `step` returns whether the machine changed state; [`step`] here runs each machine, which
-//! changes state at most once.
+//! Each file contains the states of the machine by their standard names, and a function `step` with
+//! the transitions out of each state, their conditions as in the figure, and the actions on
+//! entering a state. `step` returns whether the machine changed state. The function [`step`] of
+//! this module runs each machine, and each changes state at most once.
 
 pub(super) mod detection;
 pub(super) mod information;
@@ -17,11 +18,11 @@ pub(super) mod transmit;
 use super::port::Port;
 use super::tree::Tree;
 
-/// Maximum number of rounds over the machines, more than they ever take. If it is reached a machine
-/// is faulty, and the machines stop until the next event.
+/// Maximum number of rounds over the machines, more than they ever need. If it is reached, a
+/// machine is faulty, and the machines stop until the next event.
 pub(super) const MOST_ROUNDS: usize = 64;
 
-/// BEGIN: every machine enters its initial state.
+/// Executes BEGIN of the standard: every machine enters its initial state.
 pub(super) fn begin(p: &mut Port, b: &mut Tree) {
     receive::begin(p);
     migration::begin(p, b);
@@ -33,7 +34,7 @@ pub(super) fn begin(p: &mut Port, b: &mut Tree) {
     transmit::begin(p);
 }
 
-/// Steps each machine except Port Transmit. Returns whether one changed state.
+/// Steps each machine except Port Transmit. Returns whether any of them changed state.
 pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
     let mut moved = receive::step(p);
     moved |= migration::step(p, b);
@@ -44,8 +45,8 @@ pub(super) fn step(p: &mut Port, b: &mut Tree) -> bool {
     moved | topology::step(p, b)
 }
 
-/// Runs Port Transmit once the other machines are at rest, so that a port sends only its final
-/// state.
+/// Runs Port Transmit after the other machines have come to rest, so that a port sends only its
+/// final state.
 pub(super) fn transmit(p: &mut Port, b: &mut Tree) {
     let mut steps = 0;
     while transmit::step(p, b) && steps < MOST_ROUNDS {

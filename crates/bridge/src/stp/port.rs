@@ -7,25 +7,25 @@ use crate::{PortNo, PortState};
 use clock::Instant;
 use wire::bpdu::{Bpdu, PortId};
 
-/// MigrateTime (table 17-1), in seconds.
+/// MigrateTime (802.1D table 17-1), in seconds.
 pub(super) const MIGRATE_TIME: u16 = 3;
 
-/// Role of a port in the spanning tree (17.3.1, 17.19.35).
+/// Role of a port in the spanning tree (802.1D 17.3.1, 17.19.35).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortRole {
-    /// Not in the tree: its link is down, or a guard disabled it.
+    /// A port that is not part of the tree, because its link is down or a guard disabled it.
     Disabled,
     /// Port towards the root.
     Root,
     /// Port that connects its LAN to the root.
     Designated,
-    /// Alternative port towards the root, which discards.
+    /// Alternative to the root port. It discards.
     Alternate,
-    /// Backup for another port of the same bridge on the same LAN.
+    /// Backup of another port of the same bridge on the same LAN. It discards.
     Backup,
 }
 
-/// Origin of a port's information (17.19.10).
+/// Origin of a port's information (802.1D 17.19.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InfoIs {
     Disabled,
@@ -34,7 +34,7 @@ pub(super) enum InfoIs {
     Received,
 }
 
-/// Kind of received information (17.19.26).
+/// Classification of received information (802.1D 17.19.26).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RcvdInfo {
     SuperiorDesignated,
@@ -59,55 +59,57 @@ stats::tallies! {
         tcn_out,
         /// RST BPDUs sent.
         rst_out,
-        /// Received and dropped because malformed.
+        /// BPDUs received and dropped because they are malformed.
         bad,
-        /// Received and dropped because too old: message age not below max age (9.3.4).
+        /// BPDUs received and dropped because their message age is not below max age (802.1D
+        /// 9.3.4).
         old,
-        /// Received back by the port that sent it, and dropped (9.3.4).
+        /// BPDUs received by the port that sent them, and dropped (802.1D 9.3.4).
         own,
-        /// Received while the port was down, or disabled by a guard.
+        /// BPDUs received while the port was down, or disabled by a guard.
         while_down,
-        /// Received over the rate limit and not processed.
+        /// BPDUs received over the rate limit and not processed.
         limited,
-        /// Dropped on receipt or not sent, because the port filters BPDUs.
+        /// BPDUs dropped on receipt or not sent, because the port filters BPDUs.
         filtered,
-        /// Received BPDUs that disabled the port (BPDU guard).
+        /// BPDUs received that disabled the port (BPDU guard).
         guarded,
-        /// Times that root guard kept the port from becoming root port.
+        /// Number of times that root guard prevented the port from becoming root port.
         root_guarded,
-        /// Times that loop guard kept the port from becoming designated when BPDUs of its
-        /// designated bridge ceased.
+        /// Number of times that loop guard prevented the port from becoming designated after BPDUs
+        /// of its designated bridge had ceased.
         loop_guarded,
-        /// Times that a neighbor with inferior information turned out to be a learning designated
-        /// port (dispute, 17.21.10).
+        /// Number of times that a neighbor with inferior information was found to be a designated
+        /// port in the state learning (dispute, 802.1D 17.21.10).
         disputes,
         /// BPDUs not sent because the queue was full.
         unsent,
-        /// Times that the port began to forward.
+        /// Number of times that the port started to forward.
         forwarded,
     }
 }
 
-/// A port. Its flags and timers (in seconds) are those of 17.19 and 17.17.
+/// A port. Its flags and its timers (in seconds) have the names of IEEE 802.1D-2004 17.19 and
+/// 17.17, which define them.
 #[derive(Debug)]
 pub(super) struct Port {
     pub no: PortNo,
     pub asked: StpPort,
     pub link: Link,
     pub counts: StpCounts,
-    /// Number of BPDUs received in this second.
+    /// Number of BPDUs received in the current second.
     pub rcvd: u32,
-    /// Time until which BPDU guard disables the port; `None`: it does not.
+    /// Time until which BPDU guard disables the port; `None` if the port is not disabled by it.
     pub guarded: Option<Instant>,
     /// True if the port discards because of loop guard.
     pub silent: bool,
     /// True if root guard currently blocks the port.
     pub root_inconsistent: bool,
-    /// Current message, on its way from Port Receive to Port Information.
+    /// Message that Port Receive passes to Port Information.
     pub msg: Option<Bpdu>,
-    /// Seconds since the last BPDU of the designated bridge.
+    /// Seconds since the last BPDU from the designated bridge.
     pub held: u16,
-    /// Remaining seconds of short ageing (17.19.1).
+    /// Remaining seconds of the short ageing time (802.1D 17.19.1).
     pub age_while: u16,
 
     pub edge_delay_while: u16,
@@ -250,7 +252,8 @@ impl Port {
         }
     }
 
-    /// Derives variables from the settings and the link of the port (17.19.18, 17.19.20, 17.19.19).
+    /// Computes the variables that depend on the settings and the link of the port (802.1D 17.19.18
+    /// to 17.19.20).
     pub fn update_link(&mut self) {
         self.port_enabled = self.link != Link::Down && self.guarded.is_none();
         let speed = if let Link::Up { speed_kbps, .. } = self.link { speed_kbps } else { 0 };
@@ -262,7 +265,7 @@ impl Port {
         }
     }
 
-    /// Returns operPointToPointMAC (6.4.3).
+    /// Returns operPointToPointMAC (802.1D 6.4.3).
     pub fn is_point_to_point(&self) -> bool {
         match self.asked.point_to_point {
             PointToPoint::On => true,
@@ -271,7 +274,8 @@ impl Port {
         }
     }
 
-    /// TICK (17.22): advances all timers by `seconds`, more than one if calls were late.
+    /// TICK (802.1D 17.22): advances all timers by `seconds`, which is more than one if calls were
+    /// late.
     pub fn tick(&mut self, seconds: u16) {
         let timers = [
             &mut self.hello_when,
@@ -292,7 +296,7 @@ impl Port {
         self.rcvd = 0;
     }
 
-    /// Withdraws the agreement with the neighbor after the port's information changed. The
+    /// Withdraws the agreement with the neighbor after the port's information has changed. The
     /// agreement is requested again, and the port discards until it arrives.
     pub fn retract(&mut self) {
         if self.port_enabled && self.send_rstp && self.is_point_to_point() && !self.oper_edge {
@@ -301,35 +305,35 @@ impl Port {
         }
     }
 
-    /// Returns HelloTime (17.20.7).
+    /// Returns HelloTime (802.1D 17.20.7).
     pub fn hello_time(&self) -> u16 {
         self.designated_times.hello
     }
 
-    /// Returns FwdDelay (17.20.6).
+    /// Returns FwdDelay (802.1D 17.20.6).
     pub fn fwd_delay(&self) -> u16 {
         self.designated_times.forward_delay
     }
 
-    /// Returns forwardDelay (17.20.5). It uses the hello time on point-to-point links only: on a
-    /// shared segment there are no agreements, and old information about a failed root lives longer
-    /// than two hello times (`differences.md`).
+    /// Returns forwardDelay (802.1D 17.20.5). Unlike the standard, uses the hello time only on
+    /// point-to-point links: on a shared segment there are no agreements, and old information about
+    /// a failed root persists for more than two hello times (see `differences.md`).
     pub fn forward_delay(&self) -> u16 {
         if self.send_rstp && self.is_point_to_point() { self.hello_time() } else { self.fwd_delay() }
     }
 
-    /// Returns MaxAge (17.20.8).
+    /// Returns MaxAge (802.1D 17.20.8).
     pub fn max_age(&self) -> u16 {
         self.designated_times.max_age
     }
 
-    /// Returns EdgeDelay (17.20.4).
+    /// Returns EdgeDelay (802.1D 17.20.4).
     pub fn edge_delay(&self) -> u16 {
         if self.is_point_to_point() { MIGRATE_TIME } else { self.max_age() }
     }
 
-    /// Returns the port's contribution to allSynced (17.20.3). A port with a pending role change is
-    /// not synced, whatever its state before.
+    /// Returns whether the port is synced, for allSynced (802.1D 17.20.3). A port with a pending
+    /// role change is not synced, whatever its previous state.
     pub fn is_synced(&self) -> bool {
         let settled = self.selected && !self.updt_info && self.role == self.selected_role;
         settled && (self.synced || self.role == PortRole::Root)

@@ -1,12 +1,12 @@
-//! Procedures of the state machines (IEEE 802.1D-2004 17.21), by their names in the standard.
-//! Procedures that affect all ports are in [`selection`](super::selection).
+//! Procedures of the state machines, with the names of IEEE 802.1D-2004 17.21. Procedures that
+//! affect all ports are in [`selection`](super::selection).
 
 use super::port::{InfoIs, Port, PortRole, RcvdInfo};
 use super::tree::Tree;
 use super::vector::{PriorityVector, Times};
 use wire::bpdu::{Bpdu, Config, Flags, SenderRole};
 
-/// The `betterorsameInfo` procedure (17.21.1).
+/// The `betterorsameInfo` procedure (802.1D 17.21.1).
 pub fn better_or_same_info(p: &Port, new_info_is: InfoIs) -> bool {
     match new_info_is {
         InfoIs::Received => p.info_is == InfoIs::Received && p.msg_priority <= p.port_priority,
@@ -15,8 +15,8 @@ pub fn better_or_same_info(p: &Port, new_info_is: InfoIs) -> bool {
     }
 }
 
-/// Sets fdbFlush (17.19.7) and resets it at once: the owner of the ports flushes the addresses, or
-/// with STP lets them expire sooner for a while.
+/// Sets fdbFlush (802.1D 17.19.7) and resets it at once: with RSTP, the owner of the ports flushes
+/// the addresses; with STP, it lets them expire sooner for a while.
 pub fn fdb_flush(p: &mut Port, b: &mut Tree) {
     if b.rstp_version() {
         return b.out.flush(p.no);
@@ -25,7 +25,7 @@ pub fn fdb_flush(p: &mut Port, b: &mut Tree) {
     b.out.ageing(p.no);
 }
 
-/// The `newTcWhile` procedure (17.21.7). Does not restart a running timer.
+/// The `newTcWhile` procedure (802.1D 17.21.7). Does not restart a running timer.
 pub fn new_tc_while(p: &mut Port, b: &Tree) {
     if p.tc_while != 0 {
         return;
@@ -38,8 +38,8 @@ pub fn new_tc_while(p: &mut Port, b: &Tree) {
     }
 }
 
-/// The `rcvInfo` procedure (17.21.8). A configuration BPDU, or a BPDU with the role Unknown, counts
-/// as sent by a designated port (9.3.3).
+/// The `rcvInfo` procedure (802.1D 17.21.8). A configuration BPDU, or an RST BPDU with the role
+/// Unknown, is treated as sent by a designated port (802.1D 9.3.3).
 pub fn rcv_info(p: &mut Port) -> RcvdInfo {
     let config = match p.msg.as_ref() {
         Some(Bpdu::Config(config) | Bpdu::Rst(config)) => *config,
@@ -73,7 +73,8 @@ fn flags(p: &Port) -> Flags {
     p.msg.as_ref().and_then(Bpdu::config).map_or(Flags::NONE, |config| config.flags)
 }
 
-/// Returns the sender's role; Unknown for a configuration BPDU, which has no role flags.
+/// Returns the sender's role, which is Unknown for a configuration BPDU, because it has no role
+/// flags.
 fn sender_role(p: &Port) -> SenderRole {
     if matches!(p.msg, Some(Bpdu::Rst(_))) { flags(p).role() } else { SenderRole::Unknown }
 }
@@ -83,9 +84,9 @@ fn rst_flag(p: &Port, flag: Flags) -> bool {
     matches!(p.msg, Some(Bpdu::Rst(_))) && flags(p).contains(flag)
 }
 
-/// The `recordAgreement` procedure (17.21.9). It requires sendRSTP, which implies the rstpVersion
-/// that the standard requires: a neighbor that uses STP cannot agree. An agreement to earlier
-/// information is not valid for the current information (`differences.md`).
+/// The `recordAgreement` procedure (802.1D 17.21.9). The standard requires rstpVersion; this code
+/// requires sendRSTP, which implies it, because a neighbor that uses STP cannot agree. An agreement
+/// to earlier information is not valid for the current information (see `differences.md`).
 pub fn record_agreement(p: &mut Port) {
     let agreement = p.send_rstp && p.is_point_to_point() && rst_flag(p, Flags::AGREEMENT);
     if agreement && !answers(p) {
@@ -97,14 +98,14 @@ pub fn record_agreement(p: &mut Port) {
     }
 }
 
-/// Returns whether an agreement can refer to the port's current information. If so, its sender has
-/// the same root, and, if it reaches the root through this port, a higher cost.
+/// Returns whether an agreement can refer to the port's current information. This requires that its
+/// sender has the same root, and has a higher cost if it reaches the root through this port.
 fn answers(p: &Port) -> bool {
     let (theirs, ours) = (p.msg_priority, p.port_priority);
     theirs.root == ours.root && (sender_role(p) != SenderRole::Root || theirs.cost > ours.cost)
 }
 
-/// The `recordDispute` procedure (17.21.10).
+/// The `recordDispute` procedure (802.1D 17.21.10).
 pub fn record_dispute(p: &mut Port) {
     if rst_flag(p, Flags::LEARNING) {
         p.agreed = false;
@@ -113,36 +114,36 @@ pub fn record_dispute(p: &mut Port) {
     }
 }
 
-/// The `recordProposal` procedure (17.21.11).
+/// The `recordProposal` procedure (802.1D 17.21.11).
 pub fn record_proposal(p: &mut Port) {
     p.proposed |= rst_flag(p, Flags::PROPOSAL);
 }
 
-/// The `recordPriority` procedure (17.21.12).
+/// The `recordPriority` procedure (802.1D 17.21.12).
 pub fn record_priority(p: &mut Port) {
     p.port_priority = p.msg_priority;
 }
 
-/// The `recordTimes` procedure (17.21.13).
+/// The `recordTimes` procedure (802.1D 17.21.13).
 pub fn record_times(p: &mut Port) {
     p.port_times = p.msg_times;
 }
 
-/// The `setTcFlags` procedure (17.21.17).
+/// The `setTcFlags` procedure (802.1D 17.21.17).
 pub fn set_tc_flags(p: &mut Port) {
     let flags = flags(p);
     p.rcvd_tc |= flags.contains(Flags::TOPOLOGY_CHANGE);
     p.rcvd_tc_ack |= flags.contains(Flags::TOPOLOGY_CHANGE_ACK);
 }
 
-/// The `updtRcvdInfoWhile` procedure (17.21.23).
+/// The `updtRcvdInfoWhile` procedure (802.1D 17.21.23).
 pub fn updt_rcvd_info_while(p: &mut Port) {
     let young = p.port_times.message_age < p.port_times.max_age;
     p.rcvd_info_while = if young { 3 * p.port_times.hello } else { 0 };
 }
 
-/// Called when received information expires because BPDUs of the designated bridge ceased. With
-/// loop guard the port then discards until they arrive again.
+/// Called when received information expires because BPDUs from the designated bridge have ceased.
+/// With loop guard, the port then discards until they arrive again.
 pub fn fell_silent(p: &mut Port) {
     if p.asked.loop_guard && p.is_point_to_point() && p.role != PortRole::Designated {
         p.counts.loop_guarded += u64::from(!p.silent);
@@ -150,12 +151,12 @@ pub fn fell_silent(p: &mut Port) {
     }
 }
 
-/// The `txConfig` procedure (17.21.19).
+/// The `txConfig` procedure (802.1D 17.21.19).
 pub fn tx_config(p: &mut Port, b: &mut Tree) {
     let ack = if p.tc_ack { Flags::TOPOLOGY_CHANGE_ACK } else { Flags::NONE };
     let mut said = config(p, tc(p).with(ack));
     // STP also adds the time since the information was received (802.1D-1998 8.6.1.3.3), so that
-    // outdated information disappears within max age.
+    // outdated information disappears after max age.
     said.message_age = said.message_age.saturating_add(b.held.min(255) << 8);
     let bpdu = Bpdu::Config(said);
     if transmit(p, b, bpdu) {
@@ -163,7 +164,7 @@ pub fn tx_config(p: &mut Port, b: &mut Tree) {
     }
 }
 
-/// The `txRstp` procedure (17.21.20).
+/// The `txRstp` procedure (802.1D 17.21.20).
 pub fn tx_rstp(p: &mut Port, b: &mut Tree) {
     let role = match p.role {
         PortRole::Disabled => SenderRole::Unknown,
@@ -184,7 +185,7 @@ pub fn tx_rstp(p: &mut Port, b: &mut Tree) {
     }
 }
 
-/// The `txTcn` procedure (17.21.21).
+/// The `txTcn` procedure (802.1D 17.21.21).
 pub fn tx_tcn(p: &mut Port, b: &mut Tree) {
     if transmit(p, b, Bpdu::Tcn) {
         p.counts.tcn_out += 1;
@@ -205,8 +206,8 @@ fn transmit(p: &mut Port, b: &mut Tree, bpdu: Bpdu) -> bool {
     sent
 }
 
-/// Returns the designated priority vector and times, whatever the role of the port (17.21.19,
-/// 17.21.20).
+/// Returns the designated priority vector and times, whatever the role of the port (802.1D
+/// 17.21.19, 17.21.20).
 fn config(p: &Port, flags: Flags) -> Config {
     let (vector, times) = (p.designated_priority, p.designated_times);
     Config {

@@ -1,5 +1,5 @@
-//! Port Role Selection (IEEE 802.1D-2004 17.28), the only machine that exists once per bridge. From
-//! the information of all ports, it selects the root, the root port, and the role of every port.
+//! Port Role Selection (IEEE 802.1D-2004 17.28), the only machine that exists once per bridge. It
+//! selects the root, the root port and the role of every port from the information of all ports.
 
 use super::port::{InfoIs, Port, PortRole};
 use super::tree::Tree;
@@ -8,14 +8,15 @@ use crate::PortNo;
 use std::collections::BTreeMap;
 use wire::bpdu::PortId;
 
-/// ROLE_SELECTION: clearReselectTree (17.21.2), updtRolesTree, setSelectedTree (17.21.16).
+/// Executes ROLE_SELECTION: clearReselectTree (802.1D 17.21.2), updtRolesTree and setSelectedTree
+/// (17.21.16).
 pub fn role_selection(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     ports.values_mut().for_each(|p| p.reselect = false);
     updt_roles_tree(ports, b);
     ports.values_mut().for_each(|p| p.selected = true);
 }
 
-/// The `updtRolesTree` procedure (17.21.25).
+/// The `updtRolesTree` procedure (802.1D 17.21.25).
 fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     let own = (b.bridge_priority(), PortId::default(), None);
     let paths = ports.values().filter(|p| leads_elsewhere(p, b)).map(|p| (root_path(p), p.port_id, Some(p.no)));
@@ -29,25 +30,25 @@ fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     }
 }
 
-/// Returns whether the root may be reached through this port. It may not if the information comes
-/// from another port of this bridge, or with root guard.
+/// Returns whether this port may be selected as root port. This is not possible if its information
+/// comes from another port of this bridge, or with root guard.
 fn leads_elsewhere(p: &Port, b: &Tree) -> bool {
     let others = p.port_priority.bridge.address() != b.config.address && !is_past(p, b);
     p.info_is == InfoIs::Received && others && !p.asked.root_guard
 }
 
-/// Returns whether the information names this bridge as root, but with an earlier priority of it.
-/// Such information is outdated and must not be used (`differences.md`).
+/// Returns whether the information contains this bridge as root, but with an earlier priority. This
+/// information is outdated and must not be used (see `differences.md`).
 fn is_past(p: &Port, b: &Tree) -> bool {
     p.port_priority.root.address() == b.config.address && p.port_priority.root != b.bridge_id()
 }
 
-/// Root path priority vector (17.6).
+/// Returns the root path priority vector of a port (802.1D 17.6).
 fn root_path(p: &Port) -> PriorityVector {
     p.port_priority.plus(p.port_path_cost)
 }
 
-/// Selects the role of a port (17.21.25 f and after).
+/// Selects the role of a port (802.1D 17.21.25 f and following).
 fn select(p: &mut Port, b: &Tree) {
     let mine_differs = p.port_priority != p.designated_priority || p.port_times != p.designated_times;
     let better = p.designated_priority < p.port_priority || is_past(p, b);

@@ -1,4 +1,4 @@
-//! Views of a tree and its ports for display.
+//! Views of a spanning tree and its ports, for display.
 
 use super::port::{Port, PortRole, StpCounts};
 use super::vector::{PriorityVector, Times};
@@ -8,7 +8,7 @@ use crate::PortState;
 use clock::Instant;
 use wire::bpdu::{BridgeId, PortId};
 
-/// View of the bridge.
+/// Spanning tree state of a bridge, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpView {
     /// Identifier of this bridge.
@@ -19,29 +19,29 @@ pub struct StpView {
     pub root_cost: u32,
     /// Root port; `None` if this bridge is the root.
     pub root_port: Option<PortNo>,
-    /// Times of the root, and the age of its information.
+    /// Times sent by the root, and the age of its information.
     pub times: Times,
-    /// Number of topology changes begun (14.8.1.1.3).
+    /// Number of topology changes that have started (802.1D 14.8.1.1.3).
     pub topology_changes: u64,
-    /// Last time at which a topology change was in progress.
+    /// Last time at which a topology change was in progress; `None` if there was none.
     pub topology_changed_at: Option<Instant>,
-    /// Number of times that the state machines did not come to rest: always 0.
+    /// Number of times that the state machines did not come to rest. It is always 0, unless there
+    /// is a bug.
     pub unsettled: u64,
 }
 
 /// Guard that makes a port discard although its role would let it forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guarded {
-    /// BPDU guard disabled the port until this time, or until [`Stp::reenable`]
-    /// ([`Instant::NEVER`]).
+    /// BPDU guard disabled the port until this time ([`Instant::NEVER`]: until [`Stp::reenable`]).
     Bpdu(Instant),
-    /// Root guard: the port received information better than that of the current root.
+    /// Root guard: the port receives information better than that of the current root.
     Root,
-    /// Loop guard: BPDUs of the port's designated bridge ceased.
+    /// Loop guard: BPDUs from the port's designated bridge have ceased.
     Loop,
 }
 
-/// View of a port.
+/// Spanning tree state of a port, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpPortView {
     /// Port number in the bridge.
@@ -56,11 +56,11 @@ pub struct StpPortView {
     pub role: PortRole,
     /// State of the port in the tree.
     pub state: PortState,
-    /// Priority vector of the LAN: designated bridge and port, root and cost.
+    /// Designated priority vector of the LAN: root, cost, designated bridge and port.
     pub designated: PriorityVector,
-    /// True if the port is an edge port, without bridges on its LAN.
+    /// True if the port is an edge port, which has no bridge on its LAN.
     pub edge: bool,
-    /// True if the LAN has at most two stations.
+    /// True if the LAN is a point-to-point link, which has at most two stations.
     pub point_to_point: bool,
     /// True if the port uses RSTP, false if it uses STP.
     pub rapid: bool,
@@ -76,7 +76,7 @@ impl Stp {
         &self.tree.config
     }
 
-    /// Returns the view of the bridge.
+    /// Returns the spanning tree state of the bridge.
     pub fn view(&self) -> StpView {
         StpView {
             bridge: self.tree.bridge_id(),
@@ -90,17 +90,17 @@ impl Stp {
         }
     }
 
-    /// Returns the view of a port.
+    /// Returns the spanning tree state of a port; `None` if it is not in the tree.
     pub fn port(&self, port: PortNo) -> Option<StpPortView> {
         self.ports.get(&port).map(view)
     }
 
-    /// Returns the views of all ports, by number.
+    /// Returns the spanning tree states of all ports, in the order of their numbers.
     pub fn ports(&self) -> impl Iterator<Item = StpPortView> {
         self.ports.values().map(view)
     }
 
-    /// Returns the state of a port; an unknown port is discarding.
+    /// Returns the state of a port. An unknown port is considered discarding.
     pub fn state(&self, port: PortNo) -> PortState {
         self.ports.get(&port).map_or(PortState::Discarding, Port::port_state)
     }

@@ -1,8 +1,8 @@
-//! Variables of a bridge (IEEE 802.1D-2004 17.18), and requests of one port's machines to all
+//! Variables of a bridge (IEEE 802.1D-2004 17.18), and requests from one port's machines to all
 //! ports.
 //!
-//! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. Its requests to other ports
-//! (setSyncTree and the like) are stored here until its step is over.
+//! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. Its requests to other
+//! ports, such as setSyncTree, are stored here until its step is complete.
 
 use super::config::{StpConfig, StpVersion};
 use super::effect::Outbox;
@@ -18,9 +18,9 @@ pub(super) struct Tree {
     pub root_port_id: PortId,
     pub root_priority: PriorityVector,
     pub root_times: Times,
-    /// Seconds since the root port last received information about the root.
+    /// Age of the root port's information: seconds since its last BPDU from the designated bridge.
     pub held: u16,
-    /// Number of ports that are not synced; allSynced (17.20.3) is true if it is 0.
+    /// Number of ports that are not synced; allSynced (802.1D 17.20.3) is true if it is 0.
     pub unsynced: usize,
     /// Number of ports whose rrWhile timer runs.
     pub re_rooting: usize,
@@ -31,14 +31,14 @@ pub(super) struct Tree {
 /// Pending requests to all ports.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TreeRequests {
-    /// setSyncTree (17.21.14).
+    /// setSyncTree (802.1D 17.21.14).
     pub sync: bool,
-    /// setReRootTree (17.21.15).
+    /// setReRootTree (802.1D 17.21.15).
     pub re_root: bool,
-    /// Port that requested setTcPropTree (17.21.18), which affects all other ports.
+    /// Port that requested setTcPropTree (802.1D 17.21.18), which affects all other ports.
     pub tc_prop: Option<PortNo>,
-    /// Information about the root arrived: pass it on at once to neighbors that use STP
-    /// (802.1D-1998 8.6.4).
+    /// True if information about the root has arrived and must be passed on at once to neighbors
+    /// that use STP (802.1D-1998 8.6.4).
     pub relay: bool,
 }
 
@@ -61,17 +61,17 @@ impl Tree {
         tree
     }
 
-    /// Returns BridgeIdentifier (17.18.1).
+    /// Returns BridgeIdentifier (802.1D 17.18.1).
     pub fn bridge_id(&self) -> BridgeId {
         BridgeId::new(self.config.priority, self.config.address)
     }
 
-    /// Returns BridgePriority (17.18.2): the priority vector of this bridge as root.
+    /// Returns BridgePriority (802.1D 17.18.2): the priority vector of this bridge as root.
     pub fn bridge_priority(&self) -> PriorityVector {
         PriorityVector { root: self.bridge_id(), cost: 0, bridge: self.bridge_id(), port: PortId::default() }
     }
 
-    /// Returns BridgeTimes (17.18.3).
+    /// Returns BridgeTimes (802.1D 17.18.3).
     pub fn bridge_times(&self) -> Times {
         Times {
             message_age: 0,
@@ -81,12 +81,12 @@ impl Tree {
         }
     }
 
-    /// Returns rstpVersion (17.20.11); stpVersion is its opposite.
+    /// Returns rstpVersion (802.1D 17.20.11); stpVersion is its opposite.
     pub fn rstp_version(&self) -> bool {
         self.config.version == StpVersion::Rstp
     }
 
-    /// Returns allSynced (17.20.3).
+    /// Returns allSynced (802.1D 17.20.3).
     pub fn all_synced(&self) -> bool {
         self.unsynced == 0
     }

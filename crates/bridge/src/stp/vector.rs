@@ -2,13 +2,13 @@
 
 use wire::bpdu::{BridgeId, Config, PortId};
 
-/// Root, cost, designated bridge, designated port; compared in this order by the derived ordering,
-/// where lower is better.
+/// Priority vector: root, cost, designated bridge and port. The derived ordering compares them in
+/// this order; lower is better.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct PriorityVector {
     /// Identifier of the root bridge.
     pub root: BridgeId,
-    /// Root path cost.
+    /// Cost of the path to the root.
     pub cost: u32,
     /// Identifier of the designated bridge, which sent the information.
     pub bridge: BridgeId,
@@ -22,36 +22,37 @@ impl PriorityVector {
         PriorityVector { root: config.root, cost: config.root_path_cost, bridge: config.bridge, port: config.port }
     }
 
-    /// Returns the vector with the path cost of a port added (root path priority vector, 17.6).
+    /// Returns the vector with the path cost of a port added (root path priority vector, 802.1D
+    /// 17.6).
     pub(super) fn plus(self, cost: u32) -> PriorityVector {
         PriorityVector { cost: self.cost.saturating_add(cost), ..self }
     }
 
     /// Returns whether this vector is better than `other`, or comes from the same port of the same
-    /// bridge and thus replaces its earlier information (17.6).
+    /// bridge and therefore replaces its earlier information (802.1D 17.6).
     pub(super) fn is_superior_to(&self, other: &PriorityVector) -> bool {
         let same = self.bridge.address() == other.bridge.address() && self.port.number() == other.port.number();
         self < other || same && self != other
     }
 }
 
-/// Times sent along with a priority vector (17.18.4), in whole seconds.
+/// Times in a BPDU (802.1D 17.18.4), in whole seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
     /// Time since the root sent its information.
     pub message_age: u16,
-    /// Maximum age of the root's information.
+    /// Maximum age of the root's information. Older information is discarded.
     pub max_age: u16,
-    /// Interval between hellos.
+    /// Interval between configuration messages.
     pub hello: u16,
     /// Time that a port spends in the listening state, and again in the learning state.
     pub forward_delay: u16,
 }
 
 impl Times {
-    /// Returns the times in a message: the age rounded to the nearest second, because processing
-    /// times vary; the others clamped to the ranges of table 17-1, because a message may contain
-    /// any value.
+    /// Returns the times in a message. The age is rounded to the nearest second, because processing
+    /// times vary. The others are clamped to the ranges of 802.1D table 17-1, because a message may
+    /// contain any value.
     pub(super) fn of(config: &Config) -> Times {
         let up = |time: u16| time.div_ceil(256);
         Times {
@@ -62,7 +63,8 @@ impl Times {
         }
     }
 
-    /// Returns the times for the next bridge: one second older (17.21.25 c).
+    /// Returns the times to send to the next bridge, with the age increased by one second (802.1D
+    /// 17.21.25 c).
     pub(super) fn older(self) -> Times {
         Times { message_age: self.message_age.saturating_add(1), ..self }
     }

@@ -1,8 +1,8 @@
 //! Listener table: maps (VLAN, group) to ports, each with an expiry time.
 //!
-//! A sorted map, not a hash map, because remote hosts choose the keys. The number of listeners is
-//! bounded. If a listener of a group did not fit in the table, frames for the group go to all ports
-//! until the group expires, so that no listener is cut off.
+//! The table is a sorted map, not a hash map, because remote hosts choose the keys. The number of
+//! listeners is bounded. If a listener of a group did not fit into the table, frames for the group
+//! go to all ports until the group expires, so that every listener receives them.
 
 use super::set::PortSet;
 use crate::PortNo;
@@ -16,18 +16,18 @@ pub(super) type Key = (u16, IpAddr);
 #[derive(Debug, Default)]
 struct Group {
     ports: Vec<(PortNo, Instant)>,
-    /// When the listeners that did not fit in the table expire; `None`: all did fit.
+    /// Time at which the listeners that did not fit into the table expire; `None` if all did fit.
     others: Option<Instant>,
 }
 
-/// A listener as displayed.
+/// A listener, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
     /// VLAN; 0 without VLAN filtering.
     pub vid: u16,
     /// Group address of the listener.
     pub group: IpAddr,
-    /// Port with the listener.
+    /// Port to which the listener is connected.
     pub port: PortNo,
     /// Remaining time until the listener expires without a further report.
     pub left: Duration,
@@ -38,15 +38,14 @@ pub struct Listener {
 pub struct MdbPage {
     /// Listeners in the order of their groups.
     pub listeners: Vec<Listener>,
-    /// Last group of this page, for the call that returns the next page; `None`: there are no more
-    /// groups.
+    /// Last group of this page, as argument of the next call; `None` if there are no more groups.
     pub next: Option<(u16, IpAddr)>,
 }
 
-/// Ports with listeners of a group.
+/// Ports where listeners of a group are connected.
 pub(super) enum Known {
     Nobody,
-    /// All ports, because some listeners did not fit in the table.
+    /// All ports, because some listeners did not fit into the table.
     All,
     Ports(PortSet),
 }
@@ -87,14 +86,14 @@ impl Mdb {
         true
     }
 
-    /// Removes the listener at `port` if it expires at time `known` or earlier. A later expiry
-    /// comes from a newer report.
+    /// Removes the listener at `port`, unless it expires later than `known`: a later expiry comes
+    /// from a newer report.
     pub fn leave(&mut self, key: Key, port: PortNo, known: Instant) {
         self.keep(key, |there, until| there != port || until > known);
     }
 
-    /// Shortens the lifetime of a group's listeners, at `port` or at all ports: they expire at
-    /// `until`. Listeners that expire after `known` reported more recently and are not affected.
+    /// Makes a group's listeners, at `port` or at all ports, expire at `until`. Listeners whose
+    /// expiry is later than `known` have reported more recently and are not affected.
     pub fn shorten(&mut self, key: Key, port: Option<PortNo>, known: Instant, until: Instant) {
         let Some(group) = self.groups.get_mut(&key) else { return };
         let shorter = |there: Instant| if there > known { there } else { until.min(there) };

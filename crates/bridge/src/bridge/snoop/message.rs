@@ -1,8 +1,9 @@
-//! Classification of multicast frames: data, query, report, router hello, or other.
+//! Classification of multicast frames: data, query, report, router hello or other.
 //!
-//! Only verified messages are used (RFC 4541 2.1.1): IGMP in an unfragmented packet with both
-//! checksums correct, MLD with hop limit 1 from a link-local source (RFC 3810 5.1.14, 5.2.13; a
-//! report may come from the unspecified address). Non-IP frames and truncated headers are flooded.
+//! Only verified messages are used (RFC 4541 2.1.1): IGMP in an unfragmented packet with correct IP
+//! and IGMP checksums, and MLD with hop limit 1 from a link-local source (RFC 3810 5.1.14, 5.2.13;
+//! a report may have the unspecified address as source). Non-IP frames and truncated headers are
+//! flooded.
 
 use clock::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,16 +11,16 @@ use wire::eth::EtherType;
 use wire::igmp::v3::{QueryMore, Record, Records};
 use wire::{Proto, igmp, ip4, ip6, mld};
 
-/// PIM (RFC 7761 4.9): version 2, type 0 is a hello.
+/// IP protocol number of PIM (RFC 7761 4.9). A PIM message of version 2 and type 0 is a hello.
 const PIM: Proto = Proto(103);
 const HELLO: u8 = 0x20;
-/// Response time of a version 1 query (RFC 2236 4).
+/// Maximum response time of an IGMPv1 query (RFC 2236 4).
 const V1_RESP: Duration = Duration::from_secs(10);
 
 pub(super) enum Message<'a> {
-    /// Not relevant to snooping: flooded.
+    /// Not relevant to snooping. The frame is flooded.
     Other,
-    /// Invalid: dropped.
+    /// Invalid. The frame is dropped.
     Malformed,
     Data(IpAddr),
     /// Hello message of a PIM router of this address family.
@@ -29,7 +30,7 @@ pub(super) enum Message<'a> {
 }
 
 impl Message<'_> {
-    /// Returns whether other replicas need the message.
+    /// Returns whether the message must be sent to other replicas.
     pub fn is_valid(&self) -> bool {
         matches!(self, Message::Hello(_) | Message::Query(_) | Message::Reports(_))
     }
@@ -40,11 +41,11 @@ pub(super) struct ReceivedQuery {
     /// Group of the query; `None` for a general query.
     pub group: Option<IpAddr>,
     pub max_resp: Duration,
-    /// True if the query shortens the lifetime of listeners: those that do not answer expire.
+    /// True if listeners that do not answer the query expire early.
     pub shortens: bool,
 }
 
-/// The groups in a report, and whether each is joined or left.
+/// The groups in a report, and for each whether it is joined or left.
 pub(super) enum Reports<'a> {
     One(IpAddr, Listens),
     Four(Records<'a, 4>),
@@ -76,8 +77,8 @@ impl Reports<'_> {
     }
 }
 
-/// Returns whether snooping may withhold frames of a group from a port. It may not for groups of
-/// link-local protocols (RFC 4541 2.1.2 (2), 3).
+/// Returns whether snooping may restrict the frames of a group to certain ports. Groups of
+/// link-local protocols must not be restricted (RFC 4541 2.1.2 (2), 3).
 pub(super) fn is_pruned(group: IpAddr) -> bool {
     match group {
         IpAddr::V4(group) => group.octets().first_chunk() != Some(&[224, 0, 0]),
@@ -95,7 +96,7 @@ pub(super) fn parse(tpe: u16, packet: &[u8]) -> Message<'_> {
     }
 }
 
-/// Returns the packet cut to the length in its header, or all of it if it is shorter.
+/// Returns the packet truncated to the length in its header, or the whole packet if it is shorter.
 pub(super) fn without_padding(tpe: u16, packet: &[u8]) -> &[u8] {
     let len = match EtherType(tpe) {
         EtherType::IPV4 => ip4::Header::parse(packet).ok().map(|header| usize::from(header.total_len)),

@@ -1,10 +1,10 @@
-//! The bridge's own querier, for networks without a router: general queries in each VLAN (RFC 3376
-//! 6.1, RFC 3810 7.1), and group-specific queries after a leave (6.6.3.1).
+//! The bridge's own querier, for networks without a router. It sends general queries in each VLAN
+//! (RFC 3376 6.1, RFC 3810 7.1), and group-specific queries after a leave (RFC 3376 6.6.3.1).
 //!
 //! The querier creates bytes, not frames: the owner of the bridge takes them
-//! ([`super::Bridge::take_query`]) and sends them. Of several queriers the one with the lowest
-//! address is elected (RFC 3376 6.6.2); this querier is silent while another one has a lower
-//! address.
+//! ([`super::Bridge::take_query`]) and sends them. If there are several queriers, the one with the
+//! lowest address is elected (RFC 3376 6.6.2); this querier sends nothing while another one has a
+//! lower address.
 
 use super::routers::{Domain, Routers};
 use clock::{Duration, Instant};
@@ -18,17 +18,19 @@ use wire::{Mac, Proto, igmp, ip4, ip6, mld};
 pub struct Querier {
     /// Source MAC address.
     pub mac: Mac,
-    /// Source IPv4 address; `None`: no IPv4 queries. With 0.0.0.0 it yields to any other querier.
+    /// Source IPv4 address; `None` disables IPv4 queries. A querier with 0.0.0.0 yields to any
+    /// other querier.
     pub v4: Option<Ipv4Addr>,
-    /// Link-local source IPv6 address; `None`: no IPv6 queries.
+    /// Link-local source IPv6 address; `None` disables IPv6 queries.
     pub v6: Option<Ipv6Addr>,
-    /// VLANs in which queries are sent; only 0 without VLAN filtering. The first 64 are used.
+    /// VLANs in which queries are sent; only VLAN 0 without VLAN filtering. Only the first 64 are
+    /// used.
     pub vids: Vec<u16>,
     /// Query interval (RFC 3376 8.2: 125 s).
     pub interval: Duration,
 }
 
-/// A query, as the bytes of an untagged frame.
+/// A query: the bytes of an untagged frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
     /// VLAN in which to send the query.
@@ -38,22 +40,23 @@ pub struct Query {
 }
 
 impl Query {
-    /// Returns the frame.
+    /// Returns the bytes of the frame.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 }
 
-/// Length of the longest query, that of MLD: Ethernet, IPv6, hop-by-hop options, the query.
+/// Length of the longest query, which is an MLD query: Ethernet, IPv6, hop-by-hop options, query.
 const LONGEST: usize = HEADER_LEN + ip6::HEADER_LEN + 8 + mld::QUERY_LEN;
-/// Maximum number of VLANs that a querier serves.
+/// Maximum number of VLANs in which a querier sends queries.
 pub const MOST_VLANS: usize = 64;
 const MOST_GROUPS: usize = 256;
-/// Robustness variable and the times that follow from it: RFC 3376 8.1, 8.3, 8.7, 8.8.
+/// Robustness variable (RFC 3376 8.1). The times below follow from it (8.3, 8.7, 8.8).
 const ROBUSTNESS: u8 = 2;
 const MAX_RESP: Duration = Duration::from_secs(10);
 const LAST_MEMBER: Duration = Duration::from_secs(1);
-/// Time after which the queries for a group count as unanswered (RFC 3376 8.10).
+/// Time after which the listeners of a group expire if they do not answer its queries (RFC 3376
+/// 8.10).
 pub(super) const LAST_MEMBER_TIME: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -67,8 +70,8 @@ struct About {
 #[derive(Debug)]
 pub(super) struct Asker {
     querier: Querier,
-    /// For each domain: time of the next general query, and number of startup queries left. Startup
-    /// queries are sent at a quarter of the interval.
+    /// Time of the next general query and number of startup queries left, for each domain. Startup
+    /// queries are sent at intervals of a quarter of the query interval.
     general: BTreeMap<Domain, (Instant, u8)>,
     about: VecDeque<About>,
     out: VecDeque<Query>,
@@ -89,7 +92,8 @@ impl Asker {
         Asker { querier, general, about: VecDeque::new(), out: VecDeque::new() }
     }
 
-    /// Returns whether the querier sends queries in this domain, if it is elected.
+    /// Returns whether the querier is configured to send queries in this domain. It does so only
+    /// while elected.
     pub fn asks(&self, domain: Domain) -> bool {
         self.general.contains_key(&domain)
     }
@@ -105,7 +109,7 @@ impl Asker {
     }
 
     /// Schedules two queries for a group after a leave: one now, and one a second later. Does
-    /// nothing if they are scheduled already, or if too many groups are scheduled.
+    /// nothing if the group is already scheduled, or if too many groups are.
     pub fn ask_about(&mut self, vid: u16, group: IpAddr, now: Instant) {
         let is_asked = self.about.iter().any(|about| (about.vid, about.group) == (vid, group));
         if !is_asked && self.about.len() < MOST_GROUPS {
@@ -149,7 +153,7 @@ impl Asker {
         self.out.pop_front()
     }
 
-    /// Queues a query. The queue is bounded, in case the owner of the bridge does not take the
+    /// Queues a query. The queue is bounded, because the owner of the bridge might not take the
     /// queries.
     fn make(&mut self, domain: Domain, group: Option<IpAddr>, max_resp: Duration) {
         let Some(address) = self.address(domain).filter(|_| self.out.len() < MOST_GROUPS + 2 * MOST_VLANS) else {

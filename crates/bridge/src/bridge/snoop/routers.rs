@@ -1,4 +1,4 @@
-//! Ports with routers, and other queriers, per VLAN and address family, each with an expiry time.
+//! Router ports and other queriers, per VLAN and address family, each with an expiry time.
 
 use super::set::PortSet;
 use crate::PortNo;
@@ -19,8 +19,8 @@ impl Domain {
     }
 }
 
-/// Maximum number of router ports over all VLANs. Queriers need no limit: there is at most one per
-/// VLAN and address family.
+/// Maximum number of router ports in all VLANs. Queriers need no limit, because there is at most
+/// one per VLAN and address family.
 const MOST: usize = 4096;
 
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) struct Routers {
 }
 
 impl Routers {
-    /// Adds a router port, or sets a later expiry. Returns `false` if the table is full.
+    /// Adds a router port, or extends its lifetime. Returns `false` if the table is full.
     pub fn learn(&mut self, domain: Domain, port: PortNo, until: Instant) -> bool {
         let room = self.ports.len() < MOST || self.ports.contains_key(&(domain, port));
         if room {
@@ -46,9 +46,9 @@ impl Routers {
         room
     }
 
-    /// Stores a querier. Of several, the one with the lowest address is kept, because it wins the
-    /// election (RFC 2236 3). A querier with the unspecified source address (a snooping switch that
-    /// queries in place of a router) takes no part in the election.
+    /// Stores a querier. If there are several, the one with the lowest address is kept, because it
+    /// wins the election (RFC 2236 3). A querier with the unspecified source address (a snooping
+    /// switch that queries in place of a router) does not take part in the election.
     pub fn on_query(&mut self, domain: Domain, address: IpAddr, now: Instant, until: Instant) {
         let other = self.queriers.entry(domain).or_insert(Other { address, until });
         let yields = other.until <= now || other.address.is_unspecified() || address <= other.address;
@@ -61,8 +61,8 @@ impl Routers {
         self.queriers.get(&domain).is_some_and(|other| now < other.until)
     }
 
-    /// Returns the address of another querier; `None` if there is none, or it has the unspecified
-    /// address.
+    /// Returns the address of another querier; `None` if there is none, or if it has the
+    /// unspecified address.
     pub fn querier(&self, domain: Domain, now: Instant) -> Option<IpAddr> {
         let other = self.queriers.get(&domain).filter(|other| now < other.until)?;
         Some(other.address).filter(|address| !address.is_unspecified())

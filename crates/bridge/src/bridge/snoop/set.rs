@@ -26,7 +26,7 @@ impl PortSet {
         }
     }
 
-    /// Returns the union of both sets.
+    /// Returns the union of this set and `other`.
     pub fn with(mut self, other: &PortSet) -> PortSet {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
         self

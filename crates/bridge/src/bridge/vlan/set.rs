@@ -62,7 +62,7 @@ impl FromIterator<u16> for VlanSet {
 }
 
 impl fmt::Display for VlanSet {
-    /// Writes ranges, such as `1,10-20`; an empty set gives an empty string.
+    /// Formats the set as ranges, such as `1,10-20`. An empty set results in an empty string.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut comma = "";
         let mut vids = self.iter().peekable();
@@ -87,7 +87,7 @@ impl fmt::Debug for VlanSet {
     }
 }
 
-/// Error: the text is not a set of VLANs.
+/// Error: the text does not describe a set of VLANs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadVlans;
 
@@ -102,7 +102,8 @@ impl error::Error for BadVlans {}
 impl FromStr for VlanSet {
     type Err = BadVlans;
 
-    /// Parses the text that [`VlanSet`] displays; also `all`, and the empty string for no VLAN.
+    /// Parses the text format of [`VlanSet`], such as `1,10-20`. Also accepts `all`, and the empty
+    /// string for an empty set.
     fn from_str(text: &str) -> Result<VlanSet, BadVlans> {
         let mut set = VlanSet::default();
         if text == "all" {

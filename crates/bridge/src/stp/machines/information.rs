@@ -1,5 +1,5 @@
-//! Port Information (IEEE 802.1D-2004 17.27): where the port's information comes from, how old it
-//! is, and how a received message changes it.
+//! Port Information (IEEE 802.1D-2004 17.27): the origin and age of the port's information, and its
+//! changes on a received message.
 
 use crate::stp::port::{InfoIs, Port, PortRole, RcvdInfo};
 use crate::stp::procedures as pr;

@@ -1,4 +1,5 @@
-//! Port Protocol Migration (IEEE 802.1D-2004 17.24): selects the protocol that the neighbors use.
+//! Port Protocol Migration (IEEE 802.1D-2004 17.24): selects the protocol (STP or RSTP) that the
+//! neighbors use.
 
 use crate::stp::port::{MIGRATE_TIME, Port};
 use crate::stp::tree::Tree;

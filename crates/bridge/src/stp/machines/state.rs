@@ -1,5 +1,5 @@
-//! Port State Transition (IEEE 802.1D-2004 17.30): sets the port to the state decided by the other
-//! machines.
+//! Port State Transition (IEEE 802.1D-2004 17.30): sets the port to the state that the other
+//! machines have decided.
 
 use crate::stp::port::Port;
 use crate::stp::tree::Tree;

@@ -1,4 +1,5 @@
-//! Topology Change (IEEE 802.1D-2004 17.31): flushes learned addresses and propagates the change.
+//! Topology Change (IEEE 802.1D-2004 17.31): flushes learned addresses and propagates topology
+//! changes.
 
 use crate::stp::port::{Port, PortRole};
 use crate::stp::procedures as pr;

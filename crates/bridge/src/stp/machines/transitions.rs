@@ -1,5 +1,5 @@
-//! Port Role Transitions (IEEE 802.1D-2004 17.29): a port takes the role selected for it. It begins
-//! to learn and to forward after the delays, or at once if its neighbors agreed.
+//! Port Role Transitions (IEEE 802.1D-2004 17.29): a port takes on the role selected for it. It
+//! starts to learn and to forward after the delays, or at once if its neighbors have agreed.
 
 use crate::stp::port::{Port, PortRole};
 use crate::stp::tree::Tree;
@@ -46,8 +46,8 @@ pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     true
 }
 
-/// Every transition but the unconditional ones requires `selected && !updtInfo` (17.29, all
-/// figures).
+/// Returns the next state. All transitions except the unconditional ones require `selected &&
+/// !updtInfo` (802.1D 17.29, all figures).
 fn next(p: &Port, b: &Tree) -> Option<State> {
     if p.transitions == State::InitPort {
         return Some(State::DisablePort);
@@ -71,7 +71,7 @@ fn next(p: &Port, b: &Tree) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-20 (disabled ports).
+/// Transitions of 802.1D figure 17-20 (disabled ports).
 fn disabled(p: &Port) -> Option<State> {
     let again = p.fd_while != p.max_age() || p.sync || p.re_root || !p.synced;
     match p.transitions {
@@ -81,9 +81,9 @@ fn disabled(p: &Port) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-21 (root port).
+/// Transitions of 802.1D figure 17-21 (root port).
 fn root(p: &Port, b: &Tree) -> Option<State> {
-    // reRooted (17.20.10): no other port was root recently.
+    // reRooted (802.1D 17.20.10): no other port was the root port recently.
     let re_rooted = b.re_rooting == usize::from(p.rr_while != 0);
     let ready = p.fd_while == 0 || re_rooted && p.rb_while == 0 && b.rstp_version();
     if p.proposed && !p.agree {
@@ -105,8 +105,8 @@ fn root(p: &Port, b: &Tree) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-22 (designated port). Loop guard acts like a dispute while the neighbor
-/// is silent.
+/// Transitions of 802.1D figure 17-22 (designated port). While loop guard blocks the port, it
+/// behaves as if disputed.
 fn designated(p: &Port) -> Option<State> {
     let ready = (p.fd_while == 0 || p.agreed || p.oper_edge) && (p.rr_while == 0 || !p.re_root) && !p.sync && !p.silent;
     let discard = p.sync && !p.synced || p.re_root && p.rr_while != 0 || p.disputed || p.silent;
@@ -127,7 +127,7 @@ fn designated(p: &Port) -> Option<State> {
     }
 }
 
-/// Transitions of figure 17-23 (alternate and backup ports).
+/// Transitions of 802.1D figure 17-23 (alternate and backup ports).
 fn alternate(p: &Port, b: &Tree) -> Option<State> {
     if p.transitions == State::BlockPort {
         return (!p.learning && !p.forwarding).then_some(State::AlternatePort);

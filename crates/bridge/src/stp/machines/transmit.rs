@@ -1,5 +1,5 @@
-//! Port Transmit (IEEE 802.1D-2004 17.26): at most [`hold_count`](crate::StpConfig::hold_count)
-//! BPDUs a second, and one per hello time.
+//! Port Transmit (IEEE 802.1D-2004 17.26): sends at most
+//! [`hold_count`](crate::StpConfig::hold_count) BPDUs per second, and one per hello time.
 
 use crate::stp::port::{Port, PortRole};
 use crate::stp::procedures as pr;
@@ -23,8 +23,8 @@ pub fn begin(p: &mut Port) {
 
 pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     if !p.port_enabled {
-        // A port without a link has no neighbor to send to, and starts over when the link comes up.
-        // In the figure, BEGIN does that.
+        // A port without a link has no neighbor to send to, and restarts when the link comes up. In
+        // the figure, this happens at BEGIN.
         if p.transmit != State::TransmitInit {
             begin(p);
         }
@@ -59,8 +59,8 @@ fn enter(p: &mut Port, b: &mut Tree, state: State) {
         }
         State::TransmitTcn => {
             p.new_info = false;
-            // newInfo of a root port may mean an agreement, which STP does not have. A notification
-            // is therefore sent only for a topology change.
+            // newInfo of a root port may indicate an agreement, which STP does not have. A
+            // notification is therefore sent only on a topology change.
             if p.tc_while != 0 {
                 pr::tx_tcn(p, b);
                 p.tx_count += 1;
