@@ -2,11 +2,11 @@
 //! frames never loop.
 //!
 //! ```text
-//! on_bpdu      a BPDU from a port: guards, limits, 9.3.4      set_link, add_port, set_priority ...
-//! poll         advances the timers by seconds: 17.22
-//!   settle     the port's machines (machines/, figures 17-13 to 17-25), until none moves
-//!   run        if other ports are affected: role selection, all ports' machines, until none moves
-//! next_effect  -> a port state, a flush of addresses, a BPDU to send
+//! on_bpdu      a BPDU from a port: guards, limits, checks (9.3.4);  set_link, add_port, ...
+//! poll         advances the timers by seconds (17.22)
+//!   settle     runs the port's machines (figures 17-13 to 17-25) until none changes state
+//!   run        if other ports are affected: role selection, and the machines of all ports
+//! next_effect  returns a port state, a flush of addresses, or a BPDU to send
 //! ```
 //!
 //! [`Stp`] does no I/O and reads no clock. The owner of the ports passes in BPDUs and the time.

@@ -1,5 +1,5 @@
-//! Tests the spanning tree with the kernel's bridge as neighbor (802.1D STP): two links connect it
-//! to this bridge, by TAP devices, in a separate network namespace.
+//! Tests the spanning tree with the kernel's bridge as neighbor, which uses STP. Two links, made of
+//! TAP devices in a separate network namespace, connect the two bridges.
 
 use bridge::{Duplex, Effect, Link, PortRole, PortState, Stp, StpConfig, StpPort};
 use buf::{Burst, Pool, PoolConfig};
@@ -15,7 +15,7 @@ const INSIDE: &str = "LINERATE_IN_NS";
 const TAPS: [&str; 2] = ["tap0", "tap1"];
 const UP: Link = Link::Up { duplex: Duplex::Full, speed_kbps: 10_000 };
 
-/// Runs `body` in a separate namespace; prints the reason if that is not possible.
+/// Runs `body` in a separate network namespace. Prints the reason if that is not possible.
 fn isolated(test: &str, body: impl FnOnce()) {
     if std::env::var(INSIDE).is_ok_and(|inside| inside == test) {
         return body();
@@ -35,7 +35,7 @@ fn isolated(test: &str, body: impl FnOnce()) {
     );
 }
 
-/// Runs iproute2's `ip` with these words. Returns its output, or its error message.
+/// Runs `ip` of iproute2 with these arguments. Returns its output, or its error message.
 fn ip(words: &str) -> Result<String, String> {
     let output = Command::new("ip").args(words.split(' ')).output().map_err(|why| format!("ip: {why}"))?;
     if !output.status.success() {
@@ -51,8 +51,8 @@ fn said(device: &str, what: &str) -> String {
     words.nth(1).unwrap_or_default().to_owned()
 }
 
-/// Returns the states of the kernel's bridge ports. The last `state` in the description of a device
-/// is that of the port; an earlier one is that of the device.
+/// Returns the states of the kernel's bridge ports. `ip` prints `state` twice for a device: first
+/// the state of the device, then that of the bridge port.
 fn kernel_states() -> Vec<String> {
     let state = |tap: &&str| {
         let text = ip(&format!("-d -o link show dev {tap}")).unwrap();
@@ -114,7 +114,7 @@ impl Us {
         self.ports[no].tx.tx_burst(&mut burst, now);
     }
 
-    /// Runs until `so` returns true, and prints how long that took. Panics after `most`.
+    /// Runs until `so` returns true, and prints the elapsed time. Panics after the time `most`.
     fn until(&mut self, what: &str, most: Duration, mut so: impl FnMut(&Stp) -> bool) {
         let begun = self.clock.now();
         for round in 0.. {
@@ -159,7 +159,7 @@ fn the_kernels_bridge_and_we_make_one_tree() {
             states(stp) == both && kernel_states() == ["forwarding", "blocking"]
         });
         assert_eq!(said("tap0", "designated_root"), "1000.2:0:0:0:0:1");
-        assert!(us.stp.ports().all(|port| !port.rapid && port.role == PortRole::Designated), "we speak as it does");
+        assert!(us.stp.ports().all(|port| !port.rapid && port.role == PortRole::Designated), "both bridges use STP");
 
         us.stp.set_priority(0xf000, us.clock.now()).unwrap();
         us.until("the kernel is root, we block a port", Duration::from_secs(40), |stp| {

@@ -41,7 +41,7 @@ impl Lan {
     fn send(&mut self, from: PortNo, frames: &[Vec<u8>], now: Instant) {
         let mut burst = Burst::new();
         self.pool.get_burst(frames.len(), &mut burst);
-        assert_eq!(burst.len(), frames.len(), "the test's pool is large enough");
+        assert_eq!(burst.len(), frames.len(), "the pool of the test is too small");
         burst.as_mut_slice().iter_mut().zip(frames).for_each(|(frame, bytes)| frame.extend(bytes).unwrap());
         self.bridge.input(from, &mut burst, now, &mut self.out);
         assert!(burst.is_empty());
@@ -68,25 +68,25 @@ impl Lan {
 #[test]
 fn it_learns_forwards_floods_and_filters() {
     let mut lan = Lan::new(&[Member::default(); 3], 16);
-    assert_eq!(lan.one(0, station(2), station(1)), [0, 1, 1], "nobody knows where 2 is");
+    assert_eq!(lan.one(0, station(2), station(1)), [0, 1, 1], "address 2 is unknown");
     assert_eq!(lan.one(1, station(1), station(2)), [1, 0, 0]);
     assert_eq!(lan.one(0, station(2), station(1)), [0, 1, 0]);
-    assert_eq!(lan.one(1, station(2), station(3)), [0; 3], "it is there already");
-    assert_eq!(lan.one(2, ALL, station(2)), [1, 1, 0], "it has moved");
+    assert_eq!(lan.one(1, station(2), station(3)), [0; 3], "the destination is at the ingress port");
+    assert_eq!(lan.one(2, ALL, station(2)), [1, 1, 0], "the address has moved");
     assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1]);
     assert_eq!((lan.dropped(DropReason::BridgeSamePort), lan.bridge.fdb().counts().moved), (1, 1));
     assert_eq!(lan.one(0, [1, 0x80, 0xc2, 0, 0, 0xf], station(1)), [0; 3]);
     assert_eq!(lan.one(0, [1, 0x80, 0xc2, 0, 0, 0x10], station(1)), [0, 1, 1]);
     assert_eq!(lan.one(0, station(2), ALL), [0; 3]);
     assert_eq!(lan.one(0, station(2), [0; 6]), [0; 3]);
-    assert_eq!(lan.one(0, [0; 6], [1, 0, 0, 0, 0, 0]), [0; 3], "no address at all, but a header");
+    assert_eq!(lan.one(0, [0; 6], [1, 0, 0, 0, 0, 0]), [0; 3], "a complete header without addresses");
     lan.send(0, &[vec![1; 13]], Instant::ZERO);
     assert_eq!(lan.left(), [0; 3]);
     let dropped = [DropReason::BridgeReserved, DropReason::BridgeBadSource, DropReason::BridgeShort];
     assert_eq!(dropped.map(|why| lan.dropped(why)), [1, 3, 1]);
     let late = Instant::from_millis(300_100);
     lan.send(0, &[bytes(station(2), station(1))], late);
-    assert_eq!(lan.left(), [0, 1, 1], "2 is forgotten");
+    assert_eq!(lan.left(), [0, 1, 1], "address 2 has expired");
     assert_eq!(lan.pool.stats().live(), 0);
 }
 
@@ -108,8 +108,8 @@ fn ports_are_isolated_as_configured() {
     let mut lan = Lan::new(&[plain, Member { learn: false, discover: false, ..plain }, plain], 64);
     assert_eq!(lan.one(1, station(1), station(2)), [1, 0, 1]);
     assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1]);
-    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1], "groups go there");
-    // Frames from a bound address are dropped at other ports.
+    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1], "group frames are flooded to port 1");
+    // Frames from a sticky address are dropped at other ports.
     let mut lan = Lan::new(&[Member { sticky: true, ..plain }, plain, plain], 64);
     lan.bridge.fdb_mut().insert_static(Key::new(0, Mac(station(9))), 1, Instant::ZERO);
     assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1]);
@@ -129,14 +129,15 @@ fn without_room_or_buffers_drops_are_counted_by_reason() {
     let mut lan = Lan::new(&[Member::default(); 3], 12);
     lan.send(0, &vec![bytes(ALL, station(1)); 10], Instant::ZERO);
     assert_eq!(lan.dropped(DropReason::BridgeNoCopy), 8);
-    assert_eq!(lan.left(), [0, 2, 10], "the last gets the frame itself");
+    assert_eq!(lan.left(), [0, 2, 10], "the last port gets the frame itself");
     let mut burst = Burst::of(lan.pool.get().unwrap());
     lan.bridge.input(3, &mut burst, Instant::ZERO, &mut lan.out);
-    assert_eq!((burst.len(), lan.left()), (1, vec![0; 3]), "there is no such port");
+    assert_eq!((burst.len(), lan.left()), (1, vec![0; 3]), "the port does not exist");
 }
 
 proptest! {
-    /// A burst gives the same result as its frames one by one, and every frame is accounted for.
+    /// Checks that a burst gives the same result as its frames one by one, and that every frame is
+    /// accounted for.
     #[test]
     fn a_burst_equals_its_single_frames(
         traffic in prop::collection::vec((0..4_u16, prop::collection::vec((0..6_u8, 0..6_u8, 0..8_u8), 1..70)), 1..8),
@@ -171,7 +172,7 @@ fn removing_a_port_frees_its_entries_and_its_slot() {
     lan.one(0, station(9), station(1));
     lan.one(1, station(1), station(2));
     lan.bridge.remove(1, Instant::ZERO);
-    assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1], "2 is unknown, and where it was is nobody");
+    assert_eq!(lan.one(0, station(2), station(1)), [0, 0, 1], "address 2 is unknown, and its port was removed");
     assert_eq!(lan.one(0, ALL, station(1)), [0, 0, 1]);
     assert!(lan.bridge.join(1, Member::default()) && !lan.bridge.join(MAX_PORTS as PortNo, Member::default()));
     assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1]);
@@ -179,8 +180,8 @@ fn removing_a_port_frees_its_entries_and_its_slot() {
     assert!(lan.bridge.audit().holds() && lan.bridge.audit().received == 5);
 }
 
-/// As with the tables of FreeBSD 4's clusters, an address of one cluster is not learned into
-/// another, where it may belong to another station.
+/// Checks that an address of one cluster is not learned into another, where it may belong to
+/// another station. The clusters of FreeBSD 4 have separate tables for the same reason.
 #[test]
 fn a_cluster_has_addresses_of_its_own() {
     for vlans in [false, true] {
@@ -189,7 +190,7 @@ fn a_cluster_has_addresses_of_its_own() {
         if vlans {
             lan.bridge.set_vlan_filtering(Some(wire::eth::EtherType::VLAN));
         }
-        // The same address at a port of each cluster in turn; then a frame for it in each.
+        // The same address at a port of each cluster in turn, then a frame for it in each cluster.
         for _ in 0..20 {
             lan.one(0, ALL, station(1));
             lan.one(2, ALL, station(1));
@@ -198,7 +199,7 @@ fn a_cluster_has_addresses_of_its_own() {
         assert_eq!(lan.one(3, station(1), station(3)), [0, 0, 1, 0]);
         let counts = lan.bridge.fdb().counts();
         assert_eq!((counts.learned, counts.moved, lan.bridge.fdb().len()), (4, 0, 4));
-        // An address known in one cluster only is unknown in the other.
+        // An address that is known in one cluster only is unknown in the other.
         assert_eq!(lan.one(0, station(3), station(1)), [0, 1, 0, 0]);
         let vid = u16::from(vlans);
         let key = Key::new(vid, Mac(station(1)));

@@ -63,7 +63,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
-    /// With room for all, the table acts as a map in which configured entries outlast learned ones.
+    /// Checks that a table with free slots for all addresses behaves as a map in which configured
+    /// entries outlast learned ones.
     #[test]
     fn it_behaves_like_a_map(ops in ops()) {
         let (mut fdb, mut model) = (table(1000, 300), HashMap::<u64, (PortNo, bool)>::new());
@@ -111,12 +112,12 @@ fn unseen_addresses_expire_within_two_timeouts() {
     }
     assert!(fdb.insert_static(key(99_999), 2, at(0)));
     assert_eq!(fdb.learn(key(99_998), 3, true, at(0)), Learned::New);
-    // Half of them are seen again.
+    // Half of the addresses are seen again.
     for n in 0..25_000 {
         assert_eq!(fdb.learn(key(n), 1, false, at(60)), Learned::Known);
     }
     assert_eq!(fdb.lookup(key(30_000), at(99)), Some(1));
-    assert_eq!(fdb.lookup(key(30_000), at(101)), None, "old, whether it was swept or not");
+    assert_eq!(fdb.lookup(key(30_000), at(101)), None, "expired, whether it was removed or not");
     assert_eq!(fdb.lookup(key(10), at(101)), Some(1));
     let mut now = 101;
     while now < 300 {
@@ -151,19 +152,20 @@ fn a_flood_of_addresses_is_bounded_and_active_ones_stay() {
 
 #[test]
 fn a_table_holds_its_maximum_number_of_addresses() {
-    // In a half-full table some addresses find both buckets taken and make room.
+    // In a half-full table, both buckets of some addresses are full, so that another entry is
+    // moved.
     const ALL: u64 = 1 << 17;
     let mut fdb = table(ALL as usize, 300);
     let learned = (0..ALL).filter(|n| fdb.learn(key(*n), 0, false, at(0)) == Learned::New).count() as u64;
     assert_eq!((learned, fdb.len() as u64), (ALL, ALL));
     assert!((0..ALL).all(|n| fdb.lookup(key(n), at(0)) == Some(0)));
     assert_eq!(fdb.learn(key(ALL), 0, false, at(0)), Learned::Full);
-    assert!(!fdb.insert_static(key(ALL + 1), 0, at(0)), "all of them are young");
+    assert!(!fdb.insert_static(key(ALL + 1), 0, at(0)), "no entry is old enough to be evicted");
     let gone = fdb.flush(|entry| entry.key.vid() == 1, at(0)) as u64;
     assert_eq!((gone, fdb.len() as u64), (ALL / 3 + 1, ALL - ALL / 3 - 1));
 }
 
-/// Checks the figure in the module documentation.
+/// Checks the share of first buckets that the documentation of the module states.
 #[test]
 fn most_addresses_are_in_their_first_bucket() {
     const N: u64 = 1 << 16;
@@ -183,22 +185,22 @@ fn late_announcements_do_not_undo_newer_entries() {
     let mut fdb = table(100, 300);
     fdb.learn(key(1), 1, false, at(100));
     fdb.learn_from_event(key(1), 2, false, at(90), at(101));
-    assert_eq!((fdb.lookup(key(1), at(101)), fdb.counts().moved), (Some(1), 0), "it was there before it came here");
+    assert_eq!((fdb.lookup(key(1), at(101)), fdb.counts().moved), (Some(1), 0), "the event is older than the frame");
     fdb.learn_from_event(key(1), 1, false, at(90), at(101));
     assert_eq!(fdb.entries(at(110)).next().map(|entry| (entry.age.as_secs(), entry.heard)), Some((9, false)));
     fdb.learn_from_event(key(1), 2, false, at(105), at(106));
     assert_eq!((fdb.lookup(key(1), at(106)), fdb.moves(key(1), 1, at(106))), (Some(2), 1));
     assert!(fdb.entries(at(106)).all(|entry| entry.heard));
-    // Of two reported sightings the later one wins, in whichever order they arrive.
+    // Of two events about the same address, the later one wins, in whichever order they arrive.
     fdb.learn_from_event(key(1), 3, false, at(104), at(107));
     assert_eq!(fdb.lookup(key(1), at(404)), Some(2));
-    assert_eq!(fdb.lookup(key(1), at(406)), None, "it lasts as long as if it had been seen here");
+    assert_eq!(fdb.lookup(key(1), at(406)), None, "the entry expires as if the frame had been received here");
     fdb.learn_from_event(key(2), 1, false, at(100), at(400));
-    assert_eq!(fdb.lookup(key(2), at(400)), None, "aged on its way");
+    assert_eq!(fdb.lookup(key(2), at(400)), None, "the event expired before it was applied");
     fdb.learn_from_event(key(3), 1, false, at(500), at(400));
-    assert_eq!(fdb.lookup(key(3), at(400)), Some(1), "another thread's clock may be ahead");
+    assert_eq!(fdb.lookup(key(3), at(400)), Some(1), "the clock of another thread may be ahead");
     assert_eq!(fdb.learn(key(3), 1, false, at(401)), Learned::Known);
-    assert!(fdb.entries(at(401)).all(|entry| entry.key != key(3) || !entry.heard), "seen here since");
+    assert!(fdb.entries(at(401)).all(|entry| entry.key != key(3) || !entry.heard), "a frame was received here since");
 }
 
 #[test]

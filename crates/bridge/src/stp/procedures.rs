@@ -6,7 +6,8 @@ use super::tree::Tree;
 use super::vector::{PriorityVector, Times};
 use wire::bpdu::{Bpdu, Config, Flags, SenderRole};
 
-/// The `betterorsameInfo` procedure (802.1D 17.21.1).
+/// The `betterorsameInfo` procedure (802.1D 17.21.1): returns whether new information from this
+/// origin has the same origin as the port's information and is at least as good.
 pub fn better_or_same_info(p: &Port, new_info_is: InfoIs) -> bool {
     match new_info_is {
         InfoIs::Received => p.info_is == InfoIs::Received && p.msg_priority <= p.port_priority,
@@ -25,7 +26,7 @@ pub fn fdb_flush(p: &mut Port, b: &mut Tree) {
     b.out.ageing(p.no);
 }
 
-/// The `newTcWhile` procedure (802.1D 17.21.7). Does not restart a running timer.
+/// The `newTcWhile` procedure (802.1D 17.21.7): starts the topology change timer, unless it runs.
 pub fn new_tc_while(p: &mut Port, b: &Tree) {
     if p.tc_while != 0 {
         return;
@@ -38,8 +39,8 @@ pub fn new_tc_while(p: &mut Port, b: &Tree) {
     }
 }
 
-/// The `rcvInfo` procedure (802.1D 17.21.8). A configuration BPDU, or an RST BPDU with the role
-/// Unknown, is treated as sent by a designated port (802.1D 9.3.3).
+/// The `rcvInfo` procedure (802.1D 17.21.8): classifies the received message. A configuration BPDU,
+/// or an RST BPDU with the role Unknown, is treated as sent by a designated port (802.1D 9.3.3).
 pub fn rcv_info(p: &mut Port) -> RcvdInfo {
     let config = match p.msg.as_ref() {
         Some(Bpdu::Config(config) | Bpdu::Rst(config)) => *config,
@@ -105,7 +106,8 @@ fn answers(p: &Port) -> bool {
     theirs.root == ours.root && (sender_role(p) != SenderRole::Root || theirs.cost > ours.cost)
 }
 
-/// The `recordDispute` procedure (802.1D 17.21.10).
+/// The `recordDispute` procedure (802.1D 17.21.10): records that the sender of inferior information
+/// is learning.
 pub fn record_dispute(p: &mut Port) {
     if rst_flag(p, Flags::LEARNING) {
         p.agreed = false;
@@ -114,29 +116,31 @@ pub fn record_dispute(p: &mut Port) {
     }
 }
 
-/// The `recordProposal` procedure (802.1D 17.21.11).
+/// The `recordProposal` procedure (802.1D 17.21.11): records a proposal in the received message.
 pub fn record_proposal(p: &mut Port) {
     p.proposed |= rst_flag(p, Flags::PROPOSAL);
 }
 
-/// The `recordPriority` procedure (802.1D 17.21.12).
+/// The `recordPriority` procedure (802.1D 17.21.12): stores the received priority vector.
 pub fn record_priority(p: &mut Port) {
     p.port_priority = p.msg_priority;
 }
 
-/// The `recordTimes` procedure (802.1D 17.21.13).
+/// The `recordTimes` procedure (802.1D 17.21.13): stores the received times.
 pub fn record_times(p: &mut Port) {
     p.port_times = p.msg_times;
 }
 
-/// The `setTcFlags` procedure (802.1D 17.21.17).
+/// The `setTcFlags` procedure (802.1D 17.21.17): records the topology change flags of the received
+/// message.
 pub fn set_tc_flags(p: &mut Port) {
     let flags = flags(p);
     p.rcvd_tc |= flags.contains(Flags::TOPOLOGY_CHANGE);
     p.rcvd_tc_ack |= flags.contains(Flags::TOPOLOGY_CHANGE_ACK);
 }
 
-/// The `updtRcvdInfoWhile` procedure (802.1D 17.21.23).
+/// The `updtRcvdInfoWhile` procedure (802.1D 17.21.23): starts the timer after which the received
+/// information expires.
 pub fn updt_rcvd_info_while(p: &mut Port) {
     let young = p.port_times.message_age < p.port_times.max_age;
     p.rcvd_info_while = if young { 3 * p.port_times.hello } else { 0 };
@@ -151,7 +155,7 @@ pub fn fell_silent(p: &mut Port) {
     }
 }
 
-/// The `txConfig` procedure (802.1D 17.21.19).
+/// The `txConfig` procedure (802.1D 17.21.19): sends a configuration BPDU.
 pub fn tx_config(p: &mut Port, b: &mut Tree) {
     let ack = if p.tc_ack { Flags::TOPOLOGY_CHANGE_ACK } else { Flags::NONE };
     let mut said = config(p, tc(p).with(ack));
@@ -164,7 +168,7 @@ pub fn tx_config(p: &mut Port, b: &mut Tree) {
     }
 }
 
-/// The `txRstp` procedure (802.1D 17.21.20).
+/// The `txRstp` procedure (802.1D 17.21.20): sends an RST BPDU.
 pub fn tx_rstp(p: &mut Port, b: &mut Tree) {
     let role = match p.role {
         PortRole::Disabled => SenderRole::Unknown,
@@ -185,7 +189,7 @@ pub fn tx_rstp(p: &mut Port, b: &mut Tree) {
     }
 }
 
-/// The `txTcn` procedure (802.1D 17.21.21).
+/// The `txTcn` procedure (802.1D 17.21.21): sends a topology change notification.
 pub fn tx_tcn(p: &mut Port, b: &mut Tree) {
     if transmit(p, b, Bpdu::Tcn) {
         p.counts.tcn_out += 1;
@@ -206,8 +210,8 @@ fn transmit(p: &mut Port, b: &mut Tree, bpdu: Bpdu) -> bool {
     sent
 }
 
-/// Returns the designated priority vector and times, whatever the role of the port (802.1D
-/// 17.21.19, 17.21.20).
+/// Returns the fields of a BPDU: the designated priority vector and times, whatever the role of the
+/// port (802.1D 17.21.19, 17.21.20).
 fn config(p: &Port, flags: Flags) -> Config {
     let (vector, times) = (p.designated_priority, p.designated_times);
     Config {

@@ -16,7 +16,7 @@ pub fn role_selection(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     ports.values_mut().for_each(|p| p.selected = true);
 }
 
-/// The `updtRolesTree` procedure (802.1D 17.21.25).
+/// The `updtRolesTree` procedure (802.1D 17.21.25): selects the root and the role of each port.
 fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
     let own = (b.bridge_priority(), PortId::default(), None);
     let paths = ports.values().filter(|p| leads_elsewhere(p, b)).map(|p| (root_path(p), p.port_id, Some(p.no)));
@@ -65,7 +65,7 @@ fn select(p: &mut Port, b: &Tree) {
     guard_root(p, b);
 }
 
-/// Records whether root guard blocks a better root on this port.
+/// Records whether root guard blocks the port, because its information is better than the root's.
 fn guard_root(p: &mut Port, b: &Tree) {
     let held = p.asked.root_guard && p.info_is == InfoIs::Received && root_path(p) < b.root_priority;
     p.counts.root_guarded += u64::from(held && !p.root_inconsistent);

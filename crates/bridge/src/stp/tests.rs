@@ -11,8 +11,8 @@ use std::fs;
 use std::path::Path;
 use world::Rng;
 
-/// Missing or outdated seeds are written, so that the corpus follows the tests. Other files in the
-/// directory are kept and tested too.
+/// Runs the corpus. Missing or outdated seeds are written first, so that the corpus follows the
+/// tests. Other files in the directory are kept and tested too.
 #[test]
 fn the_corpus_passes() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/bridge_stp");

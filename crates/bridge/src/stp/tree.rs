@@ -31,11 +31,12 @@ pub(super) struct Tree {
 /// Pending requests to all ports.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TreeRequests {
-    /// setSyncTree (802.1D 17.21.14).
+    /// True if setSyncTree was requested (802.1D 17.21.14).
     pub sync: bool,
-    /// setReRootTree (802.1D 17.21.15).
+    /// True if setReRootTree was requested (802.1D 17.21.15).
     pub re_root: bool,
-    /// Port that requested setTcPropTree (802.1D 17.21.18), which affects all other ports.
+    /// Port that requested setTcPropTree (802.1D 17.21.18), which affects all other ports; `None`
+    /// if it was not requested.
     pub tc_prop: Option<PortNo>,
     /// True if information about the root has arrived and must be passed on at once to neighbors
     /// that use STP (802.1D-1998 8.6.4).

@@ -1,4 +1,4 @@
-//! Port states, the bridge's own addresses, muting, storm control, limits, rules.
+//! Port states, the bridge's own addresses, muting, storm control, limits and rules.
 
 use super::*;
 
@@ -17,10 +17,10 @@ fn ports_follow_their_stp_state() {
     let mut lan = Lan::new(&[Member::default(); 3], 16);
     lan.bridge.set_state(1, PortState::Discarding);
     assert_eq!(lan.one(1, ALL, station(1)), [0; 3]);
-    assert_eq!(lan.one(0, station(1), station(9)), [0, 0, 1], "nothing was learned there, nothing goes there");
+    assert_eq!(lan.one(0, station(1), station(9)), [0, 0, 1], "nothing is learned at or sent to a discarding port");
     lan.bridge.set_state(1, PortState::Learning);
     assert_eq!(lan.one(1, ALL, station(1)), [0; 3]);
-    assert_eq!(lan.one(0, station(1), station(9)), [0; 3], "it is known now, and its port not open");
+    assert_eq!(lan.one(0, station(1), station(9)), [0; 3], "the address is known, but its port does not forward");
     lan.bridge.set_state(1, PortState::Forwarding);
     assert_eq!(lan.one(0, station(1), station(9)), [0, 1, 0]);
     lan.bridge.set_state(1, PortState::Disabled);
@@ -53,7 +53,7 @@ fn reserved_groups_are_delivered_locally_if_configured() {
             );
         }
     }
-    assert!(lan.bridge.fdb().is_empty(), "they say nothing about where stations are");
+    assert!(lan.bridge.fdb().is_empty(), "nothing is learned from reserved frames");
     lan.bridge.set_state(0, PortState::Forwarding);
     for _ in 0..2 {
         lan.send(0, &vec![bytes(BPDU, station(1)); 200], Instant::ZERO);
@@ -105,15 +105,15 @@ fn frames_sent_by_the_bridge_are_counted() {
 fn a_loop_mutes_the_port_behind_it_for_a_time() {
     let mut lan = Lan::new(&[Member::default(); 3], 64);
     assert_eq!(lan.bridge.mute(), Some(Mute::default()));
-    // The first frame teaches the address; ten moves are tolerated.
+    // The address is learned from the first frame; ten moves are tolerated.
     for n in 0..11 {
         lan.send(n % 2, &[bytes(ALL, station(1))], at(1000));
         assert_eq!(lan.left()[2], 1);
     }
     assert_eq!((lan.bridge.muted(0), lan.bridge.muted(1)), (None, None));
     lan.send(1, &[bytes(ALL, station(1))], at(1000));
-    assert_eq!(lan.bridge.muted(0), Some(at(11_000)), "where it was before its eleventh move");
-    assert_eq!(lan.left(), [1, 0, 1], "what was under way goes on its way");
+    assert_eq!(lan.bridge.muted(0), Some(at(11_000)), "the port before the eleventh move");
+    assert_eq!(lan.left(), [1, 0, 1], "frames already in the bursts are sent");
     lan.send(0, &[bytes(ALL, station(1))], at(1001));
     lan.send(2, &[bytes(ALL, station(3))], at(1001));
     assert_eq!((lan.dropped(DropReason::BridgeMuted), lan.left()), (1, vec![0, 1, 0]));
@@ -161,7 +161,7 @@ fn a_storm_is_cut_to_its_rate() {
     assert_eq!(lan.left(), [0, 1]);
     lan.send(1, &vec![bytes(group(1), station(2)); 5], at(2001));
     lan.send(0, &vec![bytes(station(2), station(1)); 5], at(2001));
-    assert_eq!(lan.left(), [5, 5], "another port, and a station that is known");
+    assert_eq!(lan.left(), [5, 5], "another port, and a known station");
     let why = [DropReason::BridgeBroadcastStorm, DropReason::BridgeMulticastStorm, DropReason::BridgeUnknownStorm];
     assert_eq!(why.map(|why| lan.dropped(why)), [902, 5, 4]);
 }
@@ -189,17 +189,17 @@ fn a_port_learns_as_many_addresses_as_it_may() {
     assert_eq!(lan.one(0, ALL, station(2)), [0, 1, 1]);
     assert_eq!(lan.one(0, ALL, station(3)), [0; 3]);
     assert_eq!(lan.one(1, ALL, station(4)), [1, 0, 1]);
-    assert_eq!(lan.one(0, ALL, station(4)), [0; 3], "nor does one move there");
-    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1], "who is known stays");
+    assert_eq!(lan.one(0, ALL, station(4)), [0; 3], "a known address cannot move to a full port");
+    assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1], "known addresses are kept");
     assert_eq!((lan.dropped(DropReason::BridgePortFull), lan.bridge.fdb().counts().port_full), (2, 2));
-    assert_eq!(lan.one(1, ALL, station(1)), [1, 0, 1], "one moves away");
+    assert_eq!(lan.one(1, ALL, station(1)), [1, 0, 1], "an address moves away");
     assert_eq!(
         (lan.bridge.fdb().addresses(0), lan.bridge.fdb().addresses(1), lan.bridge.fdb().limit(0)),
         (1, 2, Some(2))
     );
     assert_eq!(lan.one(0, ALL, station(3)), [0, 1, 1]);
     let fdb = lan.bridge.fdb_mut();
-    assert!(fdb.insert_static(Key::new(0, Mac(station(8))), 0, Instant::ZERO), "what is said does not count");
+    assert!(fdb.insert_static(Key::new(0, Mac(station(8))), 0, Instant::ZERO), "static entries are not counted");
     assert_eq!(
         (fdb.addresses(0), fdb.flush(|entry| entry.port == 0 && entry.kind == Kind::Learned, Instant::ZERO)),
         (2, 2)
@@ -223,7 +223,7 @@ fn rules_are_evaluated_in_order() {
     assert_eq!(lan.one(0, ALL, station(1)), [0, 1, 1]);
     assert_eq!(lan.one(0, ALL, station(2)), [0; 3]);
     assert_eq!(lan.one(0, station(9), station(3)), [0, 1, 0]);
-    assert_eq!(lan.one(1, station(2), station(4)), [1, 0, 0], "2 was not learned");
+    assert_eq!(lan.one(1, station(2), station(4)), [1, 0, 0], "address 2 was not learned");
     assert_eq!(lan.one(2, ALL, station(5)), [1, 1, 0]);
     assert_eq!(lan.one(0, station(5), station(1)), [0; 3]);
     assert_eq!((lan.dropped(DropReason::BridgeRuleIn), lan.dropped(DropReason::BridgeRuleOut)), (1, 3));
@@ -235,8 +235,8 @@ fn rules_are_evaluated_in_order() {
     assert!(Rules::new(vec![rule("ip", Action::Drop); MAX_RULES + 1], Action::Pass).is_none());
 }
 
-/// bridge(4), br_port_carrier_check: a port without carrier gets neither floods nor copies nor
-/// unicasts, with VLANs and without.
+/// Checks that a port without carrier gets neither floods nor copies nor unicasts, with VLANs and
+/// without (br_port_carrier_check in Linux's bridge).
 #[test]
 fn nothing_is_sent_to_a_port_without_carrier() {
     for checked in [false, true] {

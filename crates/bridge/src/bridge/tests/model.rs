@@ -1,5 +1,5 @@
-//! Compares the bridge with a simple model that follows the clauses of the standard, built on maps
-//! and vectors, frame by frame.
+//! Compares the bridge, frame by frame, with a simple model that follows the clauses of the
+//! standard and is built on maps and vectors.
 
 use super::*;
 use std::collections::HashMap;
@@ -223,7 +223,7 @@ proptest! {
         }
     }
 
-    /// The frames of one port are sent as one burst, or one by one.
+    /// Sends the frames of one port as one burst, or one by one.
     #[test]
     fn a_burst_equals_its_single_frames_in_all_setups(
         filtering: bool, ports in prop::collection::vec(port(), PORTS), traffic in prop::collection::vec((0..PORTS as u16, traffic()), 1..5),

@@ -50,7 +50,7 @@ fn only_the_receiving_replica_announces_an_address() {
         SyncEvent::At(_, port, at) => (*port, at.nanos() / 1_000_000_000),
         _ => panic!("{events:?}"),
     };
-    assert_eq!(events(&mut seer).iter().map(at).collect::<Vec<_>>(), [(1, 10)], "when it was seen, to 67 ms");
+    assert_eq!(events(&mut seer).iter().map(at).collect::<Vec<_>>(), [(1, 10)], "time of reception in units of 67 ms");
     assert_eq!(events(&mut hearer), []);
 }
 
@@ -76,8 +76,8 @@ fn an_expired_mute_is_ignored() {
     assert_eq!(lan.bridge.muted(1), Some(secs(21)));
 }
 
-/// More than a thousand addresses, then a report: the event of the report still gets through, and
-/// the events that did not fit are counted.
+/// After more than a thousand addresses, the event of a report still gets through, and the events
+/// that did not fit are counted.
 #[test]
 fn reports_are_announced_before_addresses() {
     let mut lan = replica(2);
@@ -89,7 +89,7 @@ fn reports_are_announced_before_addresses() {
     }
     lan.send(1, &[report(GROUP)], secs(1));
     let told = events(&mut lan);
-    assert!(matches!(told[0], SyncEvent::Said(_)), "before all addresses: {:?}", told[0]);
+    assert!(matches!(told[0], SyncEvent::Said(_)), "the report comes before all addresses: {:?}", told[0]);
     assert_eq!((told.len(), told[0].kind(), told[1].kind()), (1025, EventKind::Ports, EventKind::Addresses));
     assert_eq!(lan.bridge.take_lost_events(EventKind::Addresses), 1100 + 1 - 1024);
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_replica_that_missed_an_address_floods_until_it_is_announced_again() {
     hearer.bridge.on_events_lost(EventKind::Addresses, secs(11));
     assert_eq!([8, 9].map(|n| lookup(&hearer, n, 11)), [Some(2), None]);
     seer.bridge.announce_again(secs(12));
-    assert_eq!(events(&mut seer), [], "too early: a quarter has 75 s");
+    assert_eq!(events(&mut seer), [], "too early: a quarter of the timeout is 75 s");
     seer.bridge.announce_all();
     seer.bridge.announce_again(secs(12));
     events(&mut seer).iter().for_each(|events| hearer.bridge.apply_event(events, secs(12)));
@@ -133,7 +133,7 @@ fn a_replica_that_missed_reports_floods_groups_until_they_are_announced_again() 
     assert_eq!(at(0, data(GROUP), 11), [0, 1, 1, 1]);
     at(3, query(Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::UNSPECIFIED), 130);
     at(1, report(GROUP), 131);
-    assert_eq!(at(0, data(GROUP), 269), [0, 1, 1, 1], "somebody may not have said it again yet");
+    assert_eq!(at(0, data(GROUP), 269), [0, 1, 1, 1], "listeners may not have reported again yet");
     assert_eq!(at(0, data(GROUP), 271), [0, 1, 0, 1]);
 }
 
@@ -154,7 +154,7 @@ fn announcements_are_applied_with_their_original_time() {
     let said = events(&mut other).into_iter().filter(|events| events.kind() == EventKind::Ports);
     said.for_each(|events| first.bridge.apply_event(&events, secs(101)));
     let left: Vec<_> = first.bridge.mdb(None, 9, secs(101)).listeners.iter().map(|one| one.left.as_secs()).collect();
-    assert_eq!(left, [259], "neither gone nor shorter");
+    assert_eq!(left, [259], "the listener is kept, with its full lifetime");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn mld(ty: u8, src: Ipv6Addr, dst: Ipv6Addr, hop_limit: u8, group: Ipv6Addr) -> 
     six(src, dst, hop_limit, Proto::IPV6_ICMP, &message)
 }
 
-/// Four ports, with a router on port 3.
+/// Returns a bridge with four ports and a router on port 3.
 fn lan(config: SnoopConfig) -> Lan {
     let mut lan = Lan::new(&[Member::default(); 4], 64);
     lan.bridge.set_mute(None);
@@ -78,8 +78,8 @@ fn at(lan: &mut Lan, from: PortNo, frame: Vec<u8>, now: u64) -> Vec<usize> {
 #[test]
 fn groups_are_forwarded_to_members_only() {
     let mut lan = lan(SnoopConfig::default());
-    assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 1, 1, 1], "nobody is known to listen: for all");
-    assert_eq!(at(&mut lan, 1, report(GROUP), 1), [0, 0, 0, 1], "a report is for routers");
+    assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 1, 1, 1], "no known listener: flooded");
+    assert_eq!(at(&mut lan, 1, report(GROUP), 1), [0, 0, 0, 1], "a report goes to router ports");
     assert_eq!(at(&mut lan, 0, data(GROUP), 2), [0, 1, 0, 1]);
     assert_eq!(at(&mut lan, 1, data(GROUP), 2), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 0, data(Ipv4Addr::new(239, 1, 2, 4)), 2), [0, 1, 1, 1]);
@@ -118,8 +118,8 @@ fn version_3_reports_are_applied() {
     lan.bridge.set_snoop_port(1, SnoopPort { leave: Leave::Fast, ..SnoopPort::default() });
     at(&mut lan, 1, v3(&[exclude(3, 3), exclude(6, 4)].concat(), 2), 1);
     assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 1, 1, 1], "left");
-    assert_eq!(at(&mut lan, 0, data(Ipv4Addr::new(239, 1, 2, 4)), 1), [0, 1, 0, 1], "some of its sources, not all");
-    assert_eq!(at(&mut lan, 1, v3(&records, 4), 1), [0; 4], "fewer records than it says");
+    assert_eq!(at(&mut lan, 0, data(Ipv4Addr::new(239, 1, 2, 4)), 1), [0, 1, 0, 1], "listens to some sources");
+    assert_eq!(at(&mut lan, 1, v3(&records, 4), 1), [0; 4], "fewer records than the header states");
     assert_eq!((lan.dropped(DropReason::BridgeSnoopMalformed), lan.bridge.snoop_counts().malformed), (1, 1));
 }
 
@@ -129,7 +129,7 @@ fn unknown_groups_go_to_routers_and_link_local_ones_to_all() {
     assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 0, 0, 1]);
     let mdns = Ipv4Addr::new(224, 0, 0, 251);
     assert_eq!(at(&mut lan, 1, report(mdns), 1), [0, 0, 0, 1]);
-    assert_eq!(at(&mut lan, 0, data(mdns), 1), [0, 1, 1, 1], "a link's own groups");
+    assert_eq!(at(&mut lan, 0, data(mdns), 1), [0, 1, 1, 1], "link-local groups are flooded");
     assert_eq!(at(&mut lan, 0, bytes(ALL, station(1)), 1), [0, 1, 1, 1]);
     assert_eq!(at(&mut lan, 0, bytes([1, 0, 0x5e, 1, 2, 3], station(1)), 1), [0, 1, 1, 1], "not IP");
     assert_eq!(
@@ -146,7 +146,7 @@ fn unknown_groups_go_to_routers_and_link_local_ones_to_all() {
     assert_eq!(at(&mut lan, 1, report(HOST), 1), [0, 0, 1, 1].map(|_| 0), "no group");
     assert_eq!(lan.dropped(DropReason::BridgeSnoopMalformed), 3);
     assert!(lan.bridge.mdb(None, 10, secs(1)).listeners.is_empty());
-    // Without a querier stations do not report: everything is flooded.
+    // Without a querier, stations do not repeat their reports, so everything is flooded.
     assert_eq!(at(&mut lan, 0, data(GROUP), 254), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 0, data(GROUP), 255), [0, 1, 1, 1]);
 }
@@ -156,7 +156,7 @@ fn router_ports_are_learned_or_configured() {
     let mut lan = Lan::new(&[Member::default(); 4], 64);
     lan.bridge.set_snooping(Some(SnoopConfig { unknown: Unknown::Routers, ..SnoopConfig::default() }), secs(0));
     at(&mut lan, 0, query(Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED), 0);
-    assert_eq!(at(&mut lan, 1, report(GROUP), 1), [0; 4], "who asks without an address is no router");
+    assert_eq!(at(&mut lan, 1, report(GROUP), 1), [0; 4], "a querier without an address is not a router");
     assert_eq!(lan.dropped(DropReason::BridgeNowhere), 1);
     assert_eq!(
         at(&mut lan, 2, four(ROUTER, Ipv4Addr::new(224, 0, 0, 13), Proto(103), &[0x20, 0, 0, 0]), 1),
@@ -173,7 +173,7 @@ fn router_ports_are_learned_or_configured() {
     // A port with multicast flooding disabled gets only groups that it has joined.
     lan.bridge.set_snooping(Some(SnoopConfig::default()), secs(2));
     lan.bridge.set_member(2, Member { multicast: false, ..Member::default() });
-    assert_eq!(at(&mut lan, 0, query(ROUTER, Ipv4Addr::UNSPECIFIED), 2), [0, 1, 1, 1], "but it is asked");
+    assert_eq!(at(&mut lan, 0, query(ROUTER, Ipv4Addr::UNSPECIFIED), 2), [0, 1, 1, 1], "but queries are sent to it");
     assert_eq!(at(&mut lan, 1, data(GROUP), 2), [1, 0, 0, 1]);
 }
 
@@ -187,7 +187,7 @@ fn listeners_of_ipv6() {
     assert_eq!(at(&mut lan, 1, mld(131, LOCAL6, GROUP6, 1, GROUP6), 1), [0, 0, 0, 1]);
     assert_eq!(at(&mut lan, 0, udp(GROUP6), 1), [0, 1, 0, 1]);
     assert_eq!(at(&mut lan, 0, udp(all), 1), [0, 1, 1, 1]);
-    assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 1, 1, 1], "nobody asks about IPv4");
+    assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 1, 1, 1], "no querier for IPv4");
     for bad in [
         mld(131, LOCAL6, GROUP6, 2, GROUP6),
         mld(131, GROUP6, GROUP6, 1, GROUP6),
@@ -271,7 +271,7 @@ fn a_full_table_falls_back_to_flooding() {
     assert_eq!(at(&mut lan, 0, data(group(2)), 1), [0, 1, 0, 1]);
     assert_eq!(at(&mut lan, 0, data(group(4)), 1), [0, 1, 1, 1]);
     at(&mut lan, 2, report(group(2)), 1);
-    assert_eq!(at(&mut lan, 0, data(group(2)), 1), [0, 1, 1, 1], "one more listens than there is place for");
+    assert_eq!(at(&mut lan, 0, data(group(2)), 1), [0, 1, 1, 1], "one listener more than fits into the table");
     assert_eq!(lan.bridge.snoop_counts().full, 3);
     let first = lan.bridge.mdb(None, 2, secs(1));
     assert_eq!((first.listeners.len(), first.next), (2, Some((0, IpAddr::V4(group(1))))));
@@ -297,15 +297,15 @@ fn groups_are_separate_per_vlan() {
         assert_eq!(reached.iter().sum::<usize>(), if vid == 10 { 2 } else { 1 });
     }
     at(&mut lan, 2, report(GROUP), 1);
-    assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 0, 0, 1], "it is listened to in another VLAN");
+    assert_eq!(at(&mut lan, 0, data(GROUP), 1), [0, 0, 0, 1], "the listener is in another VLAN");
     at(&mut lan, 1, report(GROUP), 1);
     assert_eq!(at(&mut lan, 3, tagged(data(GROUP), 10), 1), [0, 1, 0, 0]);
     assert_eq!(at(&mut lan, 3, tagged(data(GROUP), 11), 1), [0, 0, 1, 0]);
 }
 
 proptest! {
-    /// With random input the audit balances, tables are bounded, and only invalid messages are
-    /// dropped as malformed.
+    /// Checks that with random input the totals balance, the tables are bounded, and only invalid
+    /// messages are dropped as malformed.
     #[test]
     fn junk(frames in prop::collection::vec((0..4_u16, 0..7_u8, prop::collection::vec(any::<u8>(), 0..80), any::<u8>(), any::<u8>()), 1..40)) {
         let mut lan = Lan::new(&[Member::default(); 4], 256);

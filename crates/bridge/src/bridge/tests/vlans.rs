@@ -1,6 +1,6 @@
 use super::*;
 
-/// A frame with tags in front of its EtherType.
+/// Returns a frame with tags in front of its EtherType.
 fn tagged(dst: [u8; 6], src: [u8; 6], tags: &[(u16, u16)]) -> Vec<u8> {
     let mut frame = [dst, src].concat();
     for (kind, control) in tags {
@@ -16,7 +16,8 @@ fn set(text: &str) -> VlanSet {
     text.parse().unwrap()
 }
 
-/// Ports: 0 access 10, 1 access 20, 2 trunk of 10 and 20, 3 trunk of 10 and 20 with 10 untagged.
+/// Returns a bridge with four ports: 0 access 10, 1 access 20, 2 trunk of 10 and 20, 3 trunk of 10
+/// and 20 with 10 untagged.
 fn lan() -> Lan {
     let mut lan = Lan::new(&[Member::default(); 4], 64);
     lan.bridge.set_vlan_filtering(Some(EtherType::VLAN));
@@ -52,7 +53,7 @@ fn tags_are_added_and_removed_per_port() {
         [vec![tagged(station(3), station(4), &[])], vec![], vec![], vec![]]
     );
     let other = sent(&mut lan, 1, tagged(station(3), station(5), &[]));
-    assert_eq!(other.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 1, 1], "nobody knows it in VLAN 20");
+    assert_eq!(other.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 1, 1], "the address is unknown in VLAN 20");
     let known = lan.bridge.fdb().page(Default::default(), 99, |entry| entry.key.vid() == 20, Instant::ZERO);
     assert_eq!((known.entries.len(), lan.bridge.fdb().len()), (2, 5));
 }
@@ -79,7 +80,7 @@ fn frames_that_are_not_admitted_are_dropped() {
         assert_eq!(sent(&mut lan, port, frame), vec![Vec::<Vec<u8>>::new(); 4]);
         assert_eq!(lan.dropped(why), before + 1, "{why:?}");
     }
-    assert!(lan.bridge.fdb().is_empty(), "nothing is learned from them");
+    assert!(lan.bridge.fdb().is_empty(), "nothing is learned from dropped frames");
     // A known address at a port that has left the VLAN.
     sent(&mut lan, 2, tagged(ALL, station(5), &[(0x8100, 10)]));
     lan.bridge.set_port_vlan(2, PortVlan::trunk(set("20")));
@@ -100,7 +101,7 @@ fn of_two_tags_the_outer_one_counts() {
     }
     let (inner, both) =
         (tagged(ALL, station(1), &[(0x8100, 20)]), tagged(ALL, station(1), &[(0x88a8, 10), (0x8100, 20)]));
-    // An inner tag of a customer is left alone.
+    // A customer's inner tag is not changed.
     assert_eq!(sent(&mut lan, 0, inner.clone()), [vec![], vec![], vec![both.clone()], vec![inner.clone()]]);
     assert_eq!(sent(&mut lan, 2, both), [vec![inner.clone()], vec![], vec![], vec![inner]]);
 }
@@ -142,7 +143,7 @@ fn output_rules_see_the_tag() {
     assert_eq!((reached, lan.dropped(DropReason::BridgeRuleOut)), (vec![0, 0, 0, 1], 1));
 }
 
-/// Shared data is not modified: the frame gets a buffer of its own.
+/// Checks that shared data is not modified: the frame gets a buffer of its own.
 #[test]
 fn a_frame_on_loan_is_copied_before_its_tag_changes() {
     let mut lan = lan();

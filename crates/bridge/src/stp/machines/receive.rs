@@ -41,7 +41,8 @@ fn enter(p: &mut Port, state: State) {
     }
 }
 
-/// The `updtBPDUVersion` procedure (802.1D 17.21.22).
+/// The `updtBPDUVersion` procedure (802.1D 17.21.22): records whether the neighbor uses RSTP or
+/// STP.
 fn updt_bpdu_version(p: &mut Port) {
     match p.msg {
         Some(Bpdu::Rst(_)) => p.rcvd_rstp = true,

@@ -1,4 +1,4 @@
-//! Guards, limits, and hostile BPDUs.
+//! Tests of the guards, of the limits, and of hostile BPDUs.
 
 use super::table::{HALF, START, UP, config, effects, hear, said, sent, two_ports, wait};
 use super::world::{World, secs};
@@ -30,8 +30,8 @@ fn bpdu_guard_disables_and_recovers() {
     assert_eq!(stp.state(0), PortState::Forwarding);
 }
 
-/// A bridge that claims to be root behind root guard is ignored, and the port discards while it
-/// continues.
+/// Checks that a bridge behind root guard that claims to be root is ignored, and that the port
+/// discards as long as it does so.
 #[test]
 fn root_guard_discards_while_superior_bpdus_arrive() {
     let mut stp = two_ports(StpPort { root_guard: true, ..StpPort::default() }, UP);
@@ -63,8 +63,8 @@ fn bpdu_filter_neither_receives_nor_sends() {
     assert!(stp.port(0).unwrap().counts.filtered > 1);
 }
 
-/// In a ring, one link loses one direction: the port that receives nothing more would open a loop.
-/// With loop guard it waits.
+/// In a ring, one link fails in one direction. The port that no longer receives BPDUs would create
+/// a loop. With loop guard it discards.
 #[test]
 fn loop_guard_prevents_a_loop_on_a_unidirectional_link() {
     let mut looped = Vec::new();
@@ -92,11 +92,11 @@ fn loop_guard_prevents_a_loop_on_a_unidirectional_link() {
             assert_eq!(world.spans(), Ok(()));
         }
     }
-    assert_eq!(looped, [true, false], "without it, with it");
+    assert_eq!(looped, [true, false], "without and with loop guard");
 }
 
-/// The same failure without loop guard, between rapid bridges: the dispute of 17.21.10 stops the
-/// loop within a hello time.
+/// The same failure without loop guard, between RSTP bridges: the dispute of 802.1D 17.21.10 stops
+/// the loop within a hello time.
 #[test]
 fn rapid_bridges_dispute_a_unidirectional_link() {
     let mut world = World::new();
@@ -114,7 +114,7 @@ fn rapid_bridges_dispute_a_unidirectional_link() {
     assert!(world.bridges[1].stp.port(1).unwrap().counts.disputes > 0);
 }
 
-/// A cable from a port to itself, or a hub that echoes.
+/// Connects a port to itself by a cable, or to a hub that returns its frames.
 #[test]
 fn looped_back_bpdus_keep_the_port_designated() {
     let mut stp = two_ports(StpPort::default(), HALF);
@@ -144,8 +144,8 @@ fn two_ports_on_one_segment() {
     assert_eq!(world.loops, []);
 }
 
-/// A flood of ever better roots costs no more than the limit, and BPDUs that repeat the known
-/// bridge still refresh it.
+/// Checks that a flood of ever better roots costs no more than the limit, and that BPDUs that
+/// repeat the known bridge still refresh its information.
 #[test]
 fn a_flood_is_limited() {
     let mut stp = Stp::new(StpConfig { rx_limit: 20, ..config() }, START).unwrap();
@@ -168,7 +168,7 @@ fn a_flood_is_limited() {
     assert!(stp.port(0).unwrap().counts.limited >= 20 * 980);
 }
 
-/// Effects that are not fetched stay bounded.
+/// Checks that effects that are not fetched are bounded.
 #[test]
 fn pending_effects_are_bounded() {
     let mut stp = two_ports(StpPort::default(), HALF);
@@ -190,10 +190,11 @@ fn junk_is_counted() {
     assert_eq!(stp.port(0).unwrap().counts.bad, 14 + 3 + 36);
     assert_eq!((stp.view().root_port, stp.view().unsettled), (None, 0));
     stp.on_bpdu(0, &frame[14..], START);
-    assert_eq!(stp.view().root_port, Some(0), "from its LLC header on");
+    assert_eq!(stp.view().root_port, Some(0), "BPDU without its Ethernet header");
 }
 
-/// A forged root with information that never ages is accepted while its BPDUs arrive, then expires.
+/// Checks that a forged root whose information never ages is accepted while its BPDUs arrive, and
+/// then expires.
 #[test]
 fn a_forged_root_is_forgotten() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -208,7 +209,7 @@ fn a_forged_root_is_forgotten() {
     assert_eq!(stp.view().root, stp.view().bridge);
 }
 
-/// A process that was stopped for an hour catches up in one go.
+/// Checks that a process that was stopped for an hour catches up in one call.
 #[test]
 fn time_may_jump() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -221,7 +222,7 @@ fn time_may_jump() {
     assert!(effects(&mut stp).len() < 20);
     stp.set_link(0, Link::Down, later);
     stp.set_link(1, Link::Down, later);
-    assert_eq!(stp.poll(later), None, "nothing to wait for");
+    assert_eq!(stp.poll(later), None, "no timer runs");
 }
 
 #[test]

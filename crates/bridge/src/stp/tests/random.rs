@@ -1,4 +1,5 @@
-//! Random networks, from seeds: one tree, no loops, within a time limit.
+//! Random networks, generated from seeds: each must form one tree without loops within a time
+//! limit.
 
 use super::world::{Rng, World, secs};
 use super::*;
@@ -36,7 +37,7 @@ fn random(rng: &mut Rng, kind: &Kind) -> World {
     world
 }
 
-/// Makes a random event and returns its description.
+/// Applies a random event and returns its description.
 fn happens(world: &mut World, rng: &mut Rng) -> String {
     let (segment, bridge) = (rng.below(world.segments.len()), rng.below(world.bridges.len()));
     match rng.below(6) {
@@ -78,18 +79,19 @@ fn seeds(many: u64) -> std::ops::Range<u64> {
 
 #[derive(Default)]
 struct Found {
-    /// Times until one tree spanned the network permanently: from the start, and after a later
-    /// event.
+    /// Times from the start, and from a later event, until one tree spanned the network
+    /// permanently.
     first: Duration,
     later: Duration,
-    /// Seeds with loops while the network came up, and later; and the duration of the longest loop.
+    /// Seeds with loops while the network came up, seeds with later loops, and the duration of the
+    /// longest loop.
     first_loops: Vec<u64>,
     later_loops: Vec<u64>,
     longest_loop: Duration,
 }
 
-/// Runs networks of a kind with random events. After each event there must be one spanning tree
-/// within `bound`.
+/// Runs networks of the given kind with random events. After each event, there must be one spanning
+/// tree within `bound`.
 fn networks(kind: &Kind, many: u64, bound: Duration) -> Found {
     let mut found = Found::default();
     for seed in seeds(many) {
@@ -132,7 +134,7 @@ fn one(kind: &Kind, seed: u64, bound: Duration, found: &mut Found) {
     assert_eq!(world.unsettled(), 0, "seed {seed}");
 }
 
-/// Times of table 17-1: hello 2 s, forward delay 15 s, max age 20 s.
+/// Times of 802.1D table 17-1: hello 2 s, forward delay 15 s, max age 20 s.
 const HELLO_S: u64 = 2;
 const FORWARD_DELAY_S: u64 = 15;
 const MAX_AGE_S: u64 = 20;
@@ -143,8 +145,8 @@ const BY_DELAYS_S: u64 = 2 * FORWARD_DELAY_S + 3 * HELLO_S;
 
 impl Found {
     /// Checks that there was no loop at any moment. Runs with more seeds than the default find some
-    /// loops of seconds, while information of a failed root circulates (`differences.md`); these
-    /// may last as long as that does.
+    /// loops that last for seconds, while information about a failed root circulates (see
+    /// `differences.md`); these may last as long as that information.
     #[track_caller]
     fn has_no_loop(&self) {
         assert!(self.first_loops.is_empty());
@@ -155,7 +157,8 @@ impl Found {
     }
 }
 
-/// Proposals and agreements at startup; later, outdated information must age once.
+/// RSTP on point-to-point links: proposals and agreements at startup; later, outdated information
+/// must expire once.
 #[test]
 fn rapid_on_links() {
     let found = networks(&Kind { stp: 0, shared: 0 }, 25, secs(100));
@@ -164,8 +167,8 @@ fn rapid_on_links() {
     found.has_no_loop();
 }
 
-/// On shared segments a port waits for its delays, and information that was already old on arrival
-/// ages twice.
+/// RSTP with shared segments: ports wait for their delays, and information that was already old on
+/// arrival expires twice.
 #[test]
 fn rapid_with_shared_segments() {
     let found = networks(&Kind { stp: 0, shared: 25 }, 25, secs(100));
@@ -174,8 +177,8 @@ fn rapid_with_shared_segments() {
     found.has_no_loop();
 }
 
-/// No rapid transitions, and outdated information disappears within max age: no loop at any moment,
-/// with any seed.
+/// STP only, without rapid transitions. Outdated information disappears within max age, so there is
+/// no loop at any moment, with any seed.
 #[test]
 fn stp_alone() {
     let found = networks(&Kind { stp: 100, shared: 25 }, 25, secs(150));

@@ -1,4 +1,4 @@
-//! Tables and procedures of the standard, one port at a time.
+//! Tables and procedures of IEEE 802.1D-2004, one port at a time.
 
 use super::world::{World, address, secs};
 use super::*;
@@ -64,7 +64,7 @@ pub fn wait(stp: &mut Stp, now: &mut Instant, seconds: u64) {
     }
 }
 
-/// Path costs of table 17-3.
+/// Path costs of 802.1D table 17-3.
 #[test]
 fn path_costs_by_speed() {
     let table = [
@@ -85,7 +85,7 @@ fn path_costs_by_speed() {
     }
 }
 
-/// Tables 17-1 and 17-2, and the relation of 17.14.
+/// Tables 17-1 and 17-2 of 802.1D-2004, and the inequality of 17.14.
 #[test]
 fn values_out_of_range_are_rejected() {
     let new = |config| Stp::new(config, START).map(|_| ());
@@ -111,8 +111,8 @@ fn values_out_of_range_are_rejected() {
     assert_eq!(stp.set_priority(1, START), Err(StpError::BridgePriority(1)));
 }
 
-/// 17.6: each component is compared in order, and information from the designated port itself
-/// replaces its earlier information.
+/// Comparison of priority vectors (802.1D 17.6): the components are compared in order, and
+/// information from the designated port itself replaces its earlier information.
 #[test]
 fn vectors_compare_as_the_standard_says() {
     let v = |root: u64, cost, bridge: u64, port| PriorityVector {
@@ -125,7 +125,7 @@ fn vectors_compare_as_the_standard_says() {
     for better in [v(4, 99, 9, 9), v(5, 49, 9, 9), v(5, 50, 6, 9), v(5, 50, 7, 2)] {
         assert!(better < base && better.is_superior_to(&base) && !base.is_superior_to(&better));
     }
-    assert!(v(9, 99, 7, 3).is_superior_to(&base), "the same port says something worse");
+    assert!(v(9, 99, 7, 3).is_superior_to(&base), "worse information from the same port");
     assert!(v(9, 99, 7 | 0x8000 << 48, 3 | 0x1000).is_superior_to(&base), "with other priorities");
     assert!(!base.is_superior_to(&base));
     assert_eq!(v(1, u32::MAX - 1, 1, 1).plus(200).cost, u32::MAX);
@@ -147,7 +147,7 @@ fn received_information_is_classified() {
     let other = Config { bridge: BridgeId::new(0x5000, Mac([2; 6])), ..said(0x5000) };
     assert_eq!(of(Bpdu::Rst(said(0x4000)), Received), RcvdInfo::SuperiorDesignated);
     assert_eq!(of(Bpdu::Config(said(0x4000)), Mine), RcvdInfo::SuperiorDesignated);
-    assert_eq!(of(Bpdu::Rst(said(0x6000)), Received), RcvdInfo::SuperiorDesignated, "worse, of the same port");
+    assert_eq!(of(Bpdu::Rst(said(0x6000)), Received), RcvdInfo::SuperiorDesignated, "worse, same port");
     assert_eq!(of(Bpdu::Rst(said(0x5000)), Received), RcvdInfo::RepeatedDesignated);
     assert_eq!(of(Bpdu::Rst(said(0x5000)), Mine), RcvdInfo::InferiorDesignated);
     assert_eq!(of(Bpdu::Rst(Config { max_age: 10 << 8, ..said(0x5000) }), Received), RcvdInfo::SuperiorDesignated);
@@ -159,7 +159,7 @@ fn received_information_is_classified() {
     assert_eq!(of(Bpdu::Tcn, Received), RcvdInfo::Other);
 }
 
-/// Received times are clamped to the ranges of table 17-1.
+/// Received times are clamped to the ranges of 802.1D table 17-1.
 #[test]
 fn received_times_are_clamped_to_their_ranges() {
     let wild = Config { message_age: 0xffff, max_age: 0, hello_time: 0, forward_delay: 0, ..said(0) };
@@ -168,7 +168,8 @@ fn received_times_are_clamped_to_their_ranges() {
     assert_eq!(Times::of(&wild), Times { message_age: 1, max_age: 40, hello: 10, forward_delay: 30 });
 }
 
-/// Without neighbors: an edge port after three seconds (17.25), which then forwards at once.
+/// Without neighbors, a port becomes an edge port after three seconds (802.1D 17.25) and forwards
+/// at once.
 #[test]
 fn a_port_without_bridges_becomes_an_edge() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -178,7 +179,7 @@ fn a_port_without_bridges_becomes_an_edge() {
     wait(&mut stp, &mut now, 1);
     assert_eq!(stp.state(0), PortState::Forwarding);
     assert!(stp.port(0).unwrap().edge);
-    assert_eq!(stp.view().topology_changes, 0, "an edge is no topology");
+    assert_eq!(stp.view().topology_changes, 0, "an edge port causes no topology change");
     hear(&mut stp, 0, Bpdu::Rst(said(0x9000)), now);
     assert!(!stp.port(0).unwrap().edge);
 }
@@ -189,7 +190,7 @@ fn an_edge_by_configuration_forwards_at_once() {
     assert_eq!((stp.state(0), stp.state(1)), (PortState::Forwarding, PortState::Forwarding));
 }
 
-/// On a shared segment a port that was down waits max age, then the forward delay.
+/// On a shared segment, a port that was down waits for max age, then for the forward delay.
 #[test]
 fn without_agreement_the_delays_pass() {
     let mut stp = two_ports(StpPort { auto_edge: false, ..StpPort::default() }, HALF);
@@ -204,9 +205,9 @@ fn without_agreement_the_delays_pass() {
     assert_eq!(at, [19, 34]);
 }
 
-/// A proposal is answered with an agreement, after the other port was set to discarding (figures
-/// 17-21, 17-22): the earlier agreement of that port, explicit or implied by its delays, was for a
-/// better root.
+/// A proposal is answered with an agreement after the other port has been set to discarding (802.1D
+/// figures 17-21, 17-22). The earlier agreement of that port, explicit or implied by its delays,
+/// referred to a better root.
 #[test]
 fn a_proposal_syncs_the_others_and_is_agreed_to() {
     let mut stp = two_ports(StpPort { auto_edge: false, ..StpPort::default() }, UP);
@@ -230,7 +231,8 @@ fn a_proposal_syncs_the_others_and_is_agreed_to() {
     let view = stp.view();
     assert_eq!((view.root, view.root_cost, view.root_port), (said(0x1000).root, 20_000, Some(0)));
     assert_eq!(view.times, Times { message_age: 1, max_age: 20, hello: 2, forward_delay: 15 });
-    // The BPDU of the other port: message age increased by a second, with a proposal.
+    // The BPDU of the other port has its message age increased by a second, and contains a
+    // proposal.
     let told = effects.iter().find_map(|effect| match effect {
         Effect::Transmit(1, Bpdu::Rst(config)) => Some(*config),
         _ => None,
@@ -238,14 +240,15 @@ fn a_proposal_syncs_the_others_and_is_agreed_to() {
     let told = told.unwrap();
     assert_eq!((told.message_age, told.root_path_cost, told.root), (256, 20_000, view.root));
     assert!(told.flags.contains(Flags::PROPOSAL) && told.flags.role() == SenderRole::Designated);
-    // An agreement to that lets the port forward.
+    // An agreement to this BPDU lets the port forward.
     let agreement =
         Config { flags: Flags::AGREEMENT.with_role(SenderRole::Root), root_path_cost: 40_000, ..said(0x1000) };
     hear(&mut stp, 1, Bpdu::Rst(Config { bridge: BridgeId::new(0xf000, Mac([7; 6])), ..agreement }), now);
     assert_eq!(stp.state(1), PortState::Forwarding);
 }
 
-/// 17.21.23: information expires after three hello times, or at once if it is too old.
+/// Received information expires after three hello times, or at once if it is too old (802.1D
+/// 17.21.23).
 #[test]
 fn received_information_ages_out() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -264,8 +267,8 @@ fn received_information_ages_out() {
     assert_eq!(stp.view().root_port, Some(0));
 }
 
-/// Port Protocol Migration (17.24): three seconds of delay, then the neighbor's protocol; back by
-/// mcheck or RST BPDUs.
+/// Port Protocol Migration (802.1D 17.24): after a delay of three seconds the port uses the
+/// neighbor's protocol. It returns to RSTP by mcheck or when RST BPDUs arrive.
 #[test]
 fn the_protocol_version_follows_the_neighbor() {
     let mut stp = two_ports(StpPort::default(), UP);
@@ -292,7 +295,7 @@ fn the_protocol_version_follows_the_neighbor() {
     assert!(matches!(sent(&mut stp, 0)[..], [.., Bpdu::Rst(_)]));
 }
 
-/// A BPDU per hello time, and no more than the hold count in a second (17.26).
+/// Sends a BPDU per hello time, and no more than the hold count in a second (802.1D 17.26).
 #[test]
 fn the_hold_count_limits_transmission() {
     let mut stp = two_ports(StpPort::default(), HALF);
@@ -304,15 +307,15 @@ fn the_hold_count_limits_transmission() {
     let left = sent(&mut stp, 0).len();
     assert!((1..=6).contains(&left), "{left}");
     wait(&mut stp, &mut now, 1);
-    assert_eq!(sent(&mut stp, 0).len(), 1, "one a second from then on");
+    assert_eq!(sent(&mut stp, 0).len(), 1, "then one per second");
     wait(&mut stp, &mut now, 30);
     effects(&mut stp);
     wait(&mut stp, &mut now, 10);
     assert_eq!(sent(&mut stp, 0).len(), 5);
 }
 
-/// Topology change (17.31): rapid bridges inform all others, which flush at once. With STP the root
-/// is notified, and addresses age fast.
+/// Topology change (802.1D 17.31): RSTP bridges inform all others, which flush at once. With STP
+/// the root is notified, and addresses expire sooner.
 #[test]
 fn topology_changes_are_propagated() {
     for version in [StpVersion::Rstp, StpVersion::Stp] {
@@ -344,8 +347,8 @@ fn topology_changes_are_propagated() {
     }
 }
 
-/// Proposal and agreement: a ring of rapid bridges forms one tree within milliseconds, and recovers
-/// within milliseconds.
+/// Proposal and agreement: a ring of RSTP bridges forms one tree within milliseconds, and recovers
+/// from the loss of a link within milliseconds.
 #[test]
 fn rapid_means_milliseconds() {
     let mut world = World::new();
@@ -366,8 +369,8 @@ fn rapid_means_milliseconds() {
     assert_eq!(world.bridges[0].stp.config().address, address(0));
 }
 
-/// STP as in 802.1D-1998 8.6: information of the root is relayed at once, and information held
-/// grows older.
+/// STP as in 802.1D-1998 8.6: information about the root is relayed at once, and its age includes
+/// the time for which it was held.
 #[test]
 fn stp_passes_on_at_once_and_counts_the_time() {
     let mut stp = Stp::new(StpConfig { version: StpVersion::Stp, ..config() }, START).unwrap();

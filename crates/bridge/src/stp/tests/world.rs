@@ -1,5 +1,5 @@
-//! Networks of bridges on virtual time: links with a delay, shared segments, failures. After every
-//! event the forwarding ports are checked for loops.
+//! Networks of bridges on virtual time, with delayed links, shared segments and failures. After
+//! every event, the forwarding ports are checked for loops.
 
 use super::*;
 use crate::PortState;
@@ -37,11 +37,11 @@ pub struct Bridge {
 
 pub struct Segment {
     pub ends: Vec<(usize, PortNo)>,
-    /// The ports have carrier.
+    /// True if the ports have carrier.
     pub carrier: bool,
-    /// The segment passes frames.
+    /// True if the segment passes frames.
     pub passes: bool,
-    /// Bridge whose frames are lost on the segment.
+    /// Bridge whose frames are lost on the segment; `None` if there is no such bridge.
     pub deaf_to: Option<usize>,
     pub duplex: Duplex,
     pub delay: Duration,
@@ -53,12 +53,12 @@ pub struct World {
     pub segments: Vec<Segment>,
     pub loops: Vec<Instant>,
     pub frames: u64,
-    /// A segment passes frames again, without a link event at its ports.
+    /// True if a segment passes frames again, without a link event at its ports.
     pub joined: bool,
     wire: BinaryHeap<Reverse<Travelling>>,
 }
 
-/// Arrival time, sequence number, destination bridge and port, frame.
+/// A frame in transit: arrival time, sequence number, destination bridge and port, bytes.
 type Travelling = (Instant, u64, usize, PortNo, Vec<u8>);
 
 pub fn secs(secs: u64) -> Duration {
@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Adds a bridge whose address ends in its index plus one. Its seconds begin `phase_ms`
+    /// Adds a bridge. Its address ends in its index plus one. Its seconds begin `phase_ms`
     /// milliseconds after those of the network.
     pub fn bridge(&mut self, priority: u16, version: StpVersion, phase_ms: u64) -> usize {
         let n = self.bridges.len();
@@ -90,7 +90,7 @@ impl World {
         n
     }
 
-    /// Connects two bridges by a link, or several bridges by a shared segment.
+    /// Connects two bridges by a link, or more bridges by a shared segment.
     pub fn connect(&mut self, bridges: &[usize], duplex: Duplex, delay: Duration) -> usize {
         self.connect_as(bridges, duplex, delay, StpPort::default())
     }
@@ -125,7 +125,7 @@ impl World {
 
     fn settle_link(&mut self, bridge: usize, port: PortNo) {
         let segment = &self.segments[self.bridges[bridge].ports[usize::from(port)].1];
-        // A link loses its carrier with the bridge at the other end; a hub stays up.
+        // A link loses its carrier when the bridge at the other end fails; a hub stays up.
         let peers = segment.ends.iter().filter(|(b, _)| self.bridges[*b].alive).count();
         let up = segment.carrier && (segment.ends.len() != 2 || peers == 2 || segment.duplex == Duplex::Half);
         let link = if up { Link::Up { duplex: segment.duplex, speed_kbps: 1_000_000 } } else { Link::Down };
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// Removes a bridge, or adds it back as one that was just switched on.
+    /// Removes a bridge, or adds it back in its initial state.
     pub fn set_alive(&mut self, bridge: usize, alive: bool) {
         if self.bridges[bridge].alive == alive {
             return;
@@ -243,7 +243,8 @@ impl World {
         }
     }
 
-    /// Returns bridge and segment (numbered after the bridges) of each forwarding port.
+    /// Returns the bridge and the segment of each forwarding port; segments are numbered after the
+    /// bridges.
     fn forwarding(&self) -> impl Iterator<Item = (usize, usize)> {
         let all = self.bridges.iter().enumerate().filter(|(_, b)| b.alive);
         let all = all.flat_map(|(n, b)| b.ports.iter().map(move |port| (n, port)));
@@ -283,7 +284,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs for the time `long`. Returns the time from the start until one tree spanned the network
+    /// Runs for the time `long`. Returns the time after which one tree spanned the network
     /// permanently. The resolution is 1 ms at first, then 10 ms, and 100 ms after a second.
     pub fn settles_in(&mut self, long: Duration) -> Result<Duration, String> {
         let begun = self.now;
@@ -340,7 +341,7 @@ impl Sets {
         of
     }
 
-    /// Joins two sets. Returns `false` if they were the same already.
+    /// Merges two sets. Returns `false` if they are the same set.
     fn join(&mut self, a: usize, b: usize) -> bool {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a] = b;
