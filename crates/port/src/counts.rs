@@ -1,80 +1,82 @@
-//! Counters of every port, and the balance between frames in and frames out.
+//! Counters of every port, and the totals from which the balance of received and sent frames is
+//! computed.
 
 stats::counters! {
-    /// Counters of the receiving direction: frames that the port passes to its host, and losses on
-    /// the way.
+    /// Counters of the receiving direction: frames that the port passes to its host, and frames
+    /// lost before that.
     pub struct RxCounts at "port.rx" {
         /// Frames received.
         frames,
         /// Bytes received (FCS not included).
         bytes,
-        /// Times the port was polled and had no frame.
+        /// Number of polls that found no frame.
         idle,
-        /// Times the pool had no free buffer: the frame was not created, or stayed in the device.
+        /// Number of times that the pool had no free buffer: the frame was not created, or stayed
+        /// in the device.
         no_buffer,
-        /// Dropped in the port: larger than a buffer, or not a valid frame.
+        /// Frames dropped in the port because they were larger than a buffer, or not valid frames.
         malformed,
         /// Frames dropped before the port read them, because the kernel ran out of buffers or ring
         /// slots. Not included in `frames`.
         missed,
-        /// Failures of the device or file that ended the port.
+        /// Errors of the device or file that ended the port.
         errors,
-        /// Dropped on purpose by an impairment.
+        /// Frames dropped on purpose by an impairment.
         impaired,
-        /// Dropped in an impairment: its queue was full.
+        /// Frames dropped in an impairment because its queue was full.
         queue_full,
-        /// Duplicates created by an impairment.
+        /// Duplicate frames created by an impairment.
         duplicated,
-        /// One bit flipped on purpose by an impairment.
+        /// Frames in which an impairment flipped one bit on purpose.
         corrupted,
-        /// Reordered on purpose by an impairment: overtook other frames.
+        /// Frames that an impairment let overtake other frames on purpose.
         reordered,
         /// Frames currently held by an impairment (a level, not a count).
         held,
-        /// Frames passed on but not written to the trace, because the write failed.
+        /// Frames passed on but not written to the tracer's file, because the write failed.
         untraced,
         /// Large segments split in software before an impairment.
         segmented,
         /// Frames created by splitting large segments.
         segments,
-        /// Frames lost by a bug in this program: a nonzero value should be reported.
+        /// Frames lost by a bug in this program. Please report a nonzero value.
         bugs,
     }
 }
 
 stats::counters! {
-    /// Counters of the transmitting direction: frames that the host passes to its port, and losses
-    /// on the way.
+    /// Counters of the transmitting direction: frames that the host passes to its port, and frames
+    /// lost after that.
     pub struct TxCounts at "port.tx" {
         /// Frames sent.
         frames,
         /// Bytes sent (FCS not included).
         bytes,
-        /// Bursts sent (one doorbell each, that is one notification of the device).
+        /// Bursts sent. Each costs one doorbell, which is one notification of the device.
         bursts,
-        /// Dropped in the port: the device rejected them.
+        /// Frames dropped in the port because the device rejected them.
         errors,
-        /// Dropped in the port: longer than the device accepts.
+        /// Frames dropped in the port because they were longer than the device accepts.
         too_large,
-        /// Dropped in the port: the host requested checksum offload, but the frame's headers do not
-        /// allow it.
+        /// Frames dropped in the port because the host requested checksum offload, but the frame's
+        /// headers do not allow it.
         malformed,
-        /// Dropped on purpose by an impairment.
+        /// Frames dropped on purpose by an impairment.
         impaired,
-        /// Dropped in an impairment: its queue was full.
+        /// Frames dropped in an impairment because its queue was full.
         queue_full,
-        /// Duplicates created by an impairment.
+        /// Duplicate frames created by an impairment.
         duplicated,
-        /// One bit flipped on purpose by an impairment.
+        /// Frames in which an impairment flipped one bit on purpose.
         corrupted,
-        /// Reordered on purpose by an impairment: overtook other frames.
+        /// Frames that an impairment let overtake other frames on purpose.
         reordered,
         /// Frames currently held by an impairment (a level, not a count).
         held,
-        /// Frames passed on but not written to the trace, because the write failed.
+        /// Frames passed on but not written to the tracer's file, because the write failed.
         untraced,
-        /// Copied before sending: the device cannot read the buffer, which is on loan or from
-        /// another pool.
+        /// Frames copied before sending, because the device cannot read their buffer, which is on
+        /// loan or from another pool.
         copied,
         /// IP fragments among the frames sent.
         fragments,
@@ -82,16 +84,16 @@ stats::counters! {
         segmented,
         /// Frames created by splitting large segments.
         segments,
-        /// Times no buffer was free while splitting a large segment: the rest of the segment was
-        /// lost.
+        /// Number of times that no buffer was free while a large segment was split. The rest of the
+        /// segment was lost.
         no_buffer,
-        /// Frames lost by a bug in this program: a nonzero value should be reported.
+        /// Frames lost by a bug in this program. Please report a nonzero value.
         bugs,
     }
 }
 
-/// Counters of both directions, aligned so that ports polled by different cores share no cache
-/// line.
+/// Counters of both directions, aligned so that ports polled by different cores do not share a
+/// cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct PortCounts {
@@ -99,14 +101,14 @@ pub struct PortCounts {
     pub rx: RxCounts,
     /// Counters of the transmitting direction.
     pub tx: TxCounts,
-    /// CPU ticks of the port's own processing stages, for ports that measure them (`xdp:`); off by
-    /// default.
+    /// CPU ticks by processing stage of the port (cost ledger), for ports that measure them
+    /// (`xdp:`). Off by default.
     pub ledger: stats::Ledger,
 }
 
 impl RxCounts {
     /// Returns the number of frames passed to the host, computed from the other counters. The audit
-    /// compares it with the host's own count.
+    /// of all frames compares it with the host's own count.
     pub fn to_host(&self) -> u64 {
         let lost =
             self.impaired.get() + self.queue_full.get() + self.held.get() + self.segmented.get() + self.bugs.get();
@@ -122,7 +124,7 @@ impl TxCounts {
     }
 
     /// Returns the number of frames that the host passed to the port, computed from the other
-    /// counters. The audit compares it with the host's own count.
+    /// counters. The audit of all frames compares it with the host's own count.
     pub fn from_host(&self) -> u64 {
         let came = self.frames.get() + self.dropped() + self.held.get() + self.segmented.get();
         came.wrapping_sub(self.duplicated.get() + self.segments.get())

@@ -1,5 +1,5 @@
-//! Bodies of the fuzz targets: properties that must hold for every byte string. The tests run them
-//! too.
+//! Bodies of the fuzz targets: properties that must be true for every byte string. The tests run
+//! them too.
 //!
 //! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken.
 //! `cargo xtask fuzz` calls them with the corpora under `fuzz/corpus/port_*`.
@@ -7,7 +7,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "broken invariants must panic; built for tests and fuzzing only"
 )]
 
 use crate::offload::{RxCsum, virtio};
@@ -21,12 +21,12 @@ use crate::text::{Line, Lines};
 use buf::{Pool, PoolConfig};
 use std::io::{self, Read};
 
-/// Tests frames from a device: a packet-socket ring slot (flags even) or a frame after a virtio
-/// header.
+/// Tests the conversion of frames from a device: the slot of a packet socket's ring (if the first
+/// byte is even) or a frame after a virtio header.
 ///
-/// Properties: no panic; the bytes of a frame lie in its slot; the checksum and segmentation
+/// Properties: no panic; the bytes of a frame lie within its slot; the checksum and segmentation
 /// requests of an accepted virtio header can be converted back into a header, or are refused; a
-/// header survives emit and parse.
+/// header is unchanged by emit and parse.
 pub fn device(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let pool = Pool::new(&PoolConfig { buffers: 4, data: 1 << 16, ..PoolConfig::default() }).unwrap();
@@ -68,13 +68,13 @@ fn vnet(pool: &Pool, flags: u8, header: &[u8; VNET_HDR_LEN], bytes: &[u8]) {
 
 /// Tests both capture formats, with the input read whole and in pieces.
 ///
-/// Properties: reading ends; memory is bounded; input in pieces gives the same records and the same
-/// error; records survive a write and a second read unchanged.
+/// Properties: reading ends; memory is bounded; input in pieces results in the same records and the
+/// same error; records are unchanged by writing and reading again.
 pub fn pcap(data: &[u8]) {
     let whole = records(Reader::new(data));
     let pieces = records(Reader::new(Pieces { data, turn: 0 }));
     assert_eq!(whole.1, pieces.1);
-    assert!(whole.0 == pieces.0, "input in pieces gives other records");
+    assert!(whole.0 == pieces.0, "input in pieces results in other records");
     for format in [Format::Pcap, Format::Pcapng] {
         let mut writer = Writer::new(Vec::new(), format, u32::MAX).unwrap();
         writer.add_interface("fuzz").unwrap();
@@ -94,7 +94,7 @@ pub fn pcap(data: &[u8]) {
         let bytes = writer.into_inner();
         let again = records(Reader::new(&bytes[..]));
         assert_eq!(again.1, None);
-        assert!(again.0 == wanted, "written and read again it is not the same");
+        assert!(again.0 == wanted, "the records change when written and read again");
     }
     like(&whole.0, &whole.2);
 }
@@ -108,8 +108,9 @@ fn direction_option(direction: Direction) -> Vec<u8> {
     }
 }
 
-/// Checks that records written together with the descriptions of their interfaces read back the
-/// same. Timestamps may differ where another interface's clock, or 64 bits, cannot represent them.
+/// Checks that records written together with the descriptions of their interfaces are read back
+/// unchanged. Timestamps may differ if the clock of another interface, or 64 bits, cannot represent
+/// them.
 fn like(all: &Records, section: &Section) {
     let mut writer = Writer::like(Vec::new(), Format::Pcapng, section).unwrap();
     let described = written(Format::Pcapng, section);
@@ -131,10 +132,10 @@ fn like(all: &Records, section: &Section) {
         }
         all
     };
-    assert!(timeless(&again) == timeless(all), "written with its interfaces and read again it is not the same");
+    assert!(timeless(&again) == timeless(all), "the records change when written with their interfaces and read again");
 }
 
-/// For each record: the record itself, its data, its options.
+/// Records of a capture, each with its data and its options.
 type Records = Vec<(Record<'static>, Vec<u8>, Vec<u8>)>;
 
 fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>, Section) {
@@ -152,7 +153,7 @@ fn records(mut reader: Reader<impl Read>) -> (Records, Option<String>, Section) 
             Err(error) if error.is_would_block() => {}
             Err(error) => {
                 let text = error.to_string();
-                assert!(reader.read().unwrap().is_none(), "after an error it is over");
+                assert!(reader.read().unwrap().is_none(), "a record follows an error");
                 return (records, Some(text), reader.section().clone());
             }
         }
@@ -180,8 +181,8 @@ impl Read for Pieces<'_> {
 
 /// Tests lines of text, whole and in pieces.
 ///
-/// Properties: parsing ends; input in pieces gives the same frames and the same warnings; each line
-/// is a frame, blank or bad; frames survive a write and a second read unchanged.
+/// Properties: parsing ends; input in pieces results in the same frames and the same warnings; each
+/// line is a frame, blank or bad; frames are unchanged by writing and reading again.
 pub fn text(data: &[u8]) {
     let whole = lines(data, data.len().max(1));
     for piece in [1, 7, 4096] {
@@ -210,25 +211,25 @@ fn lines(mut data: &[u8], piece: usize) -> (Vec<Vec<u8>>, Vec<String>) {
             None => {
                 let room = lines.room();
                 let n = piece.min(data.len()).min(room.len());
-                assert!(n > 0, "no room, and nothing found");
+                assert!(n > 0, "the buffer is full but contains no line");
                 room[..n].copy_from_slice(&data[..n]);
                 lines.came(n);
                 data = &data[n..];
             }
         }
     }
-    assert!(lines.is_empty(), "something is left");
+    assert!(lines.is_empty(), "unparsed input is left");
     (frames, lines.warnings())
 }
 
 /// Tests the grammar of port names.
 ///
-/// Properties: a text parses as a spec or gives a non-empty error; a spec prints as text that
-/// parses back to it.
+/// Properties: a text is parsed into a spec, or results in a non-empty error; a spec is formatted
+/// as text that is parsed to the same spec.
 pub fn spec(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match Spec::parse(text) {
-        // The printed text can be longer than the input and exceed the limit.
+        // The formatted text can be longer than the input and exceed the limit.
         Ok(spec) if spec.to_string().len() <= crate::spec::MAX_LEN => {
             assert_eq!(Spec::parse(&spec.to_string()), Ok(spec));
         }

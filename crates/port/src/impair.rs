@@ -1,12 +1,12 @@
 //! `impair(loss=1%,delay=10ms):PORT`: a degraded link, identical in every run with the same seed.
 //!
 //! Each frame passes these stages in this order: loss, duplication, corruption, the rate limiter's
-//! queue, delay. Frames stay in order unless `reorder` lets a frame skip its delay, as in netem. No
-//! frame waits for another: each leaves `delay` plus or minus `jitter` after the rate limiter has
-//! released it. The caller supplies the time. Every loss is counted: frames in = out + held +
-//! impaired + queue_full - duplicated, at any moment (see [`crate::RxCounts::to_host`]). A large
-//! segment is split first, so that each frame on the wire is impaired separately. Corruption is
-//! applied after checksums are filled in.
+//! queue, delay. Frames stay in order, except that `reorder` lets a frame skip its delay, as in
+//! Linux's netem. No frame waits for another: each leaves `delay` plus or minus `jitter` after the
+//! rate limiter has released it. The caller supplies the time. Every loss is counted, so that at
+//! any moment frames in = out + held + impaired + queue_full - duplicated (see
+//! [`crate::RxCounts::to_host`]). A large segment is split first, so that each frame of the wire is
+//! impaired separately. Corruption is applied after checksums are filled in.
 
 mod link;
 
@@ -20,7 +20,7 @@ use link::Noted;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Directions to impair.
+/// Directions in which frames are impaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Direction {
     /// Received frames only.
@@ -124,14 +124,15 @@ struct ImpairedTx {
     link: Link,
     /// Frames that are due but that the port has not accepted yet.
     leaving: Burst,
-    /// Time at which to offer `leaving` again.
+    /// Time at which to offer `leaving` again; `None` if the port has accepted all frames that were
+    /// due.
     retry: Option<Instant>,
     pool: Pool,
     counts: Arc<PortCounts>,
 }
 
 impl ImpairedTx {
-    /// Passes the frames that are due to the port, until the port accepts no more.
+    /// Passes the due frames to the port until the port accepts no more.
     fn release(&mut self, now: Instant) {
         loop {
             while self.leaving.room() > 0 {
@@ -156,7 +157,7 @@ impl TxHalf for ImpairedTx {
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
         self.release(now);
         if !self.leaving.is_empty() {
-            return 0; // the port is full: the host keeps its frames
+            return 0; // the inner port is full, so the host keeps its frames
         }
         let mut noted = Noted::default();
         let mut taken = 0;
@@ -205,7 +206,7 @@ impl TxHalf for ImpairedTx {
     }
 }
 
-/// Counts of large segments split, of the pieces created, and of missing buffers.
+/// Counters of the large segments split, of the pieces created, and of failures to get a buffer.
 #[derive(Default)]
 struct Cut {
     segmented: u64,

@@ -1,10 +1,10 @@
-//! Ports: the points where frames enter and leave the stack. A port has no addresses and is
-//! independent of its reader.
+//! Ports: the points where frames enter and leave the stack. A port has no network addresses and
+//! does not depend on the component that reads it.
 //!
-//! A [`Port`] has two halves. [`RxHalf`] belongs to the one loop that polls it, so "two loops never
-//! work on one interface" (bridge2004) follows from ownership, without a check. [`TxHalf`] sits
-//! after the stack's transmit queue, which any thread may use. Both halves pass frames in
-//! [`Burst`]s. All kinds of ports and wrappers share one naming grammar: see [`spec`].
+//! A [`Port`] has two halves. [`RxHalf`] belongs to the single loop that polls it, so ownership
+//! guarantees that two loops never work on the same interface. [`TxHalf`] is fed by the stack's
+//! transmit queue, which any thread may use. Both halves exchange frames in [`Burst`]s. All kinds
+//! of ports and wrappers share one naming grammar: see [`spec`].
 
 #![deny(unsafe_code)]
 #![deny(missing_docs)]
@@ -50,15 +50,15 @@ use std::sync::Arc;
 pub struct Caps {
     /// Maximum size of a network packet in bytes, without the Ethernet header.
     pub mtu: u16,
-    /// Fills in IPv4 header checksums of frames flagged `TX_IP_CSUM`.
+    /// True if the port fills in IPv4 header checksums of frames flagged `TX_IP_CSUM`.
     pub tx_ip_csum: bool,
-    /// Fills in TCP and UDP checksums of frames flagged `TX_L4_CSUM`.
+    /// True if the port fills in TCP and UDP checksums of frames flagged `TX_L4_CSUM`.
     pub tx_l4_csum: bool,
-    /// Verifies checksums of received frames and sets `RX_*_OK`.
+    /// True if the port verifies checksums of received frames and sets `RX_*_OK`.
     pub rx_csum: bool,
     /// Length in bytes of the longest TCP packet (with `Frame::gso_size` set) that the port accepts
-    /// in one frame. The port splits such large segments, or passes them on whole. 0: not
-    /// supported.
+    /// in one frame. The port splits such a large segment or passes it on whole. 0 if large
+    /// segments are not supported.
     pub tso_max: u32,
     /// True if the port may deliver large TCP segments, longer than the MTU.
     pub lro: bool,
@@ -72,19 +72,20 @@ impl Caps {
 
 /// The receiving half of a port.
 pub trait RxHalf: Send {
-    /// Appends up to `most` received frames to `into`, without waiting. Returns how many.
+    /// Appends up to `most` received frames to `into`, without waiting. Returns their number.
     fn rx_burst(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize;
-    /// Returns a file descriptor to sleep on until frames may be available; `None`: poll the port.
+    /// Returns a file descriptor to sleep on until frames may be available; `None` if the port must
+    /// be polled.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
-    /// Returns when the port has its next frame ready, if it holds frames until a given time
-    /// (pacing, an impairment); `None`: it holds none.
+    /// Returns the time at which the port's next frame is ready, if the port holds frames until a
+    /// given time (pacing, an impairment); `None` if it holds none.
     fn next_event(&self) -> Option<Instant> {
         None
     }
-    /// Returns whether the port has ended (device gone, end of file, peer closed). It never returns
-    /// a frame again.
+    /// Returns whether the port has ended (device gone, end of file, peer closed). After that it
+    /// never returns a frame again.
     fn is_gone(&self) -> bool {
         false
     }
@@ -110,29 +111,29 @@ pub trait RxHalf: Send {
 
 /// The transmitting half of a port.
 pub trait TxHalf: Send {
-    /// Takes frames from the front of `from` and leaves the rest there. Returns how many were
-    /// taken.
+    /// Takes frames from the front of `from` and leaves the rest in it. Returns the number of
+    /// frames taken.
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize;
-    /// Takes a single frame, or returns it if the port is full. Equivalent to a burst of one frame;
-    /// ports where a burst costs more than this method override it.
+    /// Takes a single frame. Returns it as the error if the port is full. Equivalent to a burst of
+    /// one frame; ports for which a burst costs more than this method override it.
     fn tx_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         let mut burst = Burst::of(frame);
         self.tx_burst(&mut burst, now);
         burst.pop().map_or(Ok(()), Err)
     }
-    /// Sends the held frames that are now due (delays, pacing).
+    /// Sends the held frames that are now due (after delays or pacing).
     fn poll(&mut self, now: Instant) {
         let _ = now;
     }
-    /// Returns when [`TxHalf::poll`] next has work; `None`: no frame is held.
+    /// Returns the time at which [`TxHalf::poll`] next has work; `None` if no frame is held.
     fn next_event(&self) -> Option<Instant> {
         None
     }
-    /// Writes buffered data to the port's file when no more frames follow. An error ends the port
-    /// ([`TxHalf::why_gone`]).
+    /// Writes buffered data to the port's file. Called when no more frames follow. An error ends
+    /// the port ([`TxHalf::why_gone`]).
     fn finish(&mut self) {}
     /// Returns whether the port can never send again because nothing reads its output any more. The
-    /// port still takes frames, and counts them as dropped.
+    /// port still accepts frames, and counts them as dropped.
     fn is_gone(&self) -> bool {
         false
     }
@@ -149,9 +150,9 @@ pub trait TxHalf: Send {
 
 /// An open port: its two halves and their properties.
 pub struct Port {
-    /// The part of the spec after the last colon: `tap0`.
+    /// Name of the port: the part of the spec after the last colon, such as `tap0`.
     pub name: String,
-    /// The whole spec as opened: `impair(loss=1%):tap:tap0`.
+    /// The whole spec with which the port was opened, such as `impair(loss=1%):tap:tap0`.
     pub spec: String,
     /// Capabilities of the port.
     pub caps: Caps,
@@ -161,7 +162,8 @@ pub struct Port {
     pub tx: Box<dyn TxHalf>,
     /// Counters of the port, readable from any thread.
     pub counts: Arc<PortCounts>,
-    /// Controller of a [`nic`] port (sysctls, doorbells, bus), also if wrappers surround the port.
+    /// Controller of a [`nic`] port (sysctls, doorbells, bus), even if wrappers surround the port;
+    /// `None` for other kinds of ports.
     pub nic: Option<Arc<nic::Nic>>,
 }
 

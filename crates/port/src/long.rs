@@ -1,16 +1,17 @@
 //! Buffers for ports that read files: the host's pool, plus a few long buffers for frames that do
-//! not fit its buffers.
+//! not fit into the pool's buffers.
 
 use buf::{Frame, Pool, PoolConfig, PoolLocks};
 
-/// Number of long buffers of one port. They occupy physical memory only once written.
+/// Number of long buffers of one port. They occupy physical memory only after they have been
+/// written.
 const LONG_BUFFERS: usize = 64;
 
 /// The buffers of a port that reads frames of any length.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     usual: Pool,
-    /// Pool of long buffers, created when the first long frame arrives.
+    /// Pool of long buffers; `None` until the first long frame arrives.
     long: Option<Pool>,
     spare: Option<Frame>,
 }
@@ -22,8 +23,7 @@ impl Buffers {
     }
 
     /// Returns a buffer of the usual pool for the next frame. Returns `None` if that pool is empty,
-    /// or no long buffer is free for the case that the frame does not fit: the frame then stays
-    /// unread.
+    /// or if no long buffer is free in case the frame does not fit; the frame then remains unread.
     #[inline]
     pub(crate) fn get(&mut self) -> Option<Frame> {
         if let Some(long) = &self.long
@@ -34,9 +34,9 @@ impl Buffers {
         self.usual.get()
     }
 
-    /// Copies `bytes` into the buffer that [`Buffers::get`] returned, or into a long one, and
+    /// Copies `bytes` into the buffer that [`Buffers::get`] returned, or into a long buffer, and
     /// returns it as a frame. Returns `None` if `bytes` is longer than [`wire::text::MAX_FRAME`] or
-    /// there is no memory for long buffers; the buffer then stays in `usual`.
+    /// there is no memory for long buffers. The buffer then remains in `usual`.
     #[inline]
     pub(crate) fn fill(&mut self, usual: &mut Option<Frame>, bytes: &[u8]) -> Option<Frame> {
         match usual.as_mut()?.extend(bytes) {

@@ -3,15 +3,15 @@
 //!
 //! The driver ([`RxDriver`], [`TxDriver`]) is written as for hardware: it posts buffers and frames
 //! in rings, announces them to the card by writing a tail register, and finds completed descriptors
-//! by a bit that the card writes back into memory. Polling reads no register. The card ([`Card`])
-//! owns the other side of the rings and one end of a [`wire`](mod@wire). Each optimization
-//! described in bridge2004 is a setting ([`settings`]). The card counts what the optimization saves
-//! ([`counts`]). The costs of register accesses and of bus transfers are modelled, with their
-//! sources ([`bus`]).
+//! by a bit that the card writes back into memory. Polling does not read registers. The card
+//! ([`Card`]) owns the other side of the rings and one end of a [`wire`](mod@wire). Each
+//! optimization described in the report bridge2004 is a setting ([`settings`]). The card counts the
+//! operations that the optimizations save ([`counts`]). The costs of register accesses and bus
+//! transfers are modelled from published measurements ([`bus`]).
 //!
 //! A live port runs its card inside the driver's calls. A measurement runs the card outside the
 //! timed section, possibly on another thread: rings and registers are thread-safe. Not modelled:
-//! jumbo frames over several descriptors, multicast filters, the EEPROM, per-frame interrupt delays
+//! jumbo frames in several descriptors, multicast filters, the EEPROM, per-frame interrupt delays
 //! (RDTR, TIDV).
 
 pub mod bus;
@@ -58,11 +58,12 @@ pub struct Nic {
     /// Counters of the card and its driver.
     pub counts: NicCounts,
     pub(in crate::nic) bus: Arc<Bus>,
-    /// This card's end of the wire; `None`: the card is not connected.
+    /// This card's end of the wire; `None` if the card is not connected.
     pub(in crate::nic) side: Option<Arc<wire::Side>>,
     /// The card's link status (STATUS.LU).
     pub(in crate::nic) link_up: AtomicBool,
-    /// The card's own buffers. The card copies frames into them on their way to the wire.
+    /// The card's own buffers, into which it copies frames before they go onto the wire; `None` if
+    /// it moves frames without copying them.
     pub(in crate::nic) fifo: Option<Pool>,
 }
 
@@ -71,9 +72,9 @@ pub struct Nic {
 pub enum NicError {
     /// The longest frame does not fit in the pool's buffers.
     SmallBuffers {
-        /// Bytes needed for a frame.
+        /// Number of bytes that a frame needs.
         need: usize,
-        /// Bytes a buffer has after its headroom.
+        /// Number of bytes in a buffer after its headroom.
         have: usize,
     },
     /// The card's own memory could not be allocated.
@@ -99,7 +100,7 @@ impl fmt::Display for NicError {
 
 impl std::error::Error for NicError {}
 
-/// A card and its driver, as separate parts for a caller that runs the card itself.
+/// A card and its driver, as separate parts, for a caller that runs the card itself.
 #[derive(Debug)]
 pub struct Parts {
     /// The driver's receiving half.
@@ -116,11 +117,12 @@ pub struct Parts {
     pub counts: Arc<PortCounts>,
 }
 
-/// Creates a card with `settings` on a bus of its own, and its driver, which posts buffers of
-/// `pool`. `end` is the card's end of a wire; without a wire the link is down.
+/// Creates a card with `settings` on a bus of its own, and a driver that posts buffers of `pool`.
+/// `end` is the card's end of a wire; without a wire the link is down.
 ///
 /// # Errors
-/// The pool's buffers are too short for `mtu`; no memory or no event for the card.
+/// The pool's buffers are too short for `mtu`, or memory or an event for the card cannot be
+/// allocated.
 pub fn assemble(name: &str, settings: Settings, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Parts, NicError> {
     assemble_on(&Arc::default(), name, settings, mtu, end, pool)
 }
@@ -128,7 +130,7 @@ pub fn assemble(name: &str, settings: Settings, mtu: u16, end: Option<End>, pool
 /// Creates a card as [`assemble`] does, on `bus`, which several cards may share.
 ///
 /// # Errors
-/// As for [`assemble`].
+/// The same errors as [`assemble`].
 pub fn assemble_on(
     bus: &Arc<Bus>,
     name: &str,
@@ -168,7 +170,7 @@ pub fn assemble_on(
 /// Opens a live port, which runs the card inside the driver's calls.
 ///
 /// # Errors
-/// As for [`assemble`].
+/// The same errors as [`assemble`].
 pub fn open(name: &str, settings: Settings, mtu: u16, end: Option<End>, pool: &Pool) -> Result<Port, NicError> {
     let Parts { rx, tx, card, nic, caps, counts } = assemble(name, settings, mtu, end, pool)?;
     let (rx, tx) = live::halves(rx, tx, card);
@@ -198,13 +200,13 @@ impl Nic {
         if let Some(side) = &self.side {
             side.interrupts.moderate(self.settings.itr_us.get());
             side.interrupts.enable(mask, Event::new()?);
-            self.counts.register_writes.add(2); // ITR, IMS
+            self.counts.register_writes.add(2); // writes of ITR and IMS
         }
         Ok(())
     }
 
-    /// Reads STATUS and ICR, as polling does periodically (POLL_AND_CHECK_STATUS). Called by the
-    /// receiving thread.
+    /// Reads STATUS and ICR, as a polling driver does periodically (POLL_AND_CHECK_STATUS in
+    /// FreeBSD). Called by the receiving thread.
     pub fn check_status(&self) -> Status {
         self.counts.register_reads.add(2);
         self.access(2 * bus::REGISTER_READ, 2 * self.settings.reg_read_ns.get());
@@ -222,18 +224,18 @@ impl Nic {
         self.side.as_ref().map_or(0, |side| side.interrupts.count())
     }
 
-    /// Returns the number of frames lost on receipt: no descriptor was free, or the wire filled up
-    /// because this end was not polled.
+    /// Returns the number of frames lost on reception because no descriptor was free, or because
+    /// the wire filled up while this end was not polled.
     pub fn missed(&self) -> u64 {
         self.counts.missed.get() + self.side.as_ref().map_or(0, |side| side.overrun.get())
     }
 
-    /// Returns the bus model used for counting clocks.
+    /// Returns the bus model used for counting clocks; `None` if they are not counted.
     pub fn bus_model(&self) -> Option<Model> {
         Bus::model(&self.settings)
     }
 
-    /// Returns the counters, each divided by the number of frames, as lines of text.
+    /// Returns the counters per frame, as lines of text.
     pub fn show(&self) -> String {
         let link = if self.is_up() { "up" } else { "down" };
         let (missed, interrupts) = (self.missed(), self.interrupts());
@@ -241,7 +243,8 @@ impl Nic {
         head + &self.counts.show(self.bus_model())
     }
 
-    /// Models register accesses: the bus is busy for `clocks`, and the processor waits for `ns`.
+    /// Models register accesses: occupies the bus for `clocks`, and makes the processor wait for
+    /// `ns` nanoseconds.
     #[inline(always)]
     pub(in crate::nic) fn access(&self, clocks: u64, ns: u64) {
         self.bus.occupy(&self.settings, clocks);

@@ -1,5 +1,5 @@
-//! `null:`: receives nothing and discards everything sent. Other ports' performance is compared
-//! with it.
+//! `null:`: receives nothing and discards everything sent. It is the baseline for the performance
+//! of other ports.
 
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use buf::Burst;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The receiving half of every port that only sends.
 pub(crate) struct Nothing;
 
-/// The transmitting half of every port that only receives; it discards everything.
+/// The transmitting half of every port that only receives. It discards all frames sent.
 pub(crate) struct Everything(pub(crate) Arc<PortCounts>);
 
 /// Opens a null port.

@@ -1,10 +1,10 @@
-//! Checksum offload: finding the checksum that a host left to its port, and computing it where the
+//! Checksum offload: locates the checksum that a host left to its port, and computes it if the
 //! device cannot.
 //!
-//! A frame flagged `TX_L4_CSUM` carries the pseudo header's sum in its TCP or UDP checksum field,
+//! A frame flagged `TX_L4_CSUM` contains the pseudo header's sum in its TCP or UDP checksum field,
 //! folded and not complemented, as in Linux (`CHECKSUM_PARTIAL`) and virtio (`NEEDS_CSUM`). Such a
-//! checksum is called open. The sum over the segment then includes that field, so completing the
-//! checksum needs no addresses.
+//! checksum is called open. The sum over the segment then includes that field, so the checksum can
+//! be completed without the addresses.
 
 pub mod gso;
 pub(crate) mod large;
@@ -15,27 +15,27 @@ use buf::{Flags, Frame};
 use wire::checksum::{self, Partial};
 use wire::{Proto, eth, ip4, ip6, vlan};
 
-/// Treatment of checksums that the kernel left open.
+/// Handling of open checksums in frames received from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RxCsum {
     /// Complete the checksums here.
     Complete,
-    /// Mark them verified and leave them open (`TX_L4_CSUM`). They are completed when the frame is
-    /// sent through a port that requires it.
+    /// Mark them as verified and leave them open (`TX_L4_CSUM`). They are completed when the frame
+    /// is sent through a port that requires it.
     #[default]
     Trust,
-    /// Make the kernel complete them, and verify them like any other.
+    /// Make the kernel complete them, and verify them like those of any other frame.
     Off,
 }
 
-/// Position of an open checksum, as byte offsets from the frame's start.
+/// Position of an open checksum, as byte offsets from the start of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct L4Place {
     /// First byte of the transport header.
     pub start: usize,
     /// First byte of the checksum field.
     pub field: usize,
-    /// One past the last byte covered by the sum.
+    /// One past the last byte that the checksum covers.
     pub end: usize,
 }
 
@@ -43,7 +43,7 @@ pub struct L4Place {
 const TCP_FIELD: usize = 16;
 
 /// Returns the position of the TCP or UDP checksum in an Ethernet frame with at most two VLAN tags;
-/// `None`: there is no complete TCP or UDP segment.
+/// `None` if there is no complete TCP or UDP segment.
 pub fn l4_place(frame: &[u8]) -> Option<L4Place> {
     let (ethertype, l3) = l3_place(frame)?;
     let packet = frame.get(l3..)?;
@@ -68,7 +68,7 @@ pub fn l4_place(frame: &[u8]) -> Option<L4Place> {
     (field + 2 <= end && end <= frame.len()).then_some(L4Place { start, field, end })
 }
 
-/// Returns the network header's EtherType and offset.
+/// Returns the EtherType and the offset of the network header.
 pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
     let mut ethertype = eth::Header::parse(frame).ok()?.ethertype;
     let mut at = eth::HEADER_LEN;
@@ -83,8 +83,8 @@ pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
 }
 
 /// Recognizes a checksum that the sender's kernel left open, on devices that do not report it: the
-/// checksum field then holds the pseudo header's sum. A completed checksum has that value by chance
-/// once in 65,536 times, and completing it again gives the same value.
+/// checksum field then contains the pseudo header's sum. A completed checksum has this value by
+/// chance once in 65,536 times, and completing it again results in the same value.
 #[inline]
 pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
     if is_open(frame.bytes()) != Some(true) {
@@ -92,12 +92,12 @@ pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
     }
     frame.set_flags(frame.flags().with(Flags::RX_L4_OK).with(Flags::TX_L4_CSUM));
     if rx_csum == RxCsum::Complete {
-        let _ = complete(frame); // the position is known
+        let _ = complete(frame); // cannot fail, because the position is known
     }
 }
 
-/// Returns whether the TCP or UDP checksum field holds the pseudo header's sum; `None`: there is no
-/// such field.
+/// Returns whether the TCP or UDP checksum field contains the pseudo header's sum; `None` if there
+/// is no such field.
 fn is_open(frame: &[u8]) -> Option<bool> {
     let place = l4_place(frame)?;
     let (ethertype, l3) = l3_place(frame)?;
@@ -122,13 +122,13 @@ pub fn complete_l4(frame: &mut [u8], place: L4Place) -> Option<()> {
     Some(())
 }
 
-/// Returns the content of the checksum field of an open checksum: the pseudo header's sum, not
-/// complemented.
+/// Returns the contents of the checksum field while the checksum is open: the pseudo header's sum,
+/// not complemented.
 pub fn open_field(pseudo: Partial) -> u16 {
     !pseudo.finish()
 }
 
-/// Fills in the IPv4 header checksum; `None`: no complete IPv4 header.
+/// Fills in the IPv4 header checksum. Returns `None` if there is no complete IPv4 header.
 pub fn fill_ip(frame: &mut [u8]) -> Option<()> {
     let (ethertype, at) = l3_place(frame)?;
     let header = ip4::Header::parse(frame.get(at..)?).ok().filter(|_| ethertype == eth::EtherType::IPV4)?;
@@ -136,12 +136,12 @@ pub fn fill_ip(frame: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Computes in software the checksums that the frame's flags request; `None`: its headers do not
-/// allow it.
+/// Computes the checksums that the frame's flags request. Returns `None` if the frame's headers do
+/// not allow it.
 pub fn complete(frame: &mut Frame) -> Option<()> {
     let asked = frame.flags().has(Flags::TX_IP_CSUM) || frame.flags().has(Flags::TX_L4_CSUM);
     if asked && !frame.make_own() {
-        return None; // on loan, and no buffer for a copy
+        return None; // the buffer is on loan, and none is free for a copy
     }
     if frame.flags().has(Flags::TX_IP_CSUM) {
         fill_ip(frame.bytes_mut())?;

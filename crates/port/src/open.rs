@@ -28,56 +28,56 @@ use std::io;
 use std::net::IpAddr;
 use wire::{L4Port, Mac};
 
-/// Pool, registries and addresses that opening a port needs in addition to the spec.
+/// Pool, registries and addresses that are needed to open a port, in addition to its spec.
 #[derive(Clone, Debug)]
 pub struct Env<'a> {
     /// Pool for received frames.
     pub pool: Pool,
     /// Registry of this process's pairs, wires and multi-queue TAP devices.
     pub pairs: &'a Pairs,
-    /// MAC address of the host: destination of a generator's frames.
+    /// MAC address of the host, used as destination of a generator's frames.
     pub mac: Mac,
-    /// Number of the generator: unit `i` sends from (i+1).0.0.2 to (i+1).0.0.1, with the MAC
-    /// 12:23:34:45:56:i.
+    /// Number of the generator. By default, generator `i` sends from (i+1).0.0.2 to (i+1).0.0.1,
+    /// with the source MAC address 12:23:34:45:56:i.
     pub unit: u16,
 }
 
 /// Reasons why a port could not be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The longest frame of the port does not fit in the pool's buffers.
+    /// The longest frame of the port does not fit into the pool's buffers.
     SmallBuffers {
-        /// Name of the port.
+        /// Spec of the port.
         spec: String,
-        /// Bytes needed for a frame.
+        /// Number of bytes that a frame needs.
         need: usize,
-        /// Bytes a buffer has after its headroom.
+        /// Number of bytes in a buffer after its headroom.
         have: usize,
     },
     /// The generator's options contradict each other.
     Generator {
-        /// Name of the port.
+        /// Spec of the port.
         spec: String,
         /// Description of the contradiction.
         why: &'static str,
     },
     /// A pool of longer buffers, for the port's MTU, could not be created.
     Pool {
-        /// Name of the port.
+        /// Spec of the port.
         spec: String,
         /// Cause of the failure.
         error: PoolError,
     },
-    /// The pair has two open ends already, or its two ends have different options.
+    /// Both ends of the pair are open already, or the two ends have different options.
     Pair(PairError),
     /// The Ethernet controller could not be opened.
     Nic {
-        /// Name of the port.
+        /// Spec of the port.
         spec: String,
         /// Cause of the failure.
         error: NicError,
     },
-    /// The wire has two ends already, or its two nics have different speeds.
+    /// The wire already has two ends, or the two nics have different speeds.
     Wire(WireError),
     /// The TAP device could not be opened.
     Tap(TapError),
@@ -96,9 +96,9 @@ pub enum OpenError {
         /// Cause of the failure.
         error: io::Error,
     },
-    /// A wrapper is used as a port.
+    /// A wrapper was given without a port.
     NotAPort(Kind),
-    /// A port is used as a wrapper.
+    /// A port was given as a wrapper of another port.
     NotAWrapper(Kind),
 }
 
@@ -130,8 +130,8 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Joins a port's name and an error message. Device errors already begin with the port's kind and
-/// name, which are then not repeated.
+/// Joins the name of a port and an error message. Errors of devices already begin with the port's
+/// kind and name, which are then not repeated.
 pub fn port_message(spec: &str, why: &dyn fmt::Display) -> String {
     let why = why.to_string();
     let named = why.split_once(": ").map(|(first, _)| without_options(first));
@@ -142,7 +142,7 @@ pub fn port_message(spec: &str, why: &dyn fmt::Display) -> String {
     if is_named { why } else { format!("{spec}: {why}") }
 }
 
-/// Removes options: `impair(loss=1%):tap:tap0` becomes `impair:tap:tap0`.
+/// Removes the options from a spec: `impair(loss=1%):tap:tap0` becomes `impair:tap:tap0`.
 fn without_options(spec: &str) -> String {
     let mut depth = 0_u32;
     let mut out = String::new();
@@ -157,7 +157,7 @@ fn without_options(spec: &str) -> String {
     out
 }
 
-/// Opens the port that `spec` names.
+/// Opens the port described by `spec`.
 ///
 /// # Errors
 /// See [`OpenError`].
@@ -199,8 +199,8 @@ fn wrap(layer: &Layer, port: Port, pool: &Pool) -> Result<Port, OpenError> {
     }
 }
 
-/// Returns the capabilities of a pair's end: plain Ethernet, plus the checksum and segmentation
-/// offloads set in the options.
+/// Returns the capabilities of an end of a pair: plain Ethernet, plus the checksum and segmentation
+/// offloads that the options enable.
 fn joined(layer: &Layer) -> Caps {
     let large = layer.switch("tso");
     let csum = large || layer.switch("csum");
@@ -335,7 +335,7 @@ fn xdp_config(layer: &Layer) -> XdpConfig {
     }
 }
 
-/// Converts the options of `pcap:`. With `read=off`, NAME is the file to write.
+/// Converts the options of `pcap:`. With `read=off`, NAME is the file to be written.
 fn pcap_config(layer: &Layer, name: &str) -> PcapConfig {
     let read = layer.switch("read");
     PcapConfig {
@@ -353,8 +353,8 @@ fn pcap_config(layer: &Layer, name: &str) -> PcapConfig {
     }
 }
 
-/// Converts the options of `text:`. With `read=off`, NAME is the file to write; standard input is
-/// paired with standard output.
+/// Converts the options of `text:`. With `read=off`, NAME is the file to be written. If frames are
+/// read from standard input, frames are written to standard output by default.
 fn text_config(layer: &Layer, name: &str) -> TextConfig {
     let read = layer.switch("read");
     TextConfig {
@@ -391,7 +391,7 @@ fn direction(layer: &Layer) -> impair::Direction {
     }
 }
 
-/// Converts a count to 16 bits; the option's form limits it to that range.
+/// Converts a count to 16 bits. The form of the option limits the count to this range.
 fn narrow(count: u64) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }

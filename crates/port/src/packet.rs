@@ -1,19 +1,19 @@
 //! `packet:IFNAME`: a kernel interface, accessed by packet sockets with rings in shared memory
 //! (AF_PACKET, TPACKET_V2).
 //!
-//! A frame is copied once: from a slot of the receiving ring into a buffer of the pool, or from a
-//! buffer into a slot of the sending ring. Receiving needs no system call while frames are waiting;
-//! sending needs one per burst. A frame is received as soon as the kernel has put it into its slot.
-//! If more than `rx_ring` frames arrive between two polls, frames are lost.
+//! A frame is copied once: from a slot of the receive ring into a buffer of the pool, or from a
+//! buffer into a slot of the transmit ring. Receiving needs no system call while frames are
+//! waiting; sending needs one per burst. A frame can be received as soon as the kernel has put it
+//! into its slot. If more than `rx_ring` frames arrive between two polls, frames are lost.
 //!
-//! A virtio header in front of every frame carries the offload requests of local senders. An open
-//! checksum is trusted, or completed, as the option `rx_csum` selects. TCP segments of up to 64 KiB
-//! pass unsplit in both directions, or are split here (`lro=off`). Such a segment is longer than a
-//! slot, so it is read from the socket by a separate call.
+//! A virtio header in front of every frame contains the offload requests of local senders. An open
+//! checksum is trusted or completed, as selected by the option `rx_csum`. TCP segments of up to 64
+//! KiB pass unsplit in both directions, or are split on receipt (`lro=off`). A large segment does
+//! not fit into a slot, so it is read from the socket by a separate call.
 //!
-//! The kernel's own stack also receives from the interface: give it no address there, or it replies
-//! too. An interface that is down drops what is sent to it, and resumes when it comes up. Deleting
-//! the interface ends the port.
+//! The kernel's own stack also receives from the interface. Do not assign an address to the
+//! interface there, or both stacks reply. An interface that is down drops frames sent to it, and
+//! resumes when it comes up. Deleting the interface ends the port.
 
 pub mod bare;
 mod error;
@@ -40,31 +40,31 @@ use wire::{eth, vlan};
 /// Configuration of a packet port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketConfig {
-    /// Slots of the receiving ring, rounded up to a power of two: 64 to 65,536. Each holds a frame
-    /// of the MTU.
+    /// Number of slots in the receive ring, rounded up to a power of two: 64 to 65,536. Each slot
+    /// holds a frame of the MTU.
     pub rx_ring: u32,
-    /// Slots of the sending ring, rounded up to a power of two: 64 to 4096.
+    /// Number of slots in the transmit ring, rounded up to a power of two: 64 to 4096.
     pub tx_ring: u32,
-    /// Number and mode of the fanout group, whose ports share the interface's frames; `None`: no
-    /// group.
+    /// Number and mode of the fanout group, whose ports share the interface's frames; `None` if the
+    /// port is in no group.
     pub fanout: Option<(u16, FanoutMode)>,
-    /// Also receive frames addressed to other stations.
+    /// True to also receive frames addressed to other stations.
     pub promisc: bool,
-    /// Pass frames directly to the driver, bypassing the queueing discipline.
+    /// True to pass frames directly to the driver, bypassing the interface's queueing discipline.
     pub qdisc_bypass: bool,
-    /// Ignore frames that the interface sends.
+    /// True to ignore frames that the interface sends.
     pub ignore_outgoing: bool,
-    /// Exchange a virtio header with the kernel; without it there are no offloads, and large
-    /// segments are lost.
+    /// True to exchange a virtio header with the kernel. Without it there are no offloads, and
+    /// large segments are lost.
     pub vnet_hdr: bool,
-    /// Treatment of received open checksums. [`RxCsum::Off`] has the same effect as
-    /// [`RxCsum::Complete`], as the kernel cannot complete them.
+    /// Handling of open checksums in received frames. [`RxCsum::Off`] has the same effect as
+    /// [`RxCsum::Complete`], because the kernel cannot complete them.
     pub rx_csum: RxCsum,
-    /// Leave checksums of sent frames to the kernel; needs `vnet_hdr`.
+    /// True to leave checksums of sent frames to the kernel; requires `vnet_hdr`.
     pub tx_csum: bool,
-    /// Send large segments unsplit; needs `tx_csum`.
+    /// True to send large segments unsplit; requires `tx_csum`.
     pub tso: bool,
-    /// Receive large segments unsplit; otherwise they are split here.
+    /// True to receive large segments unsplit. Otherwise they are split on receipt.
     pub lro: bool,
 }
 
@@ -86,18 +86,18 @@ impl Default for PacketConfig {
     }
 }
 
-/// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
+/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// Maximum memory of a ring in bytes.
+/// Maximum size of a ring in bytes.
 const RING_MAX: u64 = 1 << 30;
 
-/// Minimum bytes of a slot: a frame of 1500 bytes MTU, and its headers.
+/// Minimum size of a slot in bytes: a frame with an MTU of 1500 bytes, and its headers.
 const SLOT_MIN: usize = 2048;
-/// Maximum bytes of a slot; a longer frame needs a separate system call.
+/// Maximum size of a slot in bytes. A longer frame requires a separate system call.
 const SLOT_MAX: usize = 16_384;
-/// Maximum bytes of a slot if longer frames cannot be read separately: enough for the largest
-/// packet.
+/// Maximum size of a slot in bytes if longer frames cannot be read separately. It is enough for the
+/// largest packet.
 const SLOT_LONGEST: usize = 131_072;
 
 impl PacketConfig {
@@ -131,8 +131,8 @@ impl PacketConfig {
 /// Opens a port on interface `name`.
 ///
 /// # Errors
-/// See [`PacketError`]: no such interface, no permission, a ring too large, buffers shorter than
-/// the MTU, a fanout group with another mode.
+/// See [`PacketError`]: there is no interface with this name, a permission is missing, a ring is
+/// too large, the buffers are shorter than the MTU, or the fanout group has another mode.
 pub fn open(name: &str, config: &PacketConfig, pool: &Pool) -> Result<Port, PacketError> {
     open_with(name, config, pool, large::LARGE_BUFFERS)
 }
@@ -142,7 +142,8 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
     let (iface, ring) = open_rx(name, config)?;
     let mtu = u16::try_from(iface.mtu).unwrap_or(u16::MAX);
     let (need, have) = (usize::from(mtu) + AROUND, pool.size() - pool.headroom());
-    // Without `lro` one large buffer is enough, for the segment being split.
+    // Without `lro`, one large buffer is enough, because only the segment that is being split needs
+    // it.
     let buffers = if config.lro { large_buffers } else { 1 };
     let large = config.vnet_hdr.then(|| large::pool(buffers)).transpose();
     let large = large.map_err(|error| failed(("allocate buffers for large segments", error)))?;

@@ -1,9 +1,9 @@
-//! `pair:NAME`: two ports connected back to back by two rings in one process, opened by using the
-//! same name twice.
+//! `pair:NAME`: two ports of one process, connected back to back by two rings. They are opened by
+//! using the same name twice.
 //!
-//! Frames are passed by value: when the receiving host drops a frame (or sends it on), the buffer
-//! returns to the sender's pool. A sleeping reader is woken by an eventfd. If the reader polls, the
-//! sender pays for a memory fence, some 20 clock ticks per burst.
+//! Frames are passed by value: when the receiving host drops a frame or sends it on, the buffer
+//! returns to the sender's pool. An eventfd wakes a sleeping reader. If the reader polls instead,
+//! the only cost for the sender is a memory fence of about 20 clock ticks per burst.
 
 use crate::os::event::Event;
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
@@ -28,9 +28,9 @@ impl EventDoorbell {
     }
 }
 
-/// The sender's side of a doorbell; `None`: no file descriptor was available, and the reader polls.
-/// It is dropped after the sending end of the ring, and then wakes the reader, which finds the ring
-/// closed.
+/// The sender's side of a doorbell; `None` if no file descriptor was available, so that the reader
+/// polls. It is dropped after the sending end of the ring. It then wakes the reader, which detects
+/// that the ring is closed.
 struct Ringer(Option<Arc<EventDoorbell>>);
 
 impl Ringer {
@@ -51,10 +51,10 @@ impl Drop for Ringer {
 struct RingRx {
     ring: Consumer<Frame>,
     doorbell: Option<Arc<EventDoorbell>>,
-    /// True while a sleep is announced: from the announcement until the wakeup is consumed.
+    /// True from the announcement of a sleep until its wakeup has been consumed.
     announced: Cell<bool>,
     counts: Arc<PortCounts>,
-    /// True if checksums are omitted, since nothing can corrupt the frames.
+    /// True if checksums are omitted, because frames in memory cannot be corrupted.
     csum: bool,
 }
 
@@ -95,7 +95,7 @@ fn end(name: &str, (rx, doorbell): Receiving, (tx, ringer): Sending, caps: Caps)
 }
 
 impl RingRx {
-    /// Marks the checksums of a frame that omits them as verified.
+    /// Marks the checksums of a frame as verified if the sender omitted them.
     #[inline(always)]
     fn vouch(&self, frame: &mut Frame) {
         if self.csum && frame.flags().has(Flags::TX_L4_CSUM) {
@@ -126,20 +126,21 @@ impl RingRx {
 }
 
 impl RingRx {
-    /// Clears the event if a wakeup arrived since a sleep was announced.
+    /// Clears the event if a wakeup has arrived since a sleep was announced.
     #[cold]
     fn answer(&self) {
         if let Some(doorbell) = &self.doorbell
             && doorbell.doorbell.is_rung()
             && doorbell.event.clear()
         {
-            self.announced.set(false); // else the event is raised soon: the next call clears it
+            self.announced.set(false); // otherwise the event is about to be raised, and the next call clears it
         }
     }
 }
 
 impl RxHalf for RingRx {
-    /// Receives frames. A single frame costs 70 instructions this way, 128 as a burst of one.
+    /// Receives frames. A single frame costs 70 instructions in this special case, and 128 as a
+    /// burst of one.
     fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
         if self.announced.get() {
             self.answer();
@@ -150,12 +151,12 @@ impl RxHalf for RingRx {
         let Some(mut frame) = self.ring.pop() else { return 0 };
         self.vouch(&mut frame);
         let bytes = frame.len();
-        into.put(frame, || self.counts.rx.bugs.bump()); // there is room
+        into.put(frame, || self.counts.rx.bugs.bump()); // `most` is limited to the free slots
         self.count(1, bytes)
     }
 
-    /// Announces that the reader is about to sleep: the next frame raises the event, as do frames
-    /// already waiting.
+    /// Announces that the reader is about to sleep. The next frame then raises the event, as do
+    /// frames that are already waiting.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
         let doorbell = self.doorbell.as_ref()?;
         if !self.announced.replace(true) {
@@ -192,7 +193,7 @@ impl RingTx {
 }
 
 impl RingTx {
-    /// Drops frames that are sent after the other end was closed.
+    /// Drops frames that are sent after the other end has been closed.
     #[cold]
     fn lose(&mut self, from: &mut Burst) -> usize {
         let lost = from.len();
@@ -214,7 +215,7 @@ impl TxHalf for RingTx {
         match self.tx_one(frame, now) {
             Ok(()) => 1,
             Err(frame) => {
-                from.put(frame, || self.counts.tx.bugs.bump()); // it was there before
+                from.put(frame, || self.counts.tx.bugs.bump()); // the frame was in `from` before
                 0
             }
         }
@@ -224,7 +225,7 @@ impl TxHalf for RingTx {
         let bytes = frame.len() as u64;
         if self.ring.is_closed() {
             self.counts.tx.errors.bump();
-            return Ok(()); // dropped
+            return Ok(()); // the frame is dropped
         }
         self.ring.push(frame)?;
         self.counts.tx.frames.bump();
@@ -252,7 +253,7 @@ mod tests {
         pool.get_burst(10, &mut burst);
         burst.as_mut_slice().iter_mut().enumerate().for_each(|(i, f)| f.extend(&[i as u8; 60]).unwrap());
         assert_eq!(a.tx.tx_burst(&mut burst, Instant::ZERO), 8);
-        assert_eq!(burst.len(), 2, "what was not taken stays");
+        assert_eq!(burst.len(), 2, "frames that were not accepted stay");
         let mut got = Burst::new();
         assert_eq!(b.rx.held(), 8);
         assert_eq!(b.rx.rx_burst(&mut got, 5, Instant::ZERO), 5);
@@ -260,13 +261,13 @@ mod tests {
         assert_eq!((a.counts.tx.frames.get(), b.counts.rx.bytes.get()), (8, 300));
         drop(a);
         assert!(b.rx.is_gone());
-        assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 3, "what was sent before is still there");
+        assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 3, "frames sent before the close can still be received");
         drop((burst, got));
         assert_eq!(pool.stats().live(), 0);
     }
 
-    /// A reader can sleep on its end: waiting frames, new frames and the end of the peer raise the
-    /// event.
+    /// Checks that a reader can sleep on its end: waiting frames, new frames and the close of the
+    /// peer raise the event.
     #[test]
     fn a_sleeping_reader_is_woken_by_frames_and_by_closing() {
         use crate::os::is_readable;
@@ -279,13 +280,13 @@ mod tests {
         };
         let mut got = Burst::new();
         for _ in 0..3 {
-            assert!(!is_readable(b.rx.wait_fd().unwrap()), "nothing came");
-            assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 0, "a look changes nothing");
+            assert!(!is_readable(b.rx.wait_fd().unwrap()), "no frame has arrived");
+            assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 0, "an empty poll changes nothing");
             a.tx.tx_burst(&mut frame(), Instant::ZERO);
-            assert!(is_readable(b.rx.wait_fd().unwrap()), "a frame came while it slept");
+            assert!(is_readable(b.rx.wait_fd().unwrap()), "a frame arrived while the reader slept");
             assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 1);
             a.tx.tx_burst(&mut frame(), Instant::ZERO);
-            assert!(is_readable(b.rx.wait_fd().unwrap()), "a frame came before it slept");
+            assert!(is_readable(b.rx.wait_fd().unwrap()), "a frame arrived before the reader slept");
             assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 1);
         }
         assert!(!is_readable(b.rx.wait_fd().unwrap()));
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(b.rx.rx_burst(&mut got, 1, Instant::ZERO), 0);
         assert_eq!(a.tx.tx_burst(&mut third, Instant::ZERO), 1);
         pool.get_burst(256, &mut got);
-        assert_eq!((b.rx.rx_burst(&mut got, 32, Instant::ZERO), b.rx.held()), (0, 1), "there is no place for it");
+        assert_eq!((b.rx.rx_burst(&mut got, 32, Instant::ZERO), b.rx.held()), (0, 1), "the burst has no free slot");
         got.clear();
         assert_eq!(b.rx.rx_burst(&mut got, 32, Instant::ZERO), 1);
         let (tx, rx) = (&a.counts.tx, &b.counts.rx);

@@ -1,4 +1,5 @@
-//! One direction of an impaired link: frames enter, and leave at their due time or not at all.
+//! One direction of an impaired link: frames enter it, and leave it at their due time or are
+//! dropped.
 
 use crate::offload;
 use crate::spec::Percent;
@@ -12,21 +13,21 @@ use std::collections::BinaryHeap;
 pub struct Impairment {
     /// Share of frames lost.
     pub loss: Percent,
-    /// Share of frames of which a copy is sent too.
+    /// Share of frames that are duplicated.
     pub dup: Percent,
     /// Share of frames with one bit flipped after their checksums are filled in.
     pub corrupt: Percent,
     /// Share of frames that skip the delay and so overtake earlier frames, by at most `delay`. If
     /// `delay` is zero, no frame overtakes another.
     pub reorder: Percent,
-    /// Minimum distance of reordered frames: only every `gap`-th frame may overtake.
+    /// Minimum distance between reordered frames: only every `gap`-th frame may overtake others.
     pub gap: u64,
     /// Delay of every frame.
     pub delay: Duration,
     /// Largest random deviation from `delay`, added or subtracted, uniformly distributed. Jitter
     /// never reorders frames.
     pub jitter: Duration,
-    /// Rate limit in bits per second, FCS and preamble not counted; 0: no limit.
+    /// Rate limit in bits per second, for frames without preamble and FCS; 0 if there is no limit.
     pub rate: u64,
     /// Maximum number of frames held.
     pub limit: usize,
@@ -52,10 +53,10 @@ impl Default for Impairment {
     }
 }
 
-/// Outcome of the frames that entered, as increments for the port's counters.
+/// Outcome of the frames that entered the link, as increments for the port's counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Noted {
-    /// Frames that are now held.
+    /// Frames that entered the queue.
     pub entered: u64,
     /// Frames lost on purpose.
     pub lost: u64,
@@ -75,12 +76,12 @@ pub struct Link {
     how: Impairment,
     random: u64,
     heap: BinaryHeap<Reverse<Held>>,
-    /// Frame number, to keep frames due at the same instant in order.
+    /// Number of the next frame, which keeps frames that are due at the same instant in order.
     seq: u64,
     /// Frames since the last one that skipped the delay.
     since_reorder: u64,
-    /// Due time of the last frame that did not skip the delay: no later frame of this kind leaves
-    /// before it.
+    /// Due time of the last frame that did not skip the delay. Later frames that do not skip it are
+    /// never due earlier.
     last: Instant,
     /// End of the transmission of the last frame under the rate limit, in units of 1/`rate` ns. In
     /// this unit every transmission time is a whole number, so rounding errors do not add up.
@@ -133,7 +134,7 @@ impl Link {
         self.heap.len()
     }
 
-    /// Returns the time at which the next frame leaves.
+    /// Returns the time at which the next frame leaves; `None` if the link is empty.
     pub fn next_event(&self) -> Option<Instant> {
         self.heap.peek().map(|Reverse(held)| held.due)
     }
@@ -150,7 +151,7 @@ impl Link {
             noted.lost += 1;
             return;
         }
-        // Without a free buffer no duplicate is made, and none is counted.
+        // If no buffer is free, no duplicate is created, and none is counted.
         if self.happens(self.how.dup)
             && let Some(twin) = frame.try_clone()
         {
@@ -164,10 +165,11 @@ impl Link {
         self.hold(frame, now, noted);
     }
 
-    /// Flips one bit of a frame whose checksums are complete. Checksums left to the port are filled
-    /// in first, as in netem; otherwise they would be computed over the damaged bytes. Clears the
-    /// flags of verified checksums. Returns `false` if the checksums cannot be computed: the frame
-    /// is lost. If no buffer is free for a private copy, the frame stays unchanged.
+    /// Flips one bit of a frame after its checksums are complete. Checksums left to the port are
+    /// filled in first, as in Linux's netem; otherwise they would be computed over the damaged
+    /// bytes. Clears the flags of verified checksums. Returns `false` if the checksums cannot be
+    /// computed; the frame is then lost. If no buffer is free for a private copy, the frame stays
+    /// unchanged.
     fn damage(&mut self, frame: &mut Frame, noted: &mut Noted) -> bool {
         let at = self.below(frame.len() as u64 * 8);
         if !frame.make_own() {
@@ -204,8 +206,8 @@ impl Link {
         self.heap.push(Reverse(Held { due, seq: self.seq, frame }));
     }
 
-    /// Books the transmission of `len` bytes under the rate limit. Returns when the frame's last
-    /// bit has been sent.
+    /// Schedules the transmission of `len` bytes under the rate limit. Returns the time at which
+    /// the frame's last bit has been sent.
     fn transmit(&mut self, len: usize, now: Instant) -> Instant {
         if self.how.rate == 0 {
             return now;
@@ -225,18 +227,19 @@ impl Link {
         sent.after(self.how.delay.saturating_add(by).saturating_sub(Duration::from_nanos(jitter)))
     }
 
-    /// Draws whether an event happens. Draws no number if the chance is zero.
+    /// Returns whether a random event with this probability occurs. Draws no random number if the
+    /// probability is zero.
     fn happens(&mut self, chance: Percent) -> bool {
         chance != Percent::ZERO && chance.happens(self.draw())
     }
 
-    /// Returns a uniform number from 0 to `n` - 1 (0 if `n` is 0).
+    /// Returns a uniformly distributed number from 0 to `n` - 1 (0 if `n` is 0).
     fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.draw()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Returns the next number of SplitMix64 (Steele, Lea, Flood 2014). Every seed is good, zero
-    /// too.
+    /// Returns the next number of the generator SplitMix64 (Steele, Lea, Flood 2014). Every seed is
+    /// suitable, including zero.
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

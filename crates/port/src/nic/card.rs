@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Receive descriptors written back in one bus transaction: a cache line of 64 bytes.
+/// Number of receive descriptors written back in one bus transaction: a cache line of 64 bytes.
 const LINE: usize = 4;
 
 /// A card with its receiving and transmitting engine.
@@ -65,8 +65,8 @@ impl Card {
         }
     }
 
-    /// Moves all frames that wire, descriptors and bus allow by `now`. Returns the number of frames
-    /// moved.
+    /// Moves all frames that the wire, the descriptors and the bus allow by `now`. Returns the
+    /// number of frames moved.
     pub fn step(&mut self, now: Instant) -> usize {
         self.tx.step(now) + self.rx.step(now)
     }
@@ -80,9 +80,9 @@ pub struct RxEngine {
     wire: Option<RxEnd>,
     copies: bool,
     vlan: u16,
-    /// Descriptors read from memory and not yet used.
+    /// Number of descriptors read from memory and not yet used.
     fetched: usize,
-    /// Descriptors that are used, with a status not yet written back to memory.
+    /// Number of used descriptors whose status has not been written back to memory yet.
     unwritten: usize,
     stepped: Instant,
     /// Frames whose bytes have been copied, collected so that their buffers are freed together.
@@ -90,8 +90,8 @@ pub struct RxEngine {
 }
 
 impl RxEngine {
-    /// Receives all frames that wire, descriptors and bus allow by `now`. Returns the number of
-    /// frames stored in buffers.
+    /// Receives all frames that the wire, the descriptors and the bus allow by `now`. Returns the
+    /// number of frames stored in buffers.
     pub fn step(&mut self, now: Instant) -> usize {
         self.nic.bus.resume(&self.nic.settings, std::mem::replace(&mut self.stepped, now));
         let mut stored = 0;
@@ -101,7 +101,7 @@ impl RxEngine {
             stored += usize::from(good);
         }
         if self.nic.bus.is_free(&self.nic.settings, now) {
-            self.write_back(); // no further frame will fill the cache line
+            self.write_back(); // no further frame fills the cache line of descriptors
         }
         self.done.clear();
         if stored > 0 {
@@ -113,8 +113,8 @@ impl RxEngine {
         stored
     }
 
-    /// Takes the next frame off the wire. Returns whether it was stored in a buffer; `None`: no
-    /// frame has arrived, or the frame must wait for the bus or a descriptor.
+    /// Takes the next frame off the wire. Returns whether it was stored in a buffer; `None` if no
+    /// frame has arrived, or if the frame must wait for the bus or a descriptor.
     fn receive_next(&mut self, now: Instant) -> Option<bool> {
         let wire = self.wire.as_mut()?;
         wire.next_at().filter(|at| *at <= now)?;
@@ -139,9 +139,9 @@ impl RxEngine {
         Some(true)
     }
 
-    /// Stores a frame in the next descriptor: the bytes are copied into the posted buffer, or the
-    /// frame's buffer replaces the posted one. Returns false if the frame does not fit or belongs
-    /// to another VLAN.
+    /// Stores a frame in the next descriptor: either the bytes are copied into the posted buffer,
+    /// or the frame's buffer replaces the posted one. Returns false if the frame does not fit or
+    /// belongs to another VLAN.
     fn store(&mut self, frame: Frame) -> bool {
         let (copies, vlan) = (self.copies, self.vlan);
         let (look, cold) = (self.nic.settings.csum.on(), self.nic.settings.dma.get() == COLD);
@@ -216,19 +216,19 @@ impl RxEngine {
         }
     }
 
-    /// Returns when the next frame on the wire arrives; `None`: no frame is on the wire.
+    /// Returns the arrival time of the next frame on the wire; `None` if there is none.
     pub fn next_event(&mut self) -> Option<Instant> {
         let has_place = self.ring.ready() > 0;
         let at = self.wire.as_mut()?.next_at()?;
         has_place.then(|| at.max(self.nic.bus.busy_until(&self.nic.settings)))
     }
 
-    /// Returns the number of frames on the wire.
+    /// Returns the number of frames on the wire towards this card.
     pub fn held(&self) -> usize {
         self.wire.as_ref().map_or(0, RxEnd::held)
     }
 
-    /// Returns whether the other end of the wire is gone and all frames from it were taken.
+    /// Returns whether the other end of the wire is gone and all of its frames have been taken.
     pub fn is_gone(&self) -> bool {
         self.wire.as_ref().is_some_and(RxEnd::is_gone)
     }
@@ -251,13 +251,13 @@ pub struct TxEngine {
     /// The large segment being split; its descriptor is the next one.
     cutting: Option<Cutter>,
     stepped: Instant,
-    /// Sent buffers held back, oldest first: see [`TxEngine::rest`].
+    /// Sent buffers that are held back, oldest first: see [`TxEngine::rest`].
     resting: VecDeque<Frame>,
 }
 
 impl TxEngine {
-    /// Sends all frames that descriptors, wire and bus allow by `now`. Returns the number of frames
-    /// put onto the wire.
+    /// Sends all frames that the descriptors, the wire and the bus allow by `now`. Returns the
+    /// number of frames put onto the wire.
     pub fn step(&mut self, now: Instant) -> usize {
         self.nic.bus.resume(&self.nic.settings, std::mem::replace(&mut self.stepped, now));
         let (mut sent, before) = (0, self.nic.counts.tx_writebacks.get());
@@ -280,10 +280,11 @@ impl TxEngine {
         sent
     }
 
-    /// Adds `buffers` to a delay queue: from now on each sent buffer enters the queue, and the
-    /// oldest in it goes back to the driver instead. A driver with a pool that reuses the last
-    /// freed buffer first then cycles through all of them, as on a machine where buffers pass
-    /// through many stages. Applies only where the card copies payload (`nic.dma` is not `move`).
+    /// Adds `buffers` to a delay queue. From then on each sent buffer enters the queue, and the
+    /// oldest buffer in the queue is returned to the driver instead. A driver whose pool reuses the
+    /// last freed buffer first then cycles through all of them, as on a machine where buffers pass
+    /// through many stages. This has an effect only if the card copies payload (`nic.dma` is not
+    /// `move`).
     pub fn rest(&mut self, buffers: impl IntoIterator<Item = Frame>) {
         self.resting.extend(buffers);
     }
@@ -296,7 +297,7 @@ impl TxEngine {
             Some(wire) if !wire.is_closed() => wire.has_room(now),
             _ => {
                 self.nic.link_up.store(false, Ordering::Relaxed);
-                true // to be dropped: there is no peer
+                true // the frame is dropped, because there is no peer
             }
         }
     }
@@ -313,8 +314,8 @@ impl TxEngine {
         }
     }
 
-    /// Returns the next frame for the wire. `Some(None)`: the frame was malformed; `None`: no frame
-    /// is waiting, or the card has no free buffer now.
+    /// Returns the next frame for the wire: `Some(None)` if the frame was malformed; `None` if no
+    /// frame is waiting, or if the card has no free buffer now.
     fn next_frame(&mut self) -> Option<Option<Frame>> {
         if self.cutting.is_some() {
             return self.next_piece();
@@ -370,16 +371,17 @@ impl TxEngine {
         }
     }
 
-    /// Returns the next piece of a large segment; after the last piece its descriptor is done.
+    /// Returns the next piece of a large segment. After the last piece, completes the segment's
+    /// descriptor.
     fn next_piece(&mut self) -> Option<Option<Frame>> {
         let (fifo, cutter) = (self.nic.fifo.as_ref()?, self.cutting.as_mut()?);
         let piece = cutter.cut(fifo)?;
         let piece = if self.vlan == 0 { Some(piece) } else { tagged(&piece, fifo, self.vlan) };
         self.nic.counts.tx_segments.bump();
-        self.nic.counts.tx_malformed.add(u64::from(piece.is_none())); // no memory for its tag: lost
+        self.nic.counts.tx_malformed.add(u64::from(piece.is_none())); // lost: no buffer for the piece with its tag
         if cutter.is_done() {
             let frame = self.cutting.take().map(Cutter::into_frame);
-            // The buffer goes back to the driver, which frees it when it cleans up.
+            // The buffer is returned to the driver, which frees it when it cleans up.
             self.ring.with_next(|slot, _| *slot = frame);
             self.finish();
         }
@@ -408,7 +410,8 @@ impl TxEngine {
         self.nic.counts.tx_bus_clocks.add(self.nic.bus.take(&self.nic.settings, clocks));
     }
 
-    /// Returns when a frame waiting for the wire or the bus can go; `None`: none is waiting.
+    /// Returns the time at which a frame that waits for the wire or the bus can be sent; `None` if
+    /// no frame is waiting.
     pub fn next_event(&mut self) -> Option<Instant> {
         if self.ring.ready() == 0 {
             return None;
@@ -447,7 +450,7 @@ fn fits_pieces(frame: &Frame, fifo: Option<&buf::Pool>) -> bool {
     text + usize::from(size) + ::wire::vlan::TAG_LEN <= fifo.size() - fifo.headroom()
 }
 
-/// Returns a copy of a piece with a VLAN tag; `None`: no buffer is free, or the copy does not fit.
+/// Returns a copy of a piece with a VLAN tag; `None` if no buffer is free or the copy does not fit.
 fn tagged(piece: &Frame, fifo: &buf::Pool, vlan: u16) -> Option<Frame> {
     let mut copy = fifo.get()?;
     work::extend_tagged(&mut copy, piece.bytes(), vlan)?;

@@ -1,29 +1,29 @@
-//! Counters of a card and its driver, and the same per frame: doorbells, write-backs, register
+//! Counters of a card and its driver, as totals and per frame: doorbells, write-backs, register
 //! reads, bus clocks.
 
 use super::bus::{self, Model};
 use std::fmt::Write;
 
 stats::counters! {
-    /// A descriptor-ring Ethernet controller and its driver.
+    /// Counters of a descriptor-ring Ethernet controller and its driver.
     pub struct NicCounts at "port.nic" {
-        /// Frames the driver took from the receive ring.
+        /// Frames that the driver took from the receive ring.
         rx_frames,
-        /// Frames the driver put into the transmit ring.
+        /// Frames that the driver put into the transmit ring.
         tx_frames,
-        /// Writes of RDT: more receive descriptors for the card.
+        /// Writes of the register RDT, each of which passes more receive descriptors to the card.
         rx_doorbells,
-        /// Writes of TDT: more transmit descriptors for the card.
+        /// Writes of the register TDT, each of which passes more transmit descriptors to the card.
         tx_doorbells,
         /// Register reads (ICR, STATUS), each of which waits for a bus round trip.
         register_reads,
         /// Register writes other than doorbells (IMS, IMC, ITR).
         register_writes,
-        /// Reads of receive descriptors by the card, up to four at a time.
+        /// Reads of receive descriptors by the card, each of up to `nic.fetch` descriptors.
         rx_fetches,
-        /// Reads of transmit descriptors by the card, up to four at a time.
+        /// Reads of transmit descriptors by the card, each of up to `nic.fetch` descriptors.
         tx_fetches,
-        /// Status write-backs to receive descriptors, up to four at a time.
+        /// Status write-backs to receive descriptors, each of up to four descriptors.
         rx_writebacks,
         /// Status write-backs to transmit descriptors.
         tx_writebacks,
@@ -31,45 +31,46 @@ stats::counters! {
         rx_bus_clocks,
         /// Bus clocks of the transmitting direction.
         tx_bus_clocks,
-        /// Frames the card put into buffers.
+        /// Frames that the card stored in buffers.
         rx_stored,
-        /// Bytes the card moved into buffers.
+        /// Bytes that the card stored in buffers.
         rx_bytes,
-        /// Bytes the card moved out of buffers (FCS not included).
+        /// Bytes that the card read from buffers (FCS not included).
         tx_bytes,
-        /// Missed: no receive descriptor (MPC).
+        /// Frames missed because no receive descriptor was free (MPC).
         missed,
-        /// Missed: longer than a buffer, or of another VLAN.
+        /// Frames dropped on reception because they were longer than a buffer or of another VLAN.
         refused,
-        /// Times the receive ring had room for a buffer, but the pool was empty.
+        /// Number of times that the receive ring had a free descriptor, but the pool was empty.
         no_buffer,
         /// Receive buffers posted.
         rx_posted,
-        /// Receive buffers posted after reading their free-list link, because the pool links free
+        /// Receive buffers posted after a read of their free-list link, because the pool links free
         /// buffers through their own memory.
         rx_links_read,
-        /// Receive buffers posted after writing their first cache line (`nic.refill=touch`).
+        /// Receive buffers posted after a write to their first cache line (`nic.refill=touch`).
         rx_headers_written,
         /// Receive buffers posted as pointers taken from the pool in bulk, without touching the
         /// buffers (`nic.refill=stack`).
         rx_from_stock,
-        /// Received frames for which the driver read the first cache line (`nic.parse=early`).
+        /// Received frames whose first cache line the driver read (`nic.parse=early`).
         rx_early_reads,
-        /// Received frames for which the first cache line was prefetched (`nic.prefetch`).
+        /// Received frames whose first cache line was prefetched (`nic.prefetch`).
         rx_prefetches,
-        /// Buffers taken back from the transmit ring.
+        /// Buffers that the driver took back from the transmit ring.
         cleaned,
-        /// Cleaning passes that took buffers back.
+        /// Cleaning passes in which the driver took buffers back.
         cleanings,
-        /// Times the driver had frames while the transmit ring was full.
+        /// Number of times that the driver had frames to send while the transmit ring was full.
         tx_full,
-        /// Dropped: no wire, or no peer at its other end.
+        /// Frames dropped because there was no wire, or no peer at its other end.
         unplugged,
-        /// Dropped on the card: requested offload that their headers do not allow.
+        /// Frames dropped on the card because they requested an offload that their headers do not
+        /// allow.
         tx_malformed,
         /// Frames that the card created from large segments.
         tx_segments,
-        /// Frames put onto the wire.
+        /// Frames that the card put onto the wire.
         tx_wire,
     }
 }
@@ -77,9 +78,9 @@ stats::counters! {
 /// One figure of [`NicCounts::report`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Name of the figure: `rx bus clocks`, for example.
+    /// Name of the figure, such as `rx bus clocks`.
     pub name: &'static str,
-    /// Value divided by the number of frames received or sent, as the name indicates.
+    /// Value divided by the number of frames received or sent, as the figure's name indicates.
     pub per_frame: f64,
 }
 
@@ -95,8 +96,8 @@ impl NicCounts {
         self.rx_bus_clocks.get() + self.tx_bus_clocks.get() + registers
     }
 
-    /// Returns the counters per frame: those of a direction divided by its frames, register
-    /// accesses divided by the frames of both directions.
+    /// Returns the counters per frame. Those of a direction are divided by its frames, and register
+    /// accesses by the frames of both directions.
     pub fn report(&self) -> Vec<Figure> {
         let (rx, tx) = (self.rx_frames.get(), self.tx_frames.get());
         [
@@ -116,15 +117,16 @@ impl NicCounts {
         .collect()
     }
 
-    /// Returns the frames per second, received plus sent, that the bus would carry if it did
-    /// nothing else.
+    /// Returns the number of frames per second, received plus sent, that the bus could transfer if
+    /// it did nothing else.
     pub fn bus_limit(&self, model: Model) -> Option<f64> {
         let frames = self.rx_frames.get() + self.tx_frames.get();
         let clocks = self.bus_clocks();
         (frames > 0 && clocks > 0).then(|| model.hertz() as f64 * frames as f64 / clocks as f64)
     }
 
-    /// Returns the figures as lines of text. With a bus model, a line for the bus limit follows.
+    /// Returns the figures as lines of text, followed by a line for the bus limit if there is a bus
+    /// model.
     pub fn show(&self, model: Option<Model>) -> String {
         let mut out = format!(
             "frames: {} received, {} sent; refused {}, unplugged {}\n",

@@ -3,9 +3,9 @@
 //! Receiving: the driver posts buffers of the pool and announces them to the card by writing RDT
 //! (T1). It finds filled buffers by their DD bit and takes them in bursts. Settings determine when,
 //! and by which code, the memory of a frame is touched (T4 to T6, T10). Transmitting: the driver
-//! puts frames into descriptors and announces them by writing TDT (T2). It requests a report once
-//! in several descriptors (T3); each report returns many buffers at a time. T1 to T11 are the
-//! optimizations of bridge2004, as the documentation numbers them.
+//! puts frames into descriptors and announces them by writing TDT (T2). It requests a status report
+//! for one descriptor out of several (T3); each report returns many buffers at a time. T1 to T11
+//! are the optimizations of the report bridge2004, as the documentation numbers them.
 
 use super::Nic;
 use super::bus;
@@ -18,7 +18,7 @@ use stats::Counter;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The receiving half.
+/// The receiving half of the driver.
 #[derive(Debug)]
 pub struct RxDriver {
     nic: Arc<Nic>,
@@ -28,9 +28,9 @@ pub struct RxDriver {
     /// reads its first cache line.
     linked: bool,
     port: Arc<PortCounts>,
-    /// Pointers to buffers, taken from the pool in bulk; the buffers are not touched.
+    /// Pointers to buffers that were taken from the pool in bulk, without touching the buffers.
     stock: Burst,
-    /// True if an interrupt arrived and some of its frames are not yet taken.
+    /// True if an interrupt has arrived and not all of its frames have been taken.
     awake: bool,
 }
 
@@ -42,7 +42,7 @@ impl RxDriver {
 
     /// Returns the maximum number of descriptors between two writes of a tail register. It is
     /// limited to a quarter of the ring, so that the card always has descriptors while the driver
-    /// collects more.
+    /// prepares more.
     fn at_most(wanted: usize, size: usize) -> usize {
         wanted.min(size / 4).max(1)
     }
@@ -127,7 +127,7 @@ impl RxDriver {
         }
     }
 
-    /// Announces all posted buffers to the card, because the pool is empty.
+    /// Announces all posted buffers to the card. Called when the pool is empty.
     #[cold]
     fn starve(&mut self) {
         self.nic.counts.no_buffer.bump();
@@ -144,8 +144,8 @@ impl RxDriver {
         self.nic.access(bus::REGISTER_WRITE, self.nic.settings.reg_write_ns.get());
     }
 
-    /// Returns whether frames may be waiting, in interrupt mode. Reads ICR after an interrupt,
-    /// which costs a register read.
+    /// Returns whether frames may be waiting, in interrupt mode. After an interrupt, reads ICR,
+    /// which costs a register access.
     fn is_awake(&mut self) -> bool {
         if let Some(side) = &self.nic.side
             && side.interrupts.is_asserted()
@@ -160,11 +160,11 @@ impl RxDriver {
     }
 }
 
-/// Adds a received frame to the burst. Returns its length in bytes.
+/// Adds a received frame to the burst. Returns the frame's length in bytes.
 #[inline(always)]
 fn keep(frame: Option<Frame>, late: bool, bugs: &Counter, into: &mut Burst) -> u64 {
     let Some(mut frame) = frame else {
-        debug_assert!(false, "a descriptor that is done has no frame");
+        debug_assert!(false, "a completed descriptor has no frame");
         bugs.bump();
         return 0;
     };
@@ -172,12 +172,12 @@ fn keep(frame: Option<Frame>, late: bool, bugs: &Counter, into: &mut Burst) -> u
     if !late {
         mark_broadcast(&mut frame);
     }
-    into.put(frame, || bugs.bump()); // there is room
+    into.put(frame, || bugs.bump()); // the caller has checked the free slots
     bytes
 }
 
-/// Sets the broadcast flag of a frame with a group destination. With `nic.parse=early` this is the
-/// read of the frame's first cache line.
+/// Sets the broadcast flag of a frame with a group destination address. With `nic.parse=early`,
+/// this reads the frame's first cache line.
 #[inline(always)]
 fn mark_broadcast(frame: &mut Frame) {
     if frame.bytes().first().is_some_and(|first| first & 1 != 0) {
@@ -185,8 +185,8 @@ fn mark_broadcast(frame: &mut Frame) {
     }
 }
 
-/// Writes to the start of the buffer, as a pool does that links its free buffers, or that keeps a
-/// header in each buffer.
+/// Writes to the start of the buffer, as a pool does that links free buffers through their own
+/// memory, or that keeps a header in each buffer.
 #[inline(always)]
 fn touched(mut buffer: Frame) -> Frame {
     if let Some(line) = buffer.append(8) {
@@ -227,13 +227,13 @@ impl RxHalf for RxDriver {
     }
 }
 
-/// The transmitting half.
+/// The transmitting half of the driver.
 #[derive(Debug)]
 pub struct TxDriver {
     nic: Arc<Nic>,
     ring: desc::Driver<Frame>,
     port: Arc<PortCounts>,
-    /// Frames put into the ring since a report (RS) was last requested.
+    /// Number of frames put into the ring since a report (RS) was last requested.
     unreported: usize,
     /// Frames completed by the card, freed together.
     done: Burst,
@@ -244,7 +244,7 @@ impl TxDriver {
         TxDriver { nic, ring, port, unreported: 0, done: Burst::new() }
     }
 
-    /// Takes back the buffers that the card has reported, and frees them to their pools.
+    /// Takes back the buffers that the card has reported as sent, and returns them to their pools.
     #[inline(always)]
     fn clean(&mut self) {
         match self.ring.find_reported() {
@@ -253,8 +253,8 @@ impl TxDriver {
         }
     }
 
-    /// Frees completed buffers. Kept out of line so that its loop is compiled as a whole: inlined
-    /// at two places, the compiler made a call for each frame.
+    /// Frees completed buffers. This is a separate function so that its loop is compiled as a
+    /// whole: if it is inlined at two call sites, the compiler generates a call for each frame.
     #[inline(never)]
     fn return_buffers(&mut self, mut ready: usize) {
         self.nic.counts.cleanings.bump();
@@ -263,7 +263,7 @@ impl TxDriver {
         while ready > 0 {
             ready -= self.ring.take_done(BURST_MAX, |frame| {
                 if let Some(frame) = frame {
-                    done.put(frame, || {}); // no count: the frame in it was sent
+                    done.put(frame, || {}); // not counted as lost, because the frame was sent
                 }
             });
             done.clear();
@@ -285,7 +285,7 @@ impl TxDriver {
         }
     }
 
-    /// Drops all frames: without a wire nothing can be sent.
+    /// Drops all frames, because nothing can be sent without a wire.
     #[cold]
     fn drop_all(&mut self, from: &mut Burst) -> usize {
         let frames = from.len();
@@ -295,12 +295,12 @@ impl TxDriver {
         frames
     }
 
-    /// Returns the number of frames in the ring not yet announced to the card.
+    /// Returns the number of frames in the ring that have not been announced to the card.
     pub fn unannounced(&self) -> usize {
         self.ring.unannounced()
     }
 
-    /// Returns the number of frames in the ring that the card has not processed.
+    /// Returns the number of frames in the ring that the card has not processed yet.
     pub fn pending(&self) -> usize {
         self.ring.pending()
     }

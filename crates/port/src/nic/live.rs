@@ -1,4 +1,4 @@
-//! A live port: polling the driver also runs the card, so the card needs no thread.
+//! A live port: polling the driver also runs the card, so the card does not need a thread.
 
 use super::card::{Card, RxEngine, TxEngine};
 use super::driver::{RxDriver, TxDriver};
@@ -14,8 +14,8 @@ pub(super) fn halves(rx: RxDriver, tx: TxDriver, card: Card) -> (Rx, Tx) {
     (rx, Tx { driver: tx, engine: RefCell::new(card.tx) })
 }
 
-/// Receiving half. Computing the next event needs `&mut` access to the engine, since reading a ring
-/// updates its cached copy of the other side's index.
+/// The receiving half. Computing the next event requires `&mut` access to the engine, because
+/// reading a ring updates its cached copy of the other side's index.
 pub(super) struct Rx {
     driver: RxDriver,
     engine: RefCell<RxEngine>,
@@ -74,7 +74,7 @@ impl TxHalf for Tx {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // Unannounced descriptors need only a poll, at any time.
+        // Unannounced descriptors require a poll, which may happen at any time.
         if self.driver.unannounced() > 0 { Some(Instant::ZERO) } else { self.engine.borrow_mut().next_event() }
     }
 

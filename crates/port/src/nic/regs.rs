@@ -1,9 +1,9 @@
-//! The card's registers with a function beyond a plain number: interrupt cause, mask and moderation
+//! Registers of the card that are more than a plain number: interrupt cause, mask and moderation
 //! (ICR, IMS, ITR).
 //!
 //! RDH, RDT, TDH and TDT are the head and tail indices of the descriptor rings
 //! ([`buf::ring::desc`]). Ring sizes and the receive and transmit control registers are set once,
-//! at opening. Bits follow the 8254x manual, 13.4.17.
+//! when the port is opened. The bits are those of section 13.4.17 of the 8254x manual.
 
 use crate::os::event::Event;
 use clock::{Duration, Instant};
@@ -11,16 +11,16 @@ use stats::Counter;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// ICR: a transmit descriptor was written back.
+/// Bit of ICR: a transmit descriptor was written back.
 pub const TXDW: u32 = 1;
-/// ICR: the link's status changed.
+/// Bit of ICR: the link status changed.
 pub const LSC: u32 = 1 << 2;
-/// ICR: frames were missed.
+/// Bit of ICR: frames were missed.
 pub const RXO: u32 = 1 << 6;
-/// ICR: a receive descriptor was written back.
+/// Bit of ICR: a receive descriptor was written back.
 pub const RXT0: u32 = 1 << 7;
 
-/// Content of STATUS, as far as a driver uses it, and of ICR.
+/// Contents of ICR, and of STATUS as far as a driver uses it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status {
     /// True if there is a peer at the other end of the wire (STATUS.LU).
@@ -29,25 +29,25 @@ pub struct Status {
     pub cause: u32,
 }
 
-/// The interrupt line of one card. The card raises it; while the card is not running, the card at
-/// the other end of the wire does.
+/// The interrupt line of one card. The card raises it. While the card is not running, the card at
+/// the other end of the wire raises it.
 #[derive(Debug, Default)]
 pub(super) struct Interrupts {
     cause: AtomicU32,
-    /// Causes for which the line is raised (IMS); 0: the card is polled.
+    /// Causes for which the line is raised (IMS); 0 if the card is polled.
     mask: AtomicU32,
     itr_us: AtomicU64,
-    /// True while the interrupt line is asserted, that is until ICR is read.
+    /// True while the interrupt line is asserted, which it is until ICR is read.
     asserted: AtomicBool,
     /// Earliest time of the next interrupt (ITR).
     next_at: Mutex<Instant>,
     event: OnceLock<Event>,
-    /// Interrupts delivered, counted under the mutex.
+    /// Number of interrupts delivered, counted under the mutex.
     count: Counter,
 }
 
 impl Interrupts {
-    /// Returns the event that a thread can sleep on; `None`: interrupts are off.
+    /// Returns the event on which a thread can sleep; `None` if interrupts are off.
     pub fn event(&self) -> Option<&Event> {
         self.event.get()
     }
@@ -72,7 +72,7 @@ impl Interrupts {
         self.cause.load(Ordering::Acquire) & self.mask.load(Ordering::Acquire) != 0
     }
 
-    /// Records a cause and delivers an interrupt if allowed.
+    /// Records an interrupt cause, and delivers an interrupt if this is allowed.
     pub fn raise(&self, cause: u32, now: Instant) {
         if self.cause.load(Ordering::Relaxed) & cause != cause {
             self.cause.fetch_or(cause, Ordering::AcqRel);
@@ -97,7 +97,8 @@ impl Interrupts {
         }
     }
 
-    /// Returns when a cause held back by moderation will interrupt.
+    /// Returns the time at which an interrupt that moderation holds back is delivered; `None` if
+    /// there is none.
     pub fn next_event(&self) -> Option<Instant> {
         (self.is_wanted() && !self.is_asserted()).then(|| *self.lock())
     }

@@ -1,11 +1,11 @@
 //! The wire between two cards: two ends, a ring in each direction, and the speed at which frames
-//! leave.
+//! are sent.
 //!
 //! A frame in memory has no FCS. On a wire with limited speed it takes the time of preamble and
 //! start (8 bytes), at least 60 bytes of frame, FCS (4) and the gap (12): 672 bits for the shortest
 //! frame (IEEE 802.3 clause 4.4.2). It arrives when its last bit does. The transmit FIFO keeps the
 //! wire busy between two calls of the card's `step`. The other end may be another card, or a test
-//! rig that sends and receives bursts with [`End`].
+//! that sends and receives bursts with [`End`].
 
 use super::regs::{Interrupts, RXT0};
 use buf::ring::{Consumer, Producer, ring};
@@ -29,14 +29,14 @@ struct Sent {
     at: Instant,
 }
 
-/// State of one end, accessed from both ends.
+/// State of one end that both ends access.
 #[derive(Debug, Default)]
 pub(super) struct Side {
     pub interrupts: Interrupts,
-    /// True if frames for this end wait on a full wire; false if they are lost.
+    /// True if frames for this end wait while the wire is full; false if they are lost.
     pub waits: AtomicBool,
-    /// Frames for this end that were lost because the wire was full. The sender increments it; this
-    /// end reports it as missed.
+    /// Number of frames for this end that were lost because the wire was full. The sender
+    /// increments it, and this end reports it as missed.
     pub overrun: Counter,
 }
 
@@ -54,7 +54,7 @@ pub struct End {
 pub struct TxEnd {
     out: Producer<Sent>,
     far: Arc<Side>,
-    /// Time at which the last bit sent so far leaves, in picoseconds of the clock.
+    /// Time at which the last bit sent so far has left, in picoseconds of the clock.
     free_at: u128,
     bits_a_second: Option<u64>,
 }
@@ -88,12 +88,12 @@ pub fn bits(len: usize) -> u64 {
 }
 
 impl End {
-    /// Sends frames from the front of `from` while the wire accepts them. Returns how many.
+    /// Sends frames from the front of `from` while the wire accepts them. Returns their number.
     pub fn send(&mut self, from: &mut Burst, now: Instant) -> usize {
         self.tx.send(from, now)
     }
 
-    /// Takes up to `most` frames that have arrived. Returns how many.
+    /// Takes up to `most` frames that have arrived. Returns their number.
     pub fn take(&mut self, into: &mut Burst, most: usize, now: Instant) -> usize {
         let most = most.min(into.room());
         let mut taken = 0;
@@ -108,7 +108,7 @@ impl End {
 }
 
 impl TxEnd {
-    /// Sets the speed in bits per second; `None`: unlimited.
+    /// Sets the speed in bits per second; `None` means unlimited.
     pub fn set_pace(&mut self, bits_a_second: Option<u64>) {
         self.bits_a_second = bits_a_second;
     }
@@ -118,8 +118,8 @@ impl TxEnd {
         self.out.is_closed()
     }
 
-    /// Returns whether another frame can be sent: the FIFO has room, and the wire has room or may
-    /// lose the frame.
+    /// Returns whether another frame can be sent. This requires space in the FIFO, and a wire that
+    /// either has a free slot or may lose the frame.
     pub fn has_room(&mut self, now: Instant) -> bool {
         let paced = match self.bits_a_second {
             Some(rate) => self.free_at <= now_ps(now) + ps(FIFO * 8, rate),
@@ -128,7 +128,7 @@ impl TxEnd {
         paced && (self.out.room() > 0 || !self.far.waits.load(Ordering::Relaxed))
     }
 
-    /// Sends a frame at the speed of the wire. The caller has checked [`TxEnd::has_room`].
+    /// Sends a frame at the speed of the wire. The caller must have checked [`TxEnd::has_room`].
     pub(super) fn push(&mut self, frame: Frame, now: Instant) {
         let mut at = now;
         if let Some(rate) = self.bits_a_second {
@@ -145,7 +145,7 @@ impl TxEnd {
         self.far.interrupts.raise(RXT0, now);
     }
 
-    /// Sends frames from the front of `from` while the wire accepts them. Returns how many.
+    /// Sends frames from the front of `from` while the wire accepts them. Returns their number.
     pub fn send(&mut self, from: &mut Burst, now: Instant) -> usize {
         let mut sent = 0;
         while self.has_room(now)
@@ -160,7 +160,7 @@ impl TxEnd {
         sent
     }
 
-    /// Returns when a full FIFO will accept the next frame.
+    /// Returns the time at which a full FIFO accepts the next frame.
     pub(super) fn next_room(&self) -> Instant {
         let behind = self.bits_a_second.map_or(0, |rate| self.free_at.saturating_sub(ps(FIFO * 8, rate)));
         Instant::from_nanos(u64::try_from(behind.div_ceil(1000)).unwrap_or(u64::MAX))
@@ -168,7 +168,8 @@ impl TxEnd {
 }
 
 impl RxEnd {
-    /// Returns the arrival time of the next frame, in the past if it has arrived.
+    /// Returns the arrival time of the next frame, which is in the past if the frame has arrived;
+    /// `None` if there is no frame.
     pub fn next_at(&mut self) -> Option<Instant> {
         if self.inbox.is_empty() {
             let inbox = &mut self.inbox;
@@ -188,7 +189,7 @@ impl RxEnd {
         self.inbox.len() + self.from.level()
     }
 
-    /// Returns whether the other end is gone and all its frames were taken.
+    /// Returns whether the other end is gone and all of its frames have been taken.
     pub fn is_gone(&self) -> bool {
         self.from.is_closed() && self.held() == 0
     }

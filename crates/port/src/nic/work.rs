@@ -1,4 +1,4 @@
-//! Offloads of the card: verifying received checksums, inserting and removing VLAN tags.
+//! Offloads of the card: verifying received checksums, and inserting and removing VLAN tags.
 
 use crate::offload::{l3_place, l4_place};
 use buf::{Flags, Frame};
@@ -9,7 +9,7 @@ use wire::{Proto, eth, ip4, ip6, vlan};
 const ADDRESSES: usize = 12;
 
 /// Verifies the checksums of a received frame. Returns flags for those that are correct. A frame
-/// with a wrong checksum is not dropped: the host finds and counts it.
+/// with a wrong checksum is not dropped here: the host detects and counts it.
 pub(super) fn verify(frame: &[u8]) -> Flags {
     let Some((ethertype, l3)) = l3_place(frame) else { return Flags::default() };
     let Some(packet) = frame.get(l3..) else { return Flags::default() };
@@ -38,15 +38,15 @@ pub(super) fn verify(frame: &[u8]) -> Flags {
     }
 }
 
-/// Returns whether the transport checksum is correct. A UDP checksum of 0 means none (RFC 768), so
-/// it is not verified.
+/// Returns whether the transport checksum is correct. A UDP checksum of 0 means that there is none
+/// (RFC 768), so it is not verified.
 fn is_right(frame: &[u8], start: usize, field: usize, end: usize, pseudo: Partial) -> bool {
     let none = field - start == 6 && frame.get(field..field + 2) == Some(&[0, 0]);
     !none && frame.get(start..end).is_some_and(|segment| pseudo.add(checksum::sum(segment)).finish() == 0)
 }
 
-/// Appends `bytes` to `frame` with a tag of VLAN `vid` inserted. Returns `None` if there is no room
-/// or `bytes` is not a frame; the content of `frame` is then unspecified.
+/// Appends `bytes` to `frame` with a tag of VLAN `vid` inserted. Returns `None` if the buffer is
+/// too small or `bytes` is not a frame; the contents of `frame` are then unspecified.
 pub(super) fn extend_tagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option<()> {
     let (addresses, rest) = bytes.split_at_checked(ADDRESSES)?;
     let [high, low] = vid.to_be_bytes();
@@ -56,7 +56,7 @@ pub(super) fn extend_tagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option
 }
 
 /// Appends `bytes` to `frame` without the VLAN tag that they contain. Returns `None`, and leaves
-/// `frame` unchanged, if they have no tag of VLAN `vid` or there is no room.
+/// `frame` unchanged, if they have no tag of VLAN `vid` or the buffer is too small.
 pub(super) fn extend_untagged(frame: &mut Frame, bytes: &[u8], vid: u16) -> Option<()> {
     eth::Header::parse(bytes).ok().filter(|header| header.ethertype.is_tag())?;
     vlan::Tag::parse(bytes.get(eth::HEADER_LEN..)?).ok().filter(|tag| tag.vid == vid)?;

@@ -1,6 +1,7 @@
-//! Splits large TCP segments in software, for ports that cannot: applies [`wire::gso`] to frames.
+//! Splits large TCP segments in software, for ports that cannot split them: applies [`wire::gso`]
+//! to frames.
 //!
-//! Payload is copied, because a frame has one buffer.
+//! The payload is copied, because a frame has only one buffer.
 
 use super::l3_place;
 use buf::{Flags, Frame, Pool};
@@ -26,7 +27,7 @@ impl Cutter {
         }
     }
 
-    /// Returns whether the whole segment was split.
+    /// Returns whether the whole segment has been split.
     pub fn is_done(&self) -> bool {
         self.segment.is_done()
     }
@@ -41,8 +42,8 @@ impl Cutter {
         self.frame
     }
 
-    /// Returns the next piece, in a buffer of `pool`; `None`: no buffer of the pool is free, or its
-    /// buffers are too short.
+    /// Returns the next piece, in a buffer of `pool`; `None` if no buffer of the pool is free, or
+    /// if its buffers are too short.
     pub fn cut(&mut self, pool: &Pool) -> Option<Frame> {
         let len = self.segment.next_len()?;
         let mut piece = pool.get()?;
@@ -60,7 +61,7 @@ fn read(frame: &Frame) -> Option<Segment> {
 }
 
 /// Returns the offsets of the TCP header and of its payload in a large segment, as virtio needs
-/// them; `None`: it is not a large segment.
+/// them; `None` if it is not a large segment.
 pub fn places(frame: &Frame) -> Option<(usize, usize)> {
     read(frame).map(|segment| segment.places())
 }

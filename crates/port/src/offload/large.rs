@@ -1,25 +1,25 @@
-//! Large TCP segments that a device delivers whole: their buffers, and splitting when no large
-//! buffer is left.
+//! Large TCP segments that a device delivers whole: their buffers, and how they are split if no
+//! large buffer is left.
 //!
 //! A consumer that never reads must not stop the device, so one large buffer is always kept in
-//! reserve. A segment received into the reserve buffer is split into small buffers; the large
-//! buffer then becomes the reserve again.
+//! reserve. A segment received into the reserve buffer is split into smaller buffers of another
+//! pool; the large buffer then becomes the reserve again.
 
 use super::gso::Cutter;
 use buf::{Flags, Frame, Pool, PoolConfig, PoolLocks};
 use std::io::{self, ErrorKind};
 
-/// Number of large buffers of one device: more than the largest receive buffer of a connection can
-/// hold. They occupy physical memory only once written.
+/// Number of large buffers of one device, enough for more than the largest receive buffer of a
+/// connection. They occupy physical memory only after they have been written.
 pub const LARGE_BUFFERS: usize = 128;
 
-/// Length of the largest IP packet.
+/// Length of the largest IP packet in bytes.
 pub const LARGEST: usize = 65_535;
 
-/// Length of the largest packet plus the headers around it.
+/// Length of the largest packet in bytes, plus the headers around it.
 const LARGE_DATA: usize = LARGEST + 1 + 64;
 
-/// Creates the pool for large segments. Its frames may be freed on any thread.
+/// Creates the pool for large segments. Its frames can be freed on any thread.
 pub fn pool(buffers: usize) -> io::Result<Pool> {
     let config = PoolConfig { buffers, data: LARGE_DATA, locks: PoolLocks::Light, ..PoolConfig::default() };
     Pool::new(&config).map_err(|error| io::Error::new(ErrorKind::OutOfMemory, error.to_string()))
@@ -30,10 +30,10 @@ pub fn pool(buffers: usize) -> io::Result<Pool> {
 pub enum Cut {
     /// A piece of the segment.
     Piece(Frame),
-    /// No buffer for the next piece.
+    /// No buffer was free for the next piece.
     NoBuffer,
-    /// The frame was dropped: it is not a segment that can be split (a packet of a large MTU), or
-    /// its pieces are longer than a small buffer.
+    /// The frame was dropped. It is not a segment that can be split (but a packet of a large MTU),
+    /// or its pieces do not fit into the buffers of the other pool.
     Uncuttable,
 }
 
@@ -41,13 +41,13 @@ pub enum Cut {
 #[derive(Debug)]
 pub struct Large {
     pool: Option<Pool>,
-    /// The buffer in reserve; `None`: it is in use.
+    /// The buffer in reserve; `None` while it is in use.
     spare: Option<Frame>,
     cutting: Option<Cutter>,
 }
 
 impl Large {
-    /// Creates the state with the large buffers of `pool`; `None`: no large buffers.
+    /// Creates the state with the large buffers of `pool`; `None` if there are none.
     pub fn new(pool: Option<Pool>) -> Large {
         Large { spare: pool.as_ref().and_then(Pool::get), pool, cutting: None }
     }
@@ -58,12 +58,12 @@ impl Large {
         self.pool.is_some()
     }
 
-    /// Returns a large buffer, but never the one in reserve.
+    /// Returns a large buffer, but never the one in reserve. Returns `None` if no other is free.
     pub fn get(&self) -> Option<Frame> {
         self.pool.as_ref()?.get()
     }
 
-    /// Takes the buffer in reserve.
+    /// Takes the buffer in reserve. Returns `None` if it is in use.
     #[inline]
     pub fn take(&mut self) -> Option<Frame> {
         self.spare.take()
@@ -90,7 +90,7 @@ impl Large {
         self.cutting.is_some()
     }
 
-    /// Starts splitting a segment into buffers of `small`. Returns the first piece.
+    /// Starts splitting a segment into buffers of the pool `small`. Returns the first piece.
     #[cold]
     pub fn split(&mut self, frame: Frame, small: &Pool) -> Cut {
         let room = small.size() - small.headroom();
@@ -99,7 +99,8 @@ impl Large {
                 self.cutting = Some(cutter);
                 self.cut(small)
             }
-            // Piece longer than any buffer: waiting for one would stop reception for good.
+            // The piece is longer than any buffer, and waiting for a longer one would stop
+            // reception.
             Ok(cutter) => self.refuse(cutter.into_frame()),
             Err(frame) => self.refuse(frame),
         }
@@ -110,7 +111,7 @@ impl Large {
         Cut::Uncuttable
     }
 
-    /// Returns the next piece. Without a buffer for it, the caller tries again later.
+    /// Returns the next piece. If no buffer is free for it, the caller tries again later.
     #[cold]
     pub fn cut(&mut self, small: &Pool) -> Cut {
         let Some(mut cutter) = self.cutting.take() else { return Cut::NoBuffer };

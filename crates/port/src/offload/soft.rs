@@ -1,9 +1,10 @@
-//! Software fallback for offloads that a port lacks: checksums, and splitting large segments.
+//! Software fallback for offloads that a port lacks: computing checksums and splitting large
+//! segments.
 //!
-//! The host passes frames as for a port with all offloads; they leave in the form that the port can
+//! The host passes frames as to a port with all offloads. They leave in the form that the port can
 //! send, in the same order. Pieces of a large segment that the port does not accept at once wait
-//! here. Until they are sent no more frames are taken, so at most one large segment is being split
-//! at any time.
+//! here. Until they are sent, no more frames are accepted, so at most one large segment is being
+//! split at any time.
 
 use super::gso::Cutter;
 use crate::{Caps, PortCounts, TxHalf};
@@ -17,17 +18,18 @@ const RETRY: Duration = Duration::from_micros(50);
 /// Software offloads for one port.
 #[derive(Debug)]
 pub struct Soft {
-    /// Offloads that the port lacks.
+    /// Flags of the offloads that the port lacks.
     missing: Flags,
     pool: Pool,
     counts: Arc<PortCounts>,
     cutting: Option<Cutter>,
-    /// Frames ready for the port, which has not accepted them yet.
+    /// Frames that are ready but that the port has not accepted yet.
     ready: Burst,
 }
 
 impl Soft {
-    /// Creates the fallback for a port with `caps`; pieces of large segments use buffers of `pool`.
+    /// Creates the fallback for a port with the capabilities `caps`; pieces of large segments use
+    /// buffers of `pool`.
     pub fn new(caps: &Caps, pool: Pool, counts: Arc<PortCounts>) -> Soft {
         let mut missing = Flags::TX_WORK;
         for (can, work) in
@@ -38,21 +40,21 @@ impl Soft {
         Soft { missing, pool, counts, cutting: None, ready: Burst::new() }
     }
 
-    /// Returns whether `frames` need software offloads before the port can send them, or earlier
-    /// frames are waiting.
+    /// Returns whether `frames` need software offloads before the port can send them, or whether
+    /// earlier frames are waiting.
     #[inline(always)]
     pub fn has_work(&self, frames: &[Frame]) -> bool {
         frames.iter().any(|frame| frame.flags().any(self.missing)) || self.is_behind()
     }
 
-    /// Returns whether frames or pieces are waiting here.
+    /// Returns whether frames or pieces of a large segment are waiting here.
     #[inline(always)]
     pub fn is_behind(&self) -> bool {
         !self.ready.is_empty() || self.cutting.is_some()
     }
 
-    /// Takes frames from the front of `from`, completes their offloads and passes them to the port.
-    /// Returns how many were taken.
+    /// Takes frames from the front of `from`, performs their offloads and passes them to the port.
+    /// Returns the number of frames taken.
     #[inline(never)]
     pub fn tx_burst(&mut self, half: &mut dyn TxHalf, from: &mut Burst, now: Instant) -> usize {
         let mut taken = 0;
@@ -91,10 +93,10 @@ impl Soft {
         self.ready.put(frame, || {
             tx.held.sub(1);
             tx.bugs.bump();
-        }); // the caller has checked for room
+        }); // the caller has checked the free slots
     }
 
-    /// Passes waiting frames to the port. Returns true when none are left.
+    /// Passes waiting frames to the port. Returns true if none are left.
     pub fn poll(&mut self, half: &mut dyn TxHalf, now: Instant) -> bool {
         loop {
             self.cut();
@@ -109,7 +111,7 @@ impl Soft {
         }
     }
 
-    /// Splits as many pieces off the pending large segment as `ready` has room for.
+    /// Splits as many pieces off the pending large segment as `ready` has free slots.
     fn cut(&mut self) {
         let tx = &self.counts.tx;
         while let Some(cutter) = &mut self.cutting
@@ -137,7 +139,8 @@ impl Soft {
         }
     }
 
-    /// Returns when to pass waiting frames to the port again; `None`: none are waiting.
+    /// Returns the time at which waiting frames are passed to the port again; `None` if none are
+    /// waiting.
     pub fn next_event(&self, now: Instant) -> Option<Instant> {
         self.is_behind().then(|| now.after(RETRY))
     }

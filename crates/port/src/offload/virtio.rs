@@ -1,6 +1,6 @@
 //! `struct virtio_net_hdr` (virtio 1.2, 5.1.6), in native byte order as for a legacy TAP and a
-//! packet socket. Headers of received frames are converted to frame flags, and frame flags to
-//! headers of sent frames.
+//! packet socket. Headers of received frames are converted to frame flags, and flags of frames to
+//! send are converted to headers.
 
 use super::{L4Place, RxCsum, gso};
 use crate::os::tun::VNET_HDR_LEN;
@@ -8,18 +8,18 @@ use buf::{Flags, Frame};
 use wire::eth::EtherType;
 use wire::tcp;
 
-/// `flags`: the checksum at csum_start + csum_offset is open.
+/// Bit of `flags`: the checksum at csum_start + csum_offset is open.
 pub const NEEDS_CSUM: u8 = 1;
-/// `flags`: the checksum has been verified.
+/// Bit of `flags`: the checksum has been verified.
 pub const DATA_VALID: u8 = 2;
-/// `gso_type`: a single frame, not to be split.
+/// Value of `gso_type`: a single packet that must not be split.
 pub const GSO_NONE: u8 = 0;
-/// `gso_type`: a large TCP segment over IPv4.
+/// Value of `gso_type`: a large TCP segment over IPv4.
 pub const GSO_TCPV4: u8 = 1;
-/// `gso_type`: a large TCP segment over IPv6.
+/// Value of `gso_type`: a large TCP segment over IPv6.
 pub const GSO_TCPV6: u8 = 4;
-/// `gso_type`, combined with another value: the segment has CWR set, which only the first piece
-/// keeps.
+/// Bit of `gso_type`, combined with another value: the segment has the TCP flag CWR set, which only
+/// the first piece keeps.
 pub const GSO_ECN: u8 = 0x80;
 
 /// Fields of the header.
@@ -59,8 +59,8 @@ impl Header {
 }
 
 /// Applies the header of a received frame: completes its checksum or sets its flags. Returns `None`
-/// if the header is inconsistent or uses a feature that was not negotiated. `largest` is the
-/// longest large segment accepted (0: none).
+/// if the header is inconsistent or uses a feature that was not negotiated. `largest` is the length
+/// of the longest large segment accepted (0 if none are accepted).
 pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: usize) -> Option<()> {
     match header.gso_type & !GSO_ECN {
         GSO_NONE => {}
@@ -68,7 +68,7 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
             frame.set_gso_size(header.gso_size);
             gso::places(frame)?;
         }
-        _ => return None, // never negotiated
+        _ => return None, // other types are never negotiated
     }
     if header.flags & NEEDS_CSUM != 0 {
         let start = usize::from(header.csum_start);
@@ -76,7 +76,8 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
         if place.field + 2 > frame.len() {
             return None;
         }
-        // In a tunnelled packet the innermost checksum is open, and only this header locates it.
+        // In a tunnelled packet the innermost checksum is open, and only the virtio header locates
+        // it.
         let outermost = super::l4_place(frame.bytes()).is_some_and(|own| own.start == start);
         if rx_csum == RxCsum::Trust && outermost {
             frame.set_flags(frame.flags().with(Flags::TX_L4_CSUM));
@@ -85,17 +86,17 @@ pub fn understand(header: &Header, frame: &mut Frame, rx_csum: RxCsum, largest: 
         }
     }
     if header.flags & (NEEDS_CSUM | DATA_VALID) != 0 {
-        // This does not cover the IPv4 header checksum (virtio 1.2, 5.1.6.4), which may be wrong in
-        // a bridged frame.
+        // DATA_VALID does not cover the IPv4 header checksum (virtio 1.2, 5.1.6.4), which may be
+        // wrong in a bridged frame.
         frame.set_flags(frame.flags().with(Flags::RX_L4_OK));
     }
     Some(())
 }
 
 /// Prepares a frame for sending: computes the checksums that the kernel does not compute, and
-/// returns a header that requests the remaining offloads. With `csum` the kernel computes TCP and
-/// UDP checksums and splits large segments. Returns `None` if the frame's headers do not allow the
-/// requested offloads.
+/// returns a header that requests the remaining offloads. If `csum` is true, the kernel computes
+/// TCP and UDP checksums and splits large segments. Returns `None` if the frame's headers do not
+/// allow the requested offloads.
 pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
     let l4 = frame.flags().has(Flags::TX_L4_CSUM);
     let large = frame.gso_size();
@@ -111,7 +112,8 @@ pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
         frame.set_flags(frame.flags().without(Flags::TX_IP_CSUM));
     }
     let place = super::l4_place(frame.bytes())?;
-    // The kernel would include bytes after the packet in the sum, so Ethernet padding is removed.
+    // The kernel would include bytes after the packet in the checksum, so Ethernet padding is
+    // removed.
     frame.truncate(place.end);
     let header = Header {
         flags: NEEDS_CSUM,
@@ -122,7 +124,7 @@ pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
     let Some(gso_size) = large else { return Some(header) };
     let (l4, text) = gso::places(frame)?;
     if frame.len() - text <= usize::from(gso_size) {
-        return Some(header); // one piece
+        return Some(header); // a single piece is enough
     }
     let reduced = frame.bytes().get(l4 + 13).is_some_and(|flags| tcp::Flags(*flags).contains(tcp::Flags::CWR));
     let is_six = super::l3_place(frame.bytes()).is_some_and(|(ethertype, _)| ethertype == EtherType::IPV6);

@@ -1,4 +1,4 @@
-//! Buffer sizes that a port needs, derived from its name before it is opened.
+//! Sizes of the buffers that a port needs, derived from the port's spec before it is opened.
 
 use super::OpenError;
 use crate::os::xdp::KERNEL_HEADROOM;
@@ -7,15 +7,16 @@ use crate::spec::{Kind, Spec};
 use buf::{Pool, PoolConfig, PoolLocks, Stride};
 use wire::{eth, vlan};
 
-/// Bytes around a packet: an Ethernet header and one VLAN tag.
+/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
-/// Largest MTU of common Ethernet devices, in bytes. Loopback has a larger MTU but few packets of
-/// that size: a port with large segment buffers (`lro`) receives them into those buffers.
+/// Largest MTU of common Ethernet devices, in bytes. The MTU of the loopback is larger, but few of
+/// its packets have that size. A port with buffers for large segments (`lro`) receives them into
+/// these buffers.
 const MTU_USUAL: u16 = 9_216;
 
-/// Returns the bytes that a buffer needs after its headroom for frames of the port `spec`. The MTU
-/// is that of the device, or the one in the options. `None`: any buffer is long enough, or the
-/// device does not exist yet.
+/// Returns the number of bytes that a buffer needs after its headroom for frames of the port
+/// `spec`. It depends on the MTU of the device, or on the option `mtu`. `None` if any buffer is
+/// long enough, or if the device does not exist yet.
 pub fn buffer_len(spec: &Spec) -> Option<usize> {
     let device = || tun::mtu(&spec.name).ok().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
     let set = || spec.port.get_count("mtu").map(super::narrow);
@@ -32,9 +33,9 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
     Some(usize::from(mtu) + AROUND + kernel)
 }
 
-/// Returns whether the device will access the pool's buffers directly (zero copy): the option
-/// `mode=zerocopy` requests it, or the driver supports it with `mode=auto`. No buffer may then
-/// cross a page boundary.
+/// Returns whether the device will access the pool's buffers directly (zero copy). This is the case
+/// if the option `mode=zerocopy` requests it, or if the driver supports it with `mode=auto`. No
+/// buffer may then cross a page boundary.
 pub fn is_zero_copy(spec: &Spec) -> bool {
     spec.port.kind == Kind::Xdp
         && match spec.port.word("mode") {
@@ -44,23 +45,24 @@ pub fn is_zero_copy(spec: &Spec) -> bool {
         }
 }
 
-/// Returns the spacing of the buffers in a pool for these ports.
+/// Returns the distance between the buffers of a pool for these ports.
 pub fn stride_for<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Stride {
     if specs.into_iter().any(is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
 }
 
-/// Enlarges `config`'s buffers to the longest frame of these ports, if they are shorter.
+/// Enlarges the buffers in `config` to the longest frame of these ports, if they are shorter.
 pub fn fit_pool<'a>(config: &mut PoolConfig, specs: impl IntoIterator<Item = &'a Spec>) {
     let longest = specs.into_iter().filter_map(buffer_len).max();
     config.data = config.data.max(longest.unwrap_or_default());
 }
 
 /// Returns the pool for a port that is added to a running host or bridge. This is `pool` if its
-/// buffers fit the port. Otherwise it is a new pool with longer buffers, or buffers within pages,
-/// and otherwise as `config`, from which `pool` was made.
+/// buffers fit the port. Otherwise it is a new pool with longer buffers, or with buffers that do
+/// not cross page boundaries, and with the other properties of `config`, from which `pool` was
+/// created.
 ///
 /// # Errors
-/// [`OpenError::Pool`]: there is no memory for a new pool.
+/// [`OpenError::Pool`] if there is no memory for a new pool.
 pub fn pool_for(spec: &Spec, pool: &Pool, config: &PoolConfig) -> Result<Pool, OpenError> {
     let stride = if is_zero_copy(spec) { Stride::PowerOfTwo } else { config.stride };
     let data = config.data.max(buffer_len(spec).unwrap_or_default());

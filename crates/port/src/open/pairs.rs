@@ -1,5 +1,5 @@
-//! Registry of the pairs of a process: the second `pair:a` opened becomes the other end of the
-//! first. The registry also holds multi-queue TAP devices and wires.
+//! Registry of the pairs of a process: when `pair:a` is opened for the second time, the result is
+//! the other end of the first. The registry also contains multi-queue TAP devices and wires.
 
 use super::wires::Wires;
 use crate::spec::Layer;
@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 /// The pairs of a process by name, its multi-queue TAP devices, and the wires between its nics.
-/// Names of pairs and wires stay taken even after their ends are closed.
+/// Names of pairs and wires cannot be reused, even after both ends are closed.
 #[derive(Debug, Default)]
 pub struct Pairs {
     ends: Mutex<HashMap<String, Ends>>,
@@ -20,18 +20,18 @@ pub struct Pairs {
 
 #[derive(Debug)]
 struct Ends {
-    /// Options of the first end.
+    /// Options with which the first end was opened.
     layer: Layer,
-    /// The second end, until a caller opens it.
+    /// The second end; `None` once a caller has opened it.
     second: Option<Port>,
 }
 
 /// Reasons why an end of a pair cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PairError {
-    /// Both ends were already opened.
+    /// Both ends have been opened already.
     Taken(String),
-    /// The second end was opened with options that differ from the first end's.
+    /// The second end was requested with options that differ from those of the first end.
     Differs {
         /// Name of the pair.
         name: String,
@@ -64,7 +64,7 @@ impl Pairs {
         &self.queues
     }
 
-    /// Opens the first end of a new pair, or the second end of an existing one.
+    /// Opens the first end of a new pair, or the second end of an existing pair.
     pub(super) fn open(&self, name: &str, layer: &Layer, caps: Caps) -> Result<Port, PairError> {
         let mut pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ends) = pairs.get_mut(name) else {
@@ -83,13 +83,13 @@ impl Pairs {
         &self.wires
     }
 
-    /// Returns the names of wires to which only one nic is attached.
+    /// Returns the names of the wires to which only one nic is attached.
     pub fn unfinished_wires(&self) -> Vec<String> {
         self.wires.unfinished()
     }
 
-    /// Returns the names of pairs of which only one end was opened. This is an error once the whole
-    /// configuration has been read.
+    /// Returns the names of the pairs of which only one end was opened. This is an error once the
+    /// whole configuration has been read.
     pub fn unfinished(&self) -> Vec<String> {
         let pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> =

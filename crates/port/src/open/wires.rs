@@ -13,7 +13,7 @@ pub(super) struct Wires(Mutex<HashMap<String, Ends>>);
 struct Ends {
     /// Name and speed of the first nic.
     first: (String, &'static str),
-    /// Name of the second nic, or its end of the wire until that nic is opened.
+    /// Name of the second nic, or the second end of the wire until that nic is opened.
     second: Result<String, Box<End>>,
 }
 
@@ -29,7 +29,7 @@ pub enum WireError {
         /// The nics at the ends of the wire.
         ends: [String; 2],
     },
-    /// The nics at the two ends have different speeds.
+    /// The nics at the two ends of the wire have different speeds.
     Differs {
         /// Name of the nic.
         nic: String,
@@ -58,7 +58,7 @@ impl fmt::Display for WireError {
 impl std::error::Error for WireError {}
 
 impl Wires {
-    /// Returns the end of the wire called `wire` that `nic` is to use.
+    /// Returns an end of the wire called `wire` for the nic called `nic`.
     pub fn end(&self, wire: &str, nic: &str, speed: &'static str) -> Result<End, WireError> {
         let mut wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ends) = wires.get_mut(wire) else {
@@ -81,7 +81,7 @@ impl Wires {
         }
     }
 
-    /// Returns the names of wires to which only one nic is attached.
+    /// Returns the names of the wires to which only one nic is attached.
     pub fn unfinished(&self) -> Vec<String> {
         let wires = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut names: Vec<_> = wires.iter().filter(|(_, ends)| ends.second.is_err()).map(|(n, _)| n.clone()).collect();

@@ -1,9 +1,9 @@
-//! Baseline for packet ports: moves frames from one interface's ring to another's, with their
-//! addresses swapped, and does nothing else.
+//! Baseline for packet ports: moves frames from the ring of one interface to that of another, swaps
+//! their addresses, and does nothing else.
 //!
-//! It has no frames, pool, bursts or counters. Slots are read and filled in place, with one system
-//! call per turn, on sockets configured like those of a port. `linerate bench bridge` compares the
-//! port with it (`packet.forward`).
+//! The baseline has no frames, pool, bursts or counters. Slots are read and written in place, with
+//! one system call per turn, on sockets configured like those of a port. `linerate bench bridge`
+//! compares the port with this baseline (`packet.forward`).
 
 use super::slot::{Extent, Packet};
 use super::{AROUND, PacketConfig, PacketError, open_rx};
@@ -16,7 +16,7 @@ use wire::eth;
 /// Maximum number of frames per turn.
 const BURST: usize = 64;
 
-/// A receiving ring and the sending ring that its frames are copied to.
+/// A receive ring, and the transmit ring to which its frames are copied.
 #[derive(Debug)]
 pub struct Bare {
     rx: RxRing,
@@ -29,7 +29,7 @@ impl Bare {
     /// Opens rings that pass frames from interface `from` to interface `to`, which may be the same.
     ///
     /// # Errors
-    /// As for [`super::open`].
+    /// The same errors as [`super::open`].
     pub fn open(from: &str, to: &str, config: &PacketConfig) -> Result<Bare, PacketError> {
         let failed = |(step, error)| PacketError::new(to, config, step, error);
         let (_, rx) = open_rx(from, config)?;
@@ -38,7 +38,7 @@ impl Bare {
         Ok(Bare { rx, tx, vnet_hdr: config.vnet_hdr, tail: 0 })
     }
 
-    /// Sends up to 64 of the waiting frames on to the other interface. Returns how many. Frames
+    /// Forwards up to 64 of the waiting frames to the other interface. Returns their number. Frames
     /// that are too long for a slot, or for which no slot is free, are dropped.
     pub fn step(&mut self) -> usize {
         let mut frames = 0;
@@ -49,7 +49,7 @@ impl Bare {
             }
             if let Some(packet) = packet.filter(|packet| packet.extent() == Extent::Whole) {
                 let mut vnet = packet.vnet;
-                let [_, _, h0, h1, ..] = &mut vnet; // copied whole by the kernel, as for the port
+                let [_, _, h0, h1, ..] = &mut vnet; // the kernel copies the whole frame, as for the port
                 [*h0, *h1] = (packet.bytes.len() as u16).to_ne_bytes();
                 let front = if self.vnet_hdr { VNET_HDR_LEN } else { 0 };
                 let len = front + packet.bytes.len();
@@ -70,7 +70,7 @@ impl Bare {
     }
 }
 
-/// Writes the frame with its addresses swapped into a slot.
+/// Writes the frame, with its two MAC addresses swapped, into a slot.
 fn fill(slot: &mut [u8], vnet: &[u8], bytes: &[u8]) -> Option<()> {
     let (front, rest) = slot.get_mut(..vnet.len() + bytes.len())?.split_at_mut_checked(vnet.len())?;
     front.copy_from_slice(vnet);

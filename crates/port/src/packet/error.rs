@@ -1,4 +1,4 @@
-//! Reasons why a packet port could not be opened, and what to do about it.
+//! Reasons why a packet port could not be opened, and instructions for the user.
 
 use super::PacketConfig;
 use std::fmt;
@@ -7,26 +7,26 @@ use std::io;
 /// Errors of opening a packet port.
 #[derive(Debug)]
 pub enum PacketError {
-    /// The kernel has no packet sockets.
+    /// The kernel does not support packet sockets.
     Missing {
         /// Name of the interface.
         name: String,
-        /// Error of opening a packet socket.
+        /// Error of the attempt to open a packet socket.
         error: io::Error,
     },
-    /// The process lacks a permission.
+    /// The process lacks a permission for a step.
     Permission {
         /// Name of the interface.
         name: String,
         /// The step that was denied.
         step: &'static str,
     },
-    /// No interface has that name.
+    /// There is no interface with this name.
     NoInterface {
         /// Name of the interface.
         name: String,
     },
-    /// The interface's frames do not begin with an Ethernet header.
+    /// Frames of the interface do not begin with an Ethernet header.
     NotEthernet {
         /// Name of the interface.
         name: String,
@@ -35,7 +35,7 @@ pub enum PacketError {
     Memory {
         /// Name of the interface.
         name: String,
-        /// Bytes of the receiving ring.
+        /// Total size of the rings in bytes.
         bytes: u64,
     },
     /// The fanout group is full, or was created with another mode or on another interface.
@@ -47,13 +47,13 @@ pub enum PacketError {
         /// Error of joining the group.
         error: io::Error,
     },
-    /// The pool's buffers cannot hold a frame of the interface's MTU.
+    /// A frame of the interface's MTU does not fit into the pool's buffers.
     SmallBuffers {
         /// Name of the interface.
         name: String,
-        /// Bytes needed for a frame.
+        /// Number of bytes that a frame needs.
         need: usize,
-        /// Bytes a buffer has after its headroom.
+        /// Number of bytes in a buffer after its headroom.
         have: usize,
     },
     /// Any other system error.
@@ -101,7 +101,7 @@ impl fmt::Display for PacketError {
                 )
             }
             PacketError::NoInterface { name } => {
-                write!(f, "packet:{name}: no such interface in this network namespace: list interfaces with `ip link`")
+                write!(f, "packet:{name}: no such interface in this network namespace; list interfaces with `ip link`")
             }
             PacketError::NotEthernet { name } => write!(f, "packet:{name}: not an Ethernet interface"),
             PacketError::Memory { name, bytes } => write!(

@@ -1,10 +1,10 @@
-//! Receiving half: reads the ring slot by slot.
+//! The receiving half: reads the ring slot by slot.
 //!
 //! A frame of at most the MTU goes into a buffer of the pool. A large segment goes into a large
 //! buffer; if that is the last one, the segment is split (`offload::large`). The slot of a large
-//! segment holds only its beginning; the whole segment waits in the socket's queue. If no buffer is
-//! free, the frame stays where it is until the next poll. When the ring is empty, the port checks
-//! periodically how many frames the kernel lost and whether the interface is up.
+//! segment contains only its beginning, and the whole segment waits in the socket's queue. If no
+//! buffer is free, the frame stays in its slot until the next poll. When the ring is empty, the
+//! port checks periodically how many frames the kernel lost and whether the interface is up.
 
 use super::slot::{self, Extent, Packet};
 use super::{PacketConfig, RxCsum};
@@ -23,14 +23,14 @@ use wire::{eth, vlan};
 
 /// Number of empty polls between two checks of the socket's state.
 const LOOK_EVERY: u32 = 64;
-/// While the interface is down, time between two checks.
+/// Time between two checks while the interface is down.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 pub(super) struct PacketRx {
     name: String,
     ring: RxRing,
     pool: Pool,
-    /// Bytes that a frame may have to fit in a buffer of `pool`.
+    /// Maximum length, in bytes, of a frame that fits into a buffer of `pool`.
     room: usize,
     large: Large,
     counts: Arc<PortCounts>,
@@ -46,7 +46,7 @@ pub(super) struct PacketRx {
     seen: ReceivedPacket,
 }
 
-/// Events since the port was opened, for its warnings.
+/// Events since the port was opened, for the port's warnings.
 #[derive(Default)]
 struct ReceivedPacket {
     lost: u64,
@@ -59,9 +59,9 @@ struct ReceivedPacket {
 /// Result of reading the ring.
 enum Got {
     Frame(Frame),
-    /// A bad frame, dropped.
+    /// The frame was invalid and was dropped.
     Malformed,
-    /// A frame that was dropped and counted.
+    /// The frame was dropped and counted.
     Dropped,
     /// No frame is available now.
     Empty,
@@ -135,7 +135,7 @@ impl PacketRx {
             return self.cut(cut);
         }
         if self.large.is_spent() {
-            // A packet of a large MTU, not a segment that can be split, in the last large buffer.
+            // The last large buffer contains a packet of a large MTU, which cannot be split.
             self.large.keep(frame);
             self.counts.rx.no_buffer.bump();
             return Got::Dropped;
@@ -146,8 +146,8 @@ impl PacketRx {
     /// Drops a frame that is longer than any buffer, or that the kernel truncated.
     #[cold]
     fn leave_out(&mut self) -> Got {
-        // The kernel queues long frames only with a virtio header, and then the port has large
-        // buffers.
+        // The kernel queues long frames only if there is a virtio header, and then the port has
+        // large buffers.
         let crowded = self.large.is_some();
         self.seen.crowded += u64::from(crowded);
         self.seen.cut_short += u64::from(!crowded);
@@ -155,8 +155,8 @@ impl PacketRx {
         Got::Malformed
     }
 
-    /// Applies what the kernel reports about the frame's checksums and segmentation; `None`: the
-    /// report is invalid.
+    /// Applies the kernel's report about the frame's checksums and segmentation. Returns `None` if
+    /// the report is invalid.
     #[inline]
     fn understand(&self, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
         if packet.bytes.len() < eth::HEADER_LEN {
@@ -167,7 +167,7 @@ impl PacketRx {
             if packet.tag.is_some() {
                 header.csum_start = header.csum_start.saturating_add(vlan::TAG_LEN as u16);
             }
-            // A segment that is split gets its checksums during the split.
+            // The checksums of a segment that is to be split are filled in during the split.
             let cuts = header.gso_type != virtio::GSO_NONE && (!self.whole || self.large.is_spent());
             let rx_csum = if cuts { RxCsum::Trust } else { self.rx_csum };
             return virtio::understand(&header, frame, rx_csum, usize::MAX);
@@ -196,7 +196,7 @@ impl PacketRx {
         }
     }
 
-    /// Checks for lost frames and for the interface's state, after an empty poll.
+    /// Checks for lost frames, and the interface's state. Called after an empty poll.
     fn look(&mut self) {
         self.asked = self.asked.wrapping_add(1);
         if self.asked % LOOK_EVERY != 1 {
@@ -208,7 +208,7 @@ impl PacketRx {
             self.is_down = true;
         }
         // Frames received earlier still arrive. If the interface was down, the kernel does not
-        // report its deletion.
+        // report the deletion of the interface.
         if self.is_down && bound_to(self.ring.as_fd()).is_none() {
             self.gone = true;
             self.counts.rx.errors.bump();
@@ -225,11 +225,11 @@ fn count_lost(ring: &RxRing, counts: &PortCounts, seen: &mut ReceivedPacket) {
     seen.lost += lost;
 }
 
-/// Reads a frame longer than its slot from the socket's queue into `frame`. `None`: the frame is
-/// longer than the buffer too.
+/// Reads a frame that is longer than its slot from the socket's queue into `frame`. Returns `None`
+/// if the frame is longer than the buffer too.
 #[cold]
 fn read_queued(ring: &RxRing, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
-    // The virtio header is also in the slot, so this copy is ignored.
+    // The virtio header is also in the slot, so the copy read here is ignored.
     let (mut vnet, mut beyond) = ([0; VNET_HDR_LEN], [0]);
     let room = frame.tailroom();
     let mut parts = [IoSliceMut::new(&mut vnet), IoSliceMut::new(frame.append(room)?), IoSliceMut::new(&mut beyond)];
@@ -258,7 +258,7 @@ impl RxHalf for PacketRx {
                 Got::Frame(frame) => {
                     frames += 1;
                     bytes += frame.len() as u64;
-                    // `most` was limited to the room.
+                    // The push cannot fail, because `most` is limited to the free slots of `into`.
                     into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Got::Malformed => self.counts.rx.malformed.bump(),

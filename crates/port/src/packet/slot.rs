@@ -1,5 +1,4 @@
-//! A slot of the receiving ring: conversion of the kernel's bytes to a frame (`struct
-//! tpacket2_hdr`).
+//! A slot of the receive ring: conversion of the kernel's bytes (`struct tpacket2_hdr`) to a frame.
 
 use crate::os::packet::rx::HEADER_LEN;
 use crate::os::tun::VNET_HDR_LEN;
@@ -8,37 +7,37 @@ use buf::Frame;
 /// Bytes of the two MAC addresses in front of a tag.
 const ADDRESSES: usize = 12;
 
-/// EtherType of a tag if the kernel does not report it.
+/// EtherType of a removed tag if the kernel does not report it.
 const TPID: u16 = 0x8100;
 
 /// A frame in a slot.
 #[derive(Debug)]
 pub struct Packet<'a> {
-    /// Bytes of the frame that the slot holds.
+    /// Bytes of the frame that are in the slot.
     pub bytes: &'a [u8],
-    /// The VLAN tag that the kernel removed.
+    /// The VLAN tag that the kernel removed from the frame, if any.
     pub tag: Option<[u8; 4]>,
     /// The virtio header in front of the frame, unchecked.
     pub vnet: [u8; VNET_HDR_LEN],
-    /// `tp_status`.
+    /// The field `tp_status` of the slot's header.
     pub status: u32,
-    /// Bytes of the frame on the interface, without the tag.
+    /// Length of the frame on the interface in bytes, without the tag.
     whole: usize,
 }
 
-/// Part of the frame that the slot holds.
+/// Part of the frame that is in the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// The whole frame.
     Whole,
-    /// Its beginning; the whole frame is in the socket's queue.
+    /// The beginning of the frame; the whole frame is in the socket's queue.
     Queued,
-    /// Its beginning; the rest is lost.
+    /// The beginning of the frame; the rest is lost.
     Cut,
 }
 
 impl Packet<'_> {
-    /// Parses the frame in `slot`; `None`: the slot is not valid.
+    /// Parses the frame in `slot`. Returns `None` if the slot is not valid.
     #[inline]
     pub fn parse(slot: &[u8]) -> Option<Packet<'_>> {
         let header: &[u8; HEADER_LEN] = slot.first_chunk()?;
@@ -52,7 +51,7 @@ impl Packet<'_> {
         Some(Packet { bytes, tag, vnet, status, whole })
     }
 
-    /// Returns which part of the frame the slot holds.
+    /// Returns which part of the frame is in the slot.
     #[inline]
     pub fn extent(&self) -> Extent {
         match (self.bytes.len() < self.whole, self.status & libc::TP_STATUS_COPY != 0) {
@@ -62,13 +61,14 @@ impl Packet<'_> {
         }
     }
 
-    /// Returns the length of the whole frame with its tag.
+    /// Returns the length of the whole frame, including its tag.
     #[inline]
     pub fn len(&self) -> usize {
         self.whole + self.tag.map_or(0, |tag| tag.len())
     }
 
-    /// Copies the slot's bytes into `frame`, with the tag restored. `None`: no room.
+    /// Copies the bytes in the slot into `frame`, with the tag restored. Returns `None` if they do
+    /// not fit.
     #[inline]
     pub fn copy_to(&self, frame: &mut Frame) -> Option<()> {
         let Some(tag) = &self.tag else { return frame.extend(self.bytes) };
@@ -79,8 +79,8 @@ impl Packet<'_> {
     }
 }
 
-/// Returns the VLAN tag that the kernel removed from a frame, as on the wire (`tp_vlan_tci`,
-/// `tp_vlan_tpid`).
+/// Returns the VLAN tag that the kernel removed from a frame, in the format of the wire (from
+/// `tp_vlan_tci` and `tp_vlan_tpid`).
 #[cold]
 fn tag(header: &[u8; HEADER_LEN], status: u32) -> [u8; 4] {
     let &[.., i0, i1, p0, p1, _, _, _, _] = header;
@@ -90,7 +90,8 @@ fn tag(header: &[u8; HEADER_LEN], status: u32) -> [u8; 4] {
     [p0, p1, t0, t1]
 }
 
-/// Inserts a tag into a frame without one. `None`: no room, or no addresses.
+/// Inserts a tag into a frame without one. Returns `None` if the frame has no space for it, or has
+/// no complete addresses.
 #[cold]
 pub fn insert_tag(frame: &mut Frame, tag: [u8; 4]) -> Option<()> {
     frame.push_n(tag.len())?;

@@ -1,11 +1,11 @@
-//! Transmitting half: writes frames into slots of the ring, then sends them all with one system
-//! call.
+//! The transmitting half: writes frames into slots of the ring, then sends all of them with one
+//! system call.
 //!
-//! Slots `head..tail` are filled and not yet taken by the kernel; the frames in them count as held.
-//! If the kernel rejects a frame, the frame is removed and counted, and the frames after it move up
-//! by one slot. A frame that is too long for a slot, or that the kernel must split, is sent by a
-//! separate call after the frames before it. If the interface is down, the held frames are dropped
-//! and counted.
+//! Slots `head..tail` are filled and not yet taken by the kernel; the frames in them are counted as
+//! held. If the kernel rejects a frame, the frame is removed and counted, and the frames after it
+//! move up by one slot. A frame that is too long for a slot, or that the kernel must split, is sent
+//! by a separate call after the frames before it. If the interface is down, the held frames are
+//! dropped and counted.
 
 use crate::offload::virtio;
 use crate::os::packet::is_running;
@@ -22,9 +22,9 @@ use wire::eth;
 /// Time before the next send call if the kernel did not take all frames.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Maximum length of a frame that the kernel copies completely. For a longer frame it uses most of
-/// the data in the slot's page without a copy. This does not pay for short frames: a frame through
-/// a virtual device is copied later in any case, into an additional page.
+/// Maximum length of a frame that the kernel copies completely. For a longer frame, it uses most of
+/// the data in the slot's page without a copy. This is not worthwhile for short frames, because a
+/// frame through a virtual device is copied later in any case, into an additional page.
 const LINEAR: usize = 2048;
 
 pub(super) struct PacketTx {
@@ -34,7 +34,7 @@ pub(super) struct PacketTx {
     counts: Arc<PortCounts>,
     vnet_hdr: usize,
     longest: usize,
-    /// Maximum length of a large segment; 0: none accepted.
+    /// Maximum length of a large segment; 0 if none are accepted.
     largest: usize,
     csum: bool,
     head: usize,
@@ -45,17 +45,18 @@ pub(super) struct PacketTx {
 
 /// Result of sending one frame.
 enum Put {
-    /// The frame is in the ring.
+    /// The frame was put into the ring.
     Held,
     /// The frame has been sent.
     Sent,
-    /// Dropped: too long for the interface.
+    /// The frame was dropped because it is too long for the interface.
     TooLarge,
-    /// Dropped: shorter than a header, or requests offloads that its headers do not allow.
+    /// The frame was dropped because it is shorter than a header, or requests offloads that its
+    /// headers do not allow.
     Malformed,
-    /// Dropped: the interface is down or gone.
+    /// The frame was dropped because the interface is down or gone.
     Error,
-    /// No frame is accepted now.
+    /// The ring cannot accept the frame now.
     Full,
 }
 
@@ -128,7 +129,7 @@ impl PacketTx {
         Some(())
     }
 
-    /// Sends a frame that does not fit in the ring, after the frames in the ring.
+    /// Sends a frame that does not fit into a slot, after the frames in the ring.
     #[cold]
     fn send_alone(&mut self, header: &virtio::Header, frame: &Frame) -> Put {
         self.kick();
@@ -150,7 +151,7 @@ impl PacketTx {
         }
     }
 
-    /// Makes the kernel send the held frames, as many as it accepts now.
+    /// Makes the kernel send as many of the held frames as it accepts now.
     fn kick(&mut self) {
         while self.head != self.tail {
             let answer = self.ring.send();
@@ -161,7 +162,7 @@ impl PacketTx {
             match answer {
                 Err(error) if self.ring.state(self.head) == Slot::Refused => self.take_out(&error),
                 Err(error) if self.is_fatal(&error) => return self.lose(),
-                _ => return, // no room now
+                _ => return, // the kernel accepts no more now
             }
         }
     }
@@ -179,7 +180,7 @@ impl PacketTx {
         self.counts.tx.held.sub(frames);
     }
 
-    /// Removes the frame that the kernel rejected. The frames after it move up by a slot, because
+    /// Removes the frame that the kernel rejected. The frames after it move up by one slot, because
     /// the kernel resumes at the slot where it stopped.
     #[cold]
     fn take_out(&mut self, error: &io::Error) {
@@ -204,13 +205,13 @@ impl PacketTx {
         self.tail = last;
     }
 
-    /// Returns whether sending again is useless, because the interface is down or gone.
+    /// Returns whether sending again would fail too, because the interface is down or gone.
     #[cold]
     fn is_fatal(&mut self, error: &io::Error) -> bool {
         self.gone |= error.raw_os_error() == Some(libc::ENXIO);
         match error.raw_os_error() {
             Some(libc::ENXIO | libc::ENETDOWN) => true,
-            // An interface without carrier (a veth without its peer) also reports this.
+            // An interface without carrier (a veth without its peer) also returns this error.
             Some(libc::ENOBUFS) => !is_running(&self.name),
             _ => false,
         }
