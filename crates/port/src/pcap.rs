@@ -1,11 +1,12 @@
-//! `pcap:FILE`: receives frames from a capture file, and writes sent frames to one. Also implements
-//! the file formats for other crates.
+//! `pcap:FILE`: receives frames from a capture file, and writes sent frames to another. Also
+//! implements the file formats for other crates.
 //!
-//! [`Reader`] reads pcap (micro- and nanoseconds, and the modified form with 8 more bytes per
-//! record) and pcapng (draft-ietf-opsawg-pcapng), of either byte order, from any `Read`. [`Writer`]
-//! writes pcap and pcapng, little-endian. If a file declares that packets end with an FCS, the
-//! reader removes it. Input files are untrusted: no allocation depends on a length claimed by the
-//! file, errors are reported with their byte offset, and blocks of unknown types are skipped.
+//! [`Reader`] reads pcap (with timestamps in micro- or nanoseconds, and the modified form with 8
+//! more bytes per record) and pcapng (draft-ietf-opsawg-pcapng), in either byte order, from any
+//! `Read`. [`Writer`] writes pcap and pcapng in little-endian byte order. If a file declares that
+//! packets end with an FCS, the reader removes it. Input files are untrusted: no allocation depends
+//! on a length claimed by the file, errors are reported with their byte offset, and blocks of
+//! unknown types are skipped.
 
 mod error;
 mod ng;
@@ -32,7 +33,7 @@ pub const MAX_INTERFACES: usize = 4096;
 pub const MAX_ALL_INTERFACES: usize = 65_536;
 /// Maximum length of a captured packet in bytes (libpcap's MAXIMUM_SNAPLEN).
 pub const MAX_SNAPLEN: u32 = 262_144;
-/// Number of Ethernet in the registry of link types.
+/// Number of Ethernet in the registry of link types (LINKTYPE_ETHERNET).
 pub const LINKTYPE_ETHERNET: u16 = 1;
 
 /// Format of a capture file.
@@ -40,12 +41,12 @@ pub const LINKTYPE_ETHERNET: u16 = 1;
 pub enum Format {
     /// Classic pcap: one header, then records.
     Pcap,
-    /// pcapng: blocks of sections, interfaces and packets.
+    /// pcapng: a sequence of blocks that describe sections, interfaces and packets.
     Pcapng,
 }
 
 impl Format {
-    /// Returns the format for a file name: `.pcap` or `.cap` is pcap, all else pcapng.
+    /// Returns the format for a file name: pcap for `.pcap` and `.cap`, otherwise pcapng.
     pub fn of_name(name: &str) -> Format {
         if name.ends_with(".pcap") || name.ends_with(".cap") { Format::Pcap } else { Format::Pcapng }
     }
@@ -57,17 +58,17 @@ pub enum Direction {
     /// The file does not specify the direction.
     #[default]
     Unknown,
-    /// Received packet.
+    /// The packet was received.
     Inbound,
-    /// Sent packet.
+    /// The packet was sent.
     Outbound,
 }
 
 /// One packet of a capture file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// Capture time in nanoseconds since 1970. A Simple Packet Block has no time; it gets that of
-    /// the preceding packet.
+    /// Capture time in nanoseconds since 1970. A Simple Packet Block has no time, so it gets the
+    /// time of the preceding packet.
     pub ts_ns: u64,
     /// Length of the packet on the wire, in bytes.
     pub orig_len: u32,
@@ -75,12 +76,12 @@ pub struct Record<'a> {
     pub data: &'a [u8],
     /// Number of the link type in the registry of link types, such as [`LINKTYPE_ETHERNET`].
     pub linktype: u16,
-    /// Index of the interface in [`Section::interfaces`].
+    /// Index of the packet's interface in [`Section::interfaces`].
     pub interface: u32,
     /// Direction of the packet.
     pub direction: Direction,
-    /// Options of a pcapng block, little-endian and without the end-of-list option; they include
-    /// the direction. Empty for records of other files: the writer then adds the direction by
+    /// Options of a pcapng block, including the direction, in little-endian byte order and without
+    /// the end-of-list option. Empty for records of other files; the writer then adds the direction
     /// itself.
     pub options: &'a [u8],
 }
@@ -97,21 +98,23 @@ impl Default for Record<'_> {
 pub struct Interface {
     /// Link type of the packets captured on the interface.
     pub linktype: u16,
-    /// Maximum number of bytes captured of each packet; 0: no limit.
+    /// Maximum number of bytes captured of each packet; 0 if there is no limit.
     pub snaplen: u32,
-    /// Resolution of timestamps (if_tsresol): a negative power of ten, or of two if the top bit is
-    /// set.
+    /// Resolution of timestamps in seconds (if_tsresol): a negative power of ten, or of two if the
+    /// top bit is set.
     resolution: u8,
     /// Seconds to add to timestamps (if_tsoffset).
     offset_s: i64,
-    /// Bytes of FCS at the end of each packet.
+    /// Number of bytes of FCS at the end of each packet.
     fcs_len: u32,
-    /// Options of the interface other than these, little-endian, without the end-of-list option.
+    /// Other options of the interface, in little-endian byte order and without the end-of-list
+    /// option.
     options: Vec<u8>,
 }
 
 impl Interface {
-    /// Creates an Ethernet interface with timestamps in nanoseconds. An empty `name` is omitted.
+    /// Creates an Ethernet interface with timestamps in nanoseconds. If `name` is empty, it is
+    /// omitted.
     pub fn ethernet(name: &str, snaplen: u32) -> Interface {
         let name: String = name.chars().take(255).collect();
         let mut options = Vec::new();
@@ -122,31 +125,33 @@ impl Interface {
     }
 }
 
-/// Description of the packets' origin in a file: its interfaces and, in pcapng, the capturing
+/// Description of the origin of the packets in a file: its interfaces and, in pcapng, the capturing
 /// machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Section {
     /// Format of the file.
     pub format: Format,
-    /// All interfaces described so far, in all sections of the file; a pcap file has one.
+    /// All interfaces described so far, in all sections of the file. A pcap file has exactly one.
     pub interfaces: Vec<Interface>,
-    /// Options of the first section header, little-endian, without the end-of-list option.
+    /// Options of the first section header, in little-endian byte order and without the end-of-list
+    /// option.
     options: Vec<u8>,
 }
 
 impl Section {
-    /// Creates a section without a description.
+    /// Creates a description without interfaces and options.
     pub fn new(format: Format) -> Section {
         Section { format, interfaces: Vec::new(), options: Vec::new() }
     }
 }
 
-/// Conversion of instants of the program's clock to timestamps in a file.
+/// Conversion of instants of the program's clock to the timestamps in a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stamps {
     /// Nanoseconds of the program's clock.
     Clock,
-    /// Wall-clock time: the nanoseconds to add to the program's clock; `None`: not determined yet.
+    /// Wall-clock time: the nanoseconds to add to the program's clock; `None` until they are
+    /// determined.
     Wall(Option<u64>),
 }
 

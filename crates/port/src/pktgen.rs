@@ -1,14 +1,15 @@
-//! `pktgen:NAME`: a source and sink of UDP frames, without any I/O (rump2014's pktgenif).
+//! `pktgen:NAME`: a source and sink of UDP frames without any I/O, like pktgenif of the report
+//! rump2014.
 //!
-//! The source creates frames from a template, `REMOTE:12345 -> LOCAL:54321` as in the generator of
-//! rump2014, and varies flows, destinations, rate and size as configured. With `id=on` each frame
-//! has its own IP identification and header checksum, computed for each frame, as in that
-//! generator. With `id=off` only fields that vary are changed, and checksums are updated
-//! incrementally; if no field varies, all frames are copies of one template. Results state the
-//! mode. The sink counts frames and frees buffers.
+//! The source creates frames from a template, and varies flows, destinations, rate and size as
+//! configured. By default the template is a datagram from port 12345 of the peer to port 54321 of
+//! the host, as in the generator of rump2014. With `id=on` each frame has its own IP identification
+//! and header checksum, computed for each frame, as in that generator. With `id=off` only fields
+//! that vary are changed, and checksums are updated incrementally; if no field varies, all frames
+//! are copies of one template. Results state the mode. The sink counts frames and frees buffers.
 //!
-//! The addresses determine the family. IPv6 has no identification and no header checksum, and
-//! always has a UDP checksum (RFC 8200 8.1).
+//! The addresses determine the address family. IPv6 has no identification and no header checksum,
+//! and always has a UDP checksum (RFC 8200 8.1).
 
 mod frag;
 mod six;
@@ -28,60 +29,62 @@ pub enum Order {
     /// Round robin.
     #[default]
     Sequence,
-    /// Pseudo-random (seeded: the same in every run).
+    /// Pseudo-random, from a fixed seed, so that every run has the same order.
     Random,
 }
 
 /// Configuration of the source.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Payload bytes after the UDP header.
+    /// Number of payload bytes after the UDP header.
     pub size: usize,
-    /// Frames per second; 0: as fast as polled.
+    /// Number of frames per second; 0 for as many as are polled.
     pub rate: u64,
-    /// Total number of frames; 0: unlimited.
+    /// Total number of frames; 0 if it is unlimited.
     pub count: u64,
-    /// Number of distinct pairs of source address and source port. Flow `k` has the address `src +
-    /// k / 50000` and the port `10000 + k % 50000`. 1: all frames come from `src:src_port`.
+    /// Number of flows, which are distinct pairs of source address and source port. Flow `k` has
+    /// the address `src + k / 50000` and the port `10000 + k % 50000`. If there is only one flow,
+    /// all frames come from `src:src_port`.
     pub flows: u32,
     /// Order of the flows.
     pub order: Order,
-    /// Send to the MAC addresses of [`ROTATION`] in turn instead of to `dst_mac`.
+    /// True to send to the MAC addresses of [`ROTATION`] in turn instead of to `dst_mac`.
     pub rotate: bool,
-    /// Choose each destination address at random from all unicast IPv4 addresses that are not
-    /// martian (such as 127.0.0.0/8).
+    /// True to choose each destination address at random from all unicast IPv4 addresses that are
+    /// not martian (such as 127.0.0.0/8).
     pub random_dst: bool,
-    /// Destination addresses used in turn instead of `dst` (IPv6); empty: use `dst`.
+    /// IPv6 destination addresses that are used in turn instead of `dst`; if empty, `dst` is used.
     pub destinations: Arc<[Ipv6Addr]>,
-    /// Give each frame its own IP identification and recompute its header checksum, instead of
-    /// sending 0.
+    /// True to give each frame its own IP identification and recompute its header checksum, instead
+    /// of sending the identification 0.
     pub id: bool,
-    /// Fill in the UDP checksum. The generator of rump2014 sends 0, which the report calls
-    /// "cheating".
+    /// True to fill in the UDP checksum. The generator of the report rump2014 sends 0, which the
+    /// report calls "cheating".
     pub udp_csum: bool,
-    /// Mark the checksums of generated frames as verified, as a NIC with receive checksum offload
-    /// does.
+    /// True to mark the checksums of generated frames as verified, as a NIC with receive checksum
+    /// offload does.
     pub rx_csum: bool,
-    /// Destination MAC address of the frames: that of the host under test.
+    /// Destination MAC address of the frames, which is that of the host under test.
     pub dst_mac: Mac,
     /// Source MAC address of the frames.
     pub src_mac: Mac,
     /// Source address, of the same family as `dst`.
     pub src: IpAddr,
-    /// Source L4 port, if `flows` is 1.
+    /// Source UDP port, used if `flows` is 1.
     pub src_port: L4Port,
     /// Destination address of the packets.
     pub dst: IpAddr,
-    /// Destination L4 port of the datagrams.
+    /// Destination UDP port.
     pub dst_port: L4Port,
-    /// Time to live, or hop limit.
+    /// Time to live (IPv4) or hop limit (IPv6).
     pub ttl: u8,
-    /// Maximum packet length in bytes; longer datagrams are sent as fragments. `None`: no limit.
+    /// Maximum packet length in bytes. Longer datagrams are sent as fragments. `None` if there is
+    /// no limit.
     pub mtu: Option<usize>,
 }
 
 impl Default for Source {
-    /// Returns the configuration of the generator of rump2014, for unit 0.
+    /// Returns the configuration of the generator of the report rump2014, for unit 0.
     fn default() -> Source {
         Source {
             size: 22,
@@ -110,15 +113,15 @@ impl Default for Source {
 /// Address family of the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// Frames carry IPv4 packets.
+    /// Frames contain IPv4 packets.
     V4,
-    /// Frames carry IPv6 packets.
+    /// Frames contain IPv6 packets.
     V6,
 }
 
-/// Returns the address of host `host` in the network of unit `unit`. IPv4: (UNIT+1).0.0.HOST,
-/// skipping 127 and all from 223 on, which continue in the second byte. IPv6: 2001:2:0:UNIT::HOST,
-/// in the block for benchmarks (RFC 5180 8).
+/// Returns the address of host `host` in the network of unit `unit`. For IPv4, this is
+/// (UNIT+1).0.0.HOST. The first byte skips 127 and ends at 222; further units are numbered in the
+/// second byte. For IPv6, it is 2001:2:0:UNIT::HOST, in the block for benchmarks (RFC 5180 8).
 pub fn net(family: Family, unit: u16, host: u8) -> IpAddr {
     match family {
         Family::V4 => {
@@ -149,8 +152,8 @@ impl Source {
     }
 }
 
-/// Destination MAC addresses of the dummy device of ethpipe2013, in its order: 0011.. to 0099..,
-/// then all ones.
+/// Destination MAC addresses of the dummy device of the report ethpipe2013, in its order: from
+/// 00:11:11:11:11:11 to 00:99:99:99:99:99, then the broadcast address.
 pub const ROTATION: [Mac; 10] = [
     twice_a_digit(0x11),
     twice_a_digit(0x22),
@@ -170,14 +173,15 @@ const fn twice_a_digit(byte: u8) -> Mac {
 
 const ETH: usize = 14;
 const UDP: usize = 8;
-/// Bytes in front of the payload over IPv4.
+/// Number of bytes in front of the payload over IPv4.
 const HEADERS: usize = ETH + 20 + UDP;
 
-/// Capabilities of the generator: every offload of a NIC, because its frames are never transmitted.
+/// Capabilities of the generator. It has every offload of a NIC, because its frames are never
+/// transmitted.
 pub const CAPS: Caps = Caps { mtu: 9000, tx_ip_csum: true, tx_l4_csum: true, rx_csum: true, tso_max: 0, lro: false };
 
 /// Opens a generator. If `source` is `None`, the port only discards frames. The buffers of `pool`
-/// must be long enough for the source's frames.
+/// must be long enough for the frames of the source.
 pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     let counts = Arc::new(PortCounts::default());
     let rx: Box<dyn RxHalf> = match source {
@@ -201,8 +205,8 @@ pub fn open(name: &str, source: Option<&Source>, pool: &Pool) -> Port {
     }
 }
 
-/// Checksums over the constant fields of the template, and the template's values of the fields that
-/// vary.
+/// Checksums over the constant fields of the template, and the template's values of the varying
+/// fields.
 #[derive(Clone, Copy)]
 struct Sums {
     ip: Partial,
@@ -221,7 +225,7 @@ impl Sums {
                 *kept = std::mem::take(byte);
             }
         }
-        // Leaves out the checksums and the identification, which may vary.
+        // Omits the checksums and the identification, which may vary.
         for at in [18, 19, 24, 25, 40, 41] {
             bytes.get_mut(at).map(std::mem::take);
         }
@@ -249,7 +253,7 @@ trait Vary: Clone + Send {
     /// Patches the varying fields in a copy of the template.
     fn vary(&mut self, frame: &mut Frame);
 
-    /// Fills the frames from the template.
+    /// Fills the frames with copies of the template and varies them.
     fn make(&mut self, frames: &mut [Frame], template: &[u8]);
 }
 
@@ -270,7 +274,7 @@ impl<V: Vary> Generator<V> {
         Generator { source, variety, pool, counts, template, made: 0, started: None }
     }
 
-    /// Returns the number of frames to create now at the configured rate, at most `most`.
+    /// Returns the number of frames to create now according to the configured rate, at most `most`.
     fn due(&mut self, most: usize, now: Instant) -> usize {
         let left = if self.source.count == 0 { u64::MAX } else { self.source.count - self.made };
         let paced = if self.source.rate == 0 {
@@ -300,7 +304,7 @@ fn copy_and_vary<V: Vary>(variety: &mut V, frames: &mut [Frame], template: &[u8]
     *variety = own;
 }
 
-/// State that advances with each frame, in both address families: flow, MAC address, random number.
+/// State that advances with each frame in both address families: flow, MAC address, random number.
 #[derive(Clone, Copy)]
 struct Turns {
     flows: u32,
@@ -321,7 +325,7 @@ impl Turns {
         self.flows > 1 || self.rotate
     }
 
-    /// Returns the number of the next flow; `None`: there is only one flow.
+    /// Returns the number of the next flow; `None` if there is only one flow.
     #[inline(always)]
     fn next_flow(&mut self) -> Option<u32> {
         if self.flows <= 1 {
@@ -336,7 +340,7 @@ impl Turns {
         })
     }
 
-    /// Writes the next destination MAC address, if they rotate.
+    /// Writes the next destination MAC address, if the addresses rotate.
     #[inline(always)]
     fn rotate<const N: usize>(&mut self, headers: &mut [u8; N]) {
         if self.rotate {
@@ -347,7 +351,8 @@ impl Turns {
         }
     }
 
-    /// Returns the next number of xorshift64*: cheap, seeded, good enough to spread addresses.
+    /// Returns the next number of the generator xorshift64*. It is cheap and seeded, and good
+    /// enough to spread addresses.
     #[inline(always)]
     fn draw(&mut self) -> u32 {
         self.random ^= self.random >> 12;
@@ -357,7 +362,7 @@ impl Turns {
     }
 }
 
-/// Fields in which generated IPv4 frames differ: flow, addresses, identification.
+/// Fields that vary between generated IPv4 frames: flow, addresses, identification.
 #[derive(Clone, Copy)]
 struct Variety {
     turns: Turns,
@@ -394,7 +399,7 @@ impl Vary for Variety {
         }
     }
 
-    /// Changes the fields that vary in a copy of the template. The sums of the constant fields were
+    /// Changes the varying fields in a copy of the template. The sums of the constant fields are
     /// computed once ([`Sums`]), so a checksum takes two additions. Updating the template's
     /// checksums word by word took 140 instructions per frame.
     #[inline(always)]
@@ -413,7 +418,7 @@ impl Vary for Variety {
         headers[26..34].copy_from_slice(&addresses);
         headers[34..36].copy_from_slice(&port.to_be_bytes());
         // Computed without reading the header again: a load that is wider than the preceding stores
-        // must wait for them (40 % of this function's samples in a profile).
+        // must wait for them. This wait was 40 % of this function's samples in a profile.
         let ip_sum = self.sums.ip.add(ends).add_u16(id).finish();
         headers[24..26].copy_from_slice(&ip_sum.to_be_bytes());
         if self.udp_csum {
@@ -424,14 +429,14 @@ impl Vary for Variety {
 }
 
 impl Variety {
-    /// Returns whether the generated frames differ in nothing but their destination address.
+    /// Returns whether only the destination address varies between the generated frames.
     fn is_destination_alone(&self) -> bool {
         self.random_dst && !(self.id || self.udp_csum || self.turns.is_any())
     }
 
-    /// Creates frames with only the destination patched, as for a router test. The checks that
-    /// [`Variety::vary`] makes for each frame are made once: 59 instructions a frame instead of
-    /// 103.
+    /// Creates frames in which only the destination address varies, as for a router test. The
+    /// checks of [`Variety::vary`] are made once for all frames: 59 instructions per frame instead
+    /// of 103.
     fn send_anywhere(&mut self, frames: &mut [Frame], template: &[u8; 64]) {
         let mut variety = *self;
         let (src, template) = (Ipv4Addr::from(variety.sums.src), *template);
@@ -455,7 +460,7 @@ impl Variety {
     #[inline(always)]
     fn random_unicast(&mut self) -> u32 {
         loop {
-            // 1.0.0.0 to 223.255.255.255 without 127/8: the addresses that a router may forward.
+            // Addresses that a router may forward: 1.0.0.0 to 223.255.255.255 without 127/8.
             let dst = ((u64::from(self.turns.draw()) * 0xdf00_0000) >> 32) as u32 + 0x0100_0000;
             if dst >> 24 != 127 {
                 return dst;
@@ -467,13 +472,13 @@ impl Variety {
 /// Number of flows per source address.
 const PER_ADDRESS: u32 = 50_000;
 
-/// Returns the source L4 port of flow `k`.
+/// Returns the source UDP port of flow `k`.
 #[inline(always)]
 fn flow_port(k: u32) -> u16 {
     10_000 + (k % PER_ADDRESS) as u16
 }
 
-/// Returns the source address and L4 port of flow `k`, if flow 0 has the address `base`.
+/// Returns the source address and UDP port of flow `k`, if flow 0 has the address `base`.
 pub fn flow_address(base: IpAddr, k: u32) -> (IpAddr, u16) {
     let more = k / PER_ADDRESS;
     let addr = match base {
@@ -515,8 +520,8 @@ fn template(source: &Source) -> Box<[u8]> {
     [&link, network.as_slice(), &transport, &payload].concat().into()
 }
 
-/// Returns the IP header of a packet with `len` bytes of payload. If the families of source and
-/// destination differ, the source is unspecified.
+/// Returns the IP header of a packet with `len` bytes of payload. If source and destination have
+/// different address families, the source is unspecified.
 fn network(source: &Source, src: IpAddr, len: u16) -> Vec<u8> {
     match source.dst {
         IpAddr::V4(dst) => {
@@ -557,8 +562,8 @@ fn network(source: &Source, src: IpAddr, len: u16) -> Vec<u8> {
     }
 }
 
-/// Copies the template into a frame: 64 bytes with moves of constant size, longer frames with
-/// memcpy.
+/// Copies the template into a frame: with moves of constant size for 64 bytes, and with memcpy for
+/// longer frames.
 #[inline(always)]
 fn fill(frame: &mut Frame, template: &[u8]) {
     let room = frame.bytes_mut();

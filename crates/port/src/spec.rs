@@ -1,16 +1,16 @@
-//! The grammar of port names: parsing a text into a [`Spec`] for [`crate::open`].
+//! The grammar of port names. A text is parsed into a [`Spec`], which [`crate::open`] opens.
 //!
 //! ```text
-//! spec    = { wrapper } port NAME            NAME: the rest of the text, whatever it holds
+//! spec    = { wrapper } port NAME            NAME is the rest of the text, of any content
 //! wrapper = kind [ "(" options ")" ] ":"
 //! port    = kind [ "(" options ")" ] ":"
 //! options = key "=" value { "," key "=" value }
 //! value   = text without , ( ) "   |   '"' text with \" and \\ '"'
 //! ```
 //! Examples: `tap:tap0`, `text:-`, `pktgen(size=22,rate=1M,flows=100):pg0`,
-//! `impair(loss=1%,delay=10ms):tap:tap0`. All kinds and their options, with forms and defaults, are
-//! in one table: [`Kind::info`]. A spec is validated completely before anything is opened, and
-//! prints as text that parses to the same spec.
+//! `impair(loss=1%,delay=10ms):tap:tap0`. A single table describes all kinds and their options,
+//! with forms and defaults: [`Kind::info`]. A spec is validated completely before anything is
+//! opened. It is formatted as text that is parsed to the same spec.
 
 mod error;
 mod kind;
@@ -28,7 +28,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 use wire::Mac;
 
-/// Maximum length of the text in bytes.
+/// Maximum length of a port name in bytes.
 pub const MAX_LEN: usize = 4096;
 /// Maximum number of wrappers around one port.
 pub const MAX_WRAPPERS: usize = 8;
@@ -36,7 +36,7 @@ pub const MAX_WRAPPERS: usize = 8;
 /// A parsed port name: wrappers, port and name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spec {
-    /// The wrappers, the outermost first.
+    /// The wrappers around the port, the outermost first.
     pub wrappers: Vec<Layer>,
     /// The port inside the wrappers.
     pub port: Layer,
@@ -44,7 +44,7 @@ pub struct Spec {
     pub name: String,
 }
 
-/// One kind of port or wrapper, and the options given to it.
+/// One kind of port or wrapper, with the options given to it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layer {
     /// Kind of port or wrapper.
@@ -56,7 +56,7 @@ impl Spec {
     /// Creates the spec of a port without wrappers and options.
     ///
     /// # Errors
-    /// The kind does not allow this name, is a wrapper, or has required options.
+    /// The kind does not allow this name, is a wrapper, or requires options.
     pub fn new(kind: Kind, name: &str) -> Result<Spec, SpecError> {
         Spec::parse(&format!("{kind}:{name}"))
     }
@@ -64,7 +64,8 @@ impl Spec {
     /// Parses a port name such as `impair(loss=1%):tap:tap0`.
     ///
     /// # Errors
-    /// See [`SpecError`]: each error contains the text found, its position, and what was expected.
+    /// See [`SpecError`]: each error contains the rejected text, its position, and what was
+    /// expected.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
         if text.len() > MAX_LEN {
             return Err(SpecError::TooLong { len: text.len() });
@@ -87,9 +88,9 @@ impl Spec {
         }
     }
 
-    /// Returns the device that the port uses: a kernel interface, a pair, a controller. Two ports
-    /// on the same device take each other's frames. `None`: a port of this kind (a generator, for
-    /// example) uses no device.
+    /// Returns the device that the port uses, such as a kernel interface, a pair or a controller.
+    /// Two ports on the same device compete for its frames. `None` if the kind of port uses no
+    /// device, such as a generator.
     pub fn device(&self) -> Option<String> {
         match self.port.kind {
             Kind::Tap | Kind::Packet | Kind::Xdp => Some(self.name.clone()),
@@ -98,15 +99,15 @@ impl Spec {
         }
     }
 
-    /// Returns how many ports can be opened on the device: the number of queues of a TAP device,
-    /// otherwise 1.
+    /// Returns the number of ports that can be opened on the device: the number of queues of a TAP
+    /// device, otherwise 1.
     pub fn queues(&self) -> usize {
         if self.port.kind == Kind::Tap { self.port.count("queues").max(1) as usize } else { 1 }
     }
 
     /// Returns whether `other` is a different queue of the same device, so that the two ports do
-    /// not take each other's frames. This is the case for queues of a multi-queue TAP device,
-    /// members of a fanout group, and AF_XDP queues of an interface.
+    /// not compete for frames. This is the case for queues of a multi-queue TAP device, members of
+    /// a fanout group, and AF_XDP queues of an interface.
     pub fn is_queue_beside(&self, other: &Spec) -> bool {
         let (one, two) = (&self.port, &other.port);
         let spread = match one.kind {
@@ -139,11 +140,11 @@ impl Layer {
         Layer { kind, options: Vec::new() }
     }
 
-    /// Sets an option, given as text.
+    /// Sets an option from its text.
     ///
     /// # Errors
-    /// The kind has no option of that name, the option was already given, or the value does not
-    /// have the option's form.
+    /// The kind has no option with this name, the option was already given, or the value does not
+    /// have the form that the option requires.
     pub fn set(&mut self, option: &str, value: &str) -> Result<(), SpecError> {
         self.set_at(option, value, 0)
     }
@@ -171,7 +172,7 @@ impl Layer {
         }
     }
 
-    /// Returns the options that were given, in the order of the text.
+    /// Returns the options that were given, in the order of the port name.
     pub fn options(&self) -> impl Iterator<Item = (&'static str, &Value)> {
         self.options.iter().map(|(info, value)| (info.name, value))
     }
@@ -181,8 +182,8 @@ impl Layer {
         self.options.iter().any(|(info, _)| info.name == option)
     }
 
-    /// Returns the option's value: the one given, or the default. Returns `None` if the option was
-    /// not given and has no default.
+    /// Returns the value of an option: the given one, or the default. `None` if the option was not
+    /// given and has no default.
     pub fn get(&self, option: &str) -> Option<Value> {
         let given = self.options.iter().find(|(info, _)| info.name == option).map(|(_, value)| value.clone());
         given.or_else(|| self.kind.option(option)?.default())
@@ -235,8 +236,8 @@ impl Layer {
         }
     }
 
-    /// Returns the value of an option that is an Ethernet address; `None` if it was not given and
-    /// has no default.
+    /// Returns the value of an option that is a MAC address; `None` if it was not given and has no
+    /// default.
     pub fn get_mac(&self, option: &str) -> Option<Mac> {
         match self.get(option)? {
             Value::Mac(mac) => Some(mac),
@@ -287,7 +288,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Parser state. The byte offset `at` is always a character boundary.
+/// State of the parser. The byte offset `at` is always a character boundary.
 struct Cursor<'a> {
     text: &'a str,
     at: usize,
@@ -355,7 +356,7 @@ impl<'a> Cursor<'a> {
             }
             let value_at = self.at;
             let value = self.value(open)?;
-            // The key is checked first, because a wrong key also explains a wrong value.
+            // The key is checked before the value, because a wrong key also explains a wrong value.
             let place = if layer.kind.option(key).is_some() { value_at } else { at };
             layer.set_at(key, &value, place)?;
             if self.take(')') {
@@ -367,8 +368,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Parses a bare or quoted value, up to `,` or `)`. `open` is the position of the opening
-    /// bracket.
+    /// Parses an unquoted or quoted value, up to `,` or `)`. `open` is the position of the opening
+    /// parenthesis.
     fn value(&mut self, open: usize) -> Result<String, SpecError> {
         self.at += self.rest().len() - self.rest().trim_start().len();
         if self.peek() != Some('"') {

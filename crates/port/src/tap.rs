@@ -1,12 +1,12 @@
-//! `tap:NAME`: a TAP device of the kernel. Frames that the kernel sends are received here, and vice
-//! versa.
+//! `tap:NAME`: a TAP device of the kernel. The port receives the frames that the kernel sends to
+//! the device, and vice versa.
 //!
 //! Each frame takes one read or write, directly into or out of the pool's buffers. With a virtio
-//! header the host and the kernel offload work to each other. A checksum that the kernel left open
-//! is trusted, or completed, as the option `rx_csum` selects. A checksum that a host flagged
+//! header, the host and the kernel offload work to each other. A checksum that the kernel left open
+//! is trusted or completed, as selected by the option `rx_csum`. A checksum that a host flagged
 //! `TX_L4_CSUM` is left to the kernel. TCP segments of up to 64 KiB pass unsplit in both directions
-//! (`tso`, `lro`). Deleting the device while it is open ends the port:
-//! [`RxHalf::is_gone`](crate::RxHalf::is_gone), counted in `port.rx.errors`.
+//! (`tso`, `lro`). Deleting the device while it is open ends the port
+//! ([`RxHalf::is_gone`](crate::RxHalf::is_gone)) and is counted in `port.rx.errors`.
 
 pub mod bare;
 mod error;
@@ -31,24 +31,24 @@ use wire::{Mac, eth, vlan};
 /// Configuration of a TAP port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TapConfig {
-    /// Exchange a virtio header with the kernel; without one there are no offloads.
+    /// True to exchange a virtio header with the kernel. Without it there are no offloads.
     pub vnet_hdr: bool,
-    /// Treatment of received open checksums.
+    /// Handling of open checksums in received frames.
     pub rx_csum: RxCsum,
-    /// Leave checksums of sent frames to the kernel.
+    /// True to leave checksums of sent frames to the kernel.
     pub tx_csum: bool,
-    /// Send large segments unsplit; needs `tx_csum`.
+    /// True to send large segments unsplit; requires `tx_csum`.
     pub tso: bool,
-    /// Receive large segments unsplit; needs `rx_csum` other than `off`.
+    /// True to receive large segments unsplit; requires a value of `rx_csum` other than `off`.
     pub lro: bool,
-    /// MTU to set on the device; `None`: unchanged.
+    /// MTU to set on the device; `None` to keep it.
     pub mtu: Option<u16>,
-    /// MAC address to set on the kernel's side; `None`: unchanged.
+    /// MAC address to set on the kernel's interface; `None` to keep it.
     pub mac: Option<Mac>,
-    /// Bring the kernel's side up.
+    /// True to bring up the kernel's interface.
     pub up: bool,
-    /// Number of queues of the device. With more than one, each opening returns a port on another
-    /// queue ([`Queues`]).
+    /// Number of queues of the device. If there are several, each call that opens the device
+    /// returns a port on another queue ([`Queues`]).
     pub queues: u16,
 }
 
@@ -68,15 +68,16 @@ impl Default for TapConfig {
     }
 }
 
-/// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
+/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// Opens the device, creating it if necessary. A device created here is deleted when the port is
-/// dropped. Offloads that the kernel does not support are disabled; the port's [`Caps`] list the
+/// Opens the device, and creates it if necessary. A device created here is deleted when the port is
+/// dropped. Offloads that the kernel does not support are disabled; the port's [`Caps`] contain the
 /// available ones.
 ///
 /// # Errors
-/// See [`TapError`]: no /dev/net/tun, no permission, in use, buffers smaller than the MTU.
+/// See [`TapError`]: /dev/net/tun is missing, a permission is missing, the device is in use, or the
+/// buffers are smaller than the MTU.
 pub fn open(name: &str, config: &TapConfig, pool: &Pool) -> Result<Port, TapError> {
     open_with(name, config, pool, large::LARGE_BUFFERS)
 }
@@ -85,7 +86,7 @@ fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) 
     open_queue(name, config, pool, large_buffers).map(|(port, _)| port)
 }
 
-/// Returns a port on one queue, and a weak reference that is valid while the port is open.
+/// Returns a port on one queue, and a weak reference that is valid as long as the port is open.
 fn open_queue(
     name: &str,
     config: &TapConfig,
@@ -127,7 +128,7 @@ fn open_queue(
     let tx_l4_csum = got.vnet_hdr > 0 && config.tx_csum;
     let caps = Caps {
         mtu,
-        tx_ip_csum: false, // done in software where requested
+        tx_ip_csum: false, // computed in software on request
         tx_l4_csum,
         rx_csum: got.rx_csum,
         tso_max: if tx_l4_csum && config.tso { LARGEST as u32 } else { 0 },

@@ -1,5 +1,5 @@
-//! `text:FILE`: frames as lines (the F1 form of ethpipe2013, see [`wire::text`]), read from one
-//! file and written to another.
+//! `text:FILE`: frames as lines of text (see [`wire::text`]), read from one file and written to
+//! another.
 //!
 //! ```text
 //! text:-                  standard input in, standard output out
@@ -7,12 +7,13 @@
 //! text(read=off):FILE     sent frames go to FILE
 //! text(write=OUT):IN      both: two FIFOs form a wire
 //! ```
-//! No operation here blocks. A FIFO is opened before the other end is. Frames sent before that, and
-//! frames that a slow reader has not read, are held in a buffer of one megabyte; when it is full,
-//! the port accepts no more frames. An incomplete line stays buffered until the rest arrives. A
-//! line that is not a frame is counted (`port.rx.malformed`), reported ([`RxHalf::warnings`]) and
-//! skipped. The receiving half ends at the end of its file, or when the FIFO's writer is gone; the
-//! sending half ends when the reader is gone. Timestamps are parsed and ignored.
+//! No operation of this port blocks. A FIFO can be opened before its other end is. Frames sent
+//! before that, and frames that a slow reader has not read, are held in a buffer of one megabyte;
+//! when it is full, the port accepts no more frames. An incomplete line stays buffered until the
+//! rest arrives. A line that is not a frame is counted (`port.rx.malformed`), reported
+//! ([`RxHalf::warnings`]) and skipped. The receiving half ends at the end of its file, or when the
+//! FIFO's writer is gone. The sending half ends when the reader is gone. Timestamps are parsed and
+//! ignored.
 
 mod lines;
 mod rx;
@@ -33,10 +34,10 @@ use tx::TextTx;
 /// Configuration of a text port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TextConfig {
-    /// File or FIFO to receive from; `-` is standard input.
+    /// File or FIFO to receive frames from; `-` is standard input. `None` if nothing is received.
     pub read: Option<String>,
-    /// File or FIFO to send to; `-` is standard output. Without one, sent frames are counted and
-    /// discarded.
+    /// File or FIFO to write sent frames to; `-` is standard output. If it is `None`, sent frames
+    /// are counted and discarded.
     pub write: Option<String>,
     /// True if the first line that is not a frame ends the port.
     pub strict: bool,
@@ -59,7 +60,8 @@ impl std::fmt::Display for TextFileError {
 
 impl std::error::Error for TextFileError {}
 
-/// Opens a text port; received frames use buffers of `pool`. A file to write is truncated first.
+/// Opens a text port. Received frames use buffers of `pool`. A file to be written is truncated
+/// first.
 ///
 /// # Errors
 /// The file that cannot be opened, and the cause.

@@ -1,8 +1,8 @@
 //! `tracer(file=FILE):PORT`: writes every frame that passes, in both directions, to a pcapng file.
 //!
-//! A received frame is written after the inner port returned it, a sent frame after the inner port
-//! accepted it. The record contains the direction (epb_flags) and the clock's timestamp. Open
-//! checksums are written as they are, as tcpdump does. A write error ends the tracing but not the
+//! A received frame is written after the inner port has returned it, and a sent frame after the
+//! inner port has accepted it. The record contains the direction (epb_flags) and a timestamp. Open
+//! checksums are written as they are, as in tcpdump. A write error ends the tracing but not the
 //! traffic: frames that are not written are counted as `untraced`.
 
 use crate::pcap::{self, Direction, Format, LINKTYPE_ETHERNET, Record, Stamps, Writer};
@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Configuration of a tracer.
 #[derive(Clone, Copy, Debug)]
 pub struct TracerConfig {
-    /// Maximum bytes written of each frame.
+    /// Maximum number of bytes written per frame.
     pub snaplen: u32,
-    /// Write wall-clock timestamps instead of those of the program's clock.
+    /// True to write timestamps of wall-clock time instead of those of the program's clock.
     pub wall: bool,
 }
 
@@ -28,7 +28,7 @@ impl Default for TracerConfig {
     }
 }
 
-/// Wraps `port` in a tracer that writes to the file of that name; `-` is standard output.
+/// Wraps `port` in a tracer that writes to the file called `file`; `-` is standard output.
 ///
 /// # Errors
 /// The file cannot be created.
@@ -62,12 +62,13 @@ pub fn wrap(out: Box<dyn Write + Send>, config: TracerConfig, port: Port) -> io:
     })
 }
 
-/// State of the trace, shared by the two halves.
+/// State of the trace, shared by both halves of the port.
 struct Trace {
-    /// Writer of the file; `None`: writing failed.
+    /// Writer of the file; `None` if writing failed.
     writer: Option<Writer<Box<dyn Write + Send>>>,
     stamps: Stamps,
-    /// Records that are encoded but not written, and the end offset of each.
+    /// Records that are encoded but not yet written. The next field contains the end offset of
+    /// each.
     staged: Vec<u8>,
     ends: Vec<usize>,
     /// True if the writer's buffer may contain data that is not in the file.
@@ -90,7 +91,7 @@ impl Trace {
         }
     }
 
-    /// Writes the first `n` staged records. Returns the number of frames not traced.
+    /// Writes the first `n` staged records. Returns the number of frames that could not be traced.
     fn commit(&mut self, n: usize) -> u64 {
         let Some(writer) = &mut self.writer else { return n as u64 };
         let Some(end) = n.checked_sub(1).and_then(|last| self.ends.get(last)) else { return 0 };
@@ -112,7 +113,7 @@ impl Trace {
     }
 }
 
-/// Locks the trace. The lock is held for one burst, so the other half waits at most that long.
+/// Locks the trace. The lock is held for one burst, so the other half waits no longer than that.
 fn lock(trace: &Mutex<Trace>) -> MutexGuard<'_, Trace> {
     trace.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -177,7 +178,7 @@ impl TxHalf for TracerTx {
         if from.is_empty() {
             return self.inner.tx_burst(from, now);
         }
-        // Records are encoded before sending, because accepted frames are no longer here
+        // Records are encoded before sending, because accepted frames are no longer available
         // afterwards. They are written after sending, because the port may not accept all frames.
         let mut trace = lock(&self.trace);
         trace.stage(from.as_slice(), Direction::Outbound, now);

@@ -2,18 +2,18 @@
 //! kernel builds packets from them.
 //!
 //! A small program on the device passes the queue's frames to the socket; frames of other queues go
-//! to the kernel. The socket's memory is the pool's memory. Ports on the same pool therefore
-//! exchange frames without a copy; if the driver supports zero copy, frames between device and pool
-//! are not copied either. Buffers with the kernel, to be filled or being sent, count as held
-//! ([`RxHalf::held`](crate::RxHalf::held), [`TxHalf::held`](crate::TxHalf::held)) and as in use in
-//! the pool. Removing the device ends the port.
+//! to the kernel. The socket's memory is the pool's memory. Ports that share a pool therefore
+//! exchange frames without a copy. If the driver supports zero copy, frames are not copied between
+//! device and pool either. Buffers that the kernel has, to be filled or to be sent, are counted as
+//! held ([`RxHalf::held`](crate::RxHalf::held), [`TxHalf::held`](crate::TxHalf::held)) and as in
+//! use in the pool. Removing the device ends the port.
 //!
 //! Frames arrive unchanged, without metadata. A virtual device (`veth`) passes on frames whose
-//! checksum the sender's kernel left open; such a checksum is recognized because its field holds
-//! the pseudo header's sum. It is trusted, or completed here, as the option `rx_csum` selects. A
-//! VLAN tag that the device or kernel removed is lost. A frame longer than a page is received and
-//! sent in several buffers, which are joined in the first buffer on receipt; that requires Linux
-//! 6.6.
+//! checksum the sender's kernel left open. An open checksum is recognized because its field
+//! contains the pseudo header's sum. It is trusted or completed, as selected by the option
+//! `rx_csum`. A VLAN tag that the device or the kernel has removed is lost. A frame that is longer
+//! than a page is received and sent in several buffers, and joined in the first buffer on receipt;
+//! this requires Linux 6.6.
 
 pub mod bare;
 mod error;
@@ -39,30 +39,30 @@ use std::sync::Arc;
 use tx::XdpTx;
 use wire::{eth, vlan};
 
-/// Place where the XDP program runs.
+/// Choice of the hook at which the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Attach {
-    /// In the driver; in the kernel's receive path if the driver does not support XDP.
+    /// In the driver, or in the kernel's receive path if the driver does not support XDP.
     #[default]
     Auto,
-    /// Only in the given place.
+    /// Only at the given hook.
     Only(Hook),
 }
 
 /// Configuration of an AF_XDP port.
 #[derive(Clone, Copy, Debug)]
 pub struct XdpConfig {
-    /// Queue of the device.
+    /// Number of the device's queue.
     pub queue: u32,
     /// Choice between copying frames in the kernel and zero copy.
     pub mode: CopyMode,
-    /// Place where the XDP program runs.
+    /// Choice of the hook at which the XDP program runs.
     pub attach: Attach,
     /// When the kernel is notified of frames to send.
     pub wakeup: Wakeup,
-    /// Entries in each ring, rounded up to a power of two: 64 to 4096.
+    /// Number of entries in each ring, rounded up to a power of two: 64 to 4096.
     pub ring: u32,
-    /// Treatment of open checksums in frames of a virtual device; [`RxCsum::Off`]: frames stay
+    /// Handling of open checksums in frames of a virtual device. With [`RxCsum::Off`], frames stay
     /// unchanged.
     pub rx_csum: RxCsum,
 }
@@ -74,27 +74,27 @@ impl Default for XdpConfig {
     }
 }
 
-/// Bytes of frame around a packet: an Ethernet header and one VLAN tag.
+/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
 const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
-/// Share of the pool's buffers that wait in the kernel to be filled: one eighth, because several
-/// ports may use one pool.
+/// Divisor for the number of the pool's buffers that wait in the kernel to be filled. It is one
+/// eighth of the buffers, because several ports may share a pool.
 const SHARE: usize = 8;
 
 /// Layout of a pool's buffers for the kernel.
 struct Fit {
     geometry: Geometry,
-    /// Maximum length of a frame of the MTU, in bytes.
+    /// Length of the longest frame with this MTU, in bytes.
     longest: usize,
-    /// Number of buffers (one or several) that a frame of that length needs.
+    /// Number of buffers (one or several) that a frame of this length needs.
     extent: Extent,
 }
 
 /// Opens a port on the device `name`.
 ///
 /// # Errors
-/// See [`XdpError`]: a privilege or a part of the kernel is missing, no such device, the queue is
-/// in use, the pool's buffers do not fit.
+/// See [`XdpError`]: a privilege or a part of the kernel is missing, there is no interface with
+/// this name, the queue is in use, or the pool's buffers are not suitable.
 pub fn open(name: &str, config: &XdpConfig, pool: &Pool) -> Result<Port, XdpError> {
     let DeviceInfo { ifindex, present, is_virtual } = find(name)?;
     let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
@@ -148,9 +148,9 @@ fn assemble(name: &str, rx: FrameRx, tx: FrameTx, parts: Parts) -> Port {
 /// Properties of a device before it is opened.
 struct DeviceInfo {
     ifindex: u32,
-    /// Number of the XDP program on the device, if any.
+    /// Number of the XDP program that is attached to the device, if any.
     present: Option<u32>,
-    /// True if the device is virtual, without hardware.
+    /// True if the device is virtual, that is without hardware.
     is_virtual: bool,
 }
 
@@ -168,7 +168,7 @@ fn find(name: &str) -> Result<DeviceInfo, XdpError> {
     })
 }
 
-/// Checks that the pool's buffers fit for frames of this MTU, and computes their layout.
+/// Checks that the pool's buffers are suitable for frames with this MTU, and computes their layout.
 fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpError> {
     let name = || name.to_string();
     let layout = pool.layout().ok_or_else(|| XdpError::BadPool { name: name() })?;
@@ -188,13 +188,14 @@ fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpEr
 
 fn ask(ifindex: u32, config: &XdpConfig, fit: &Fit) -> Ask {
     let places = config.ring.clamp(64, 4096).next_power_of_two();
-    // Zero copy is not requested, because a device cannot continue a buffer from one page to the
-    // next.
+    // Zero copy is not requested if buffers cross pages, because a device cannot continue a buffer
+    // from one page to the next.
     let mode = if fit.geometry.unaligned { CopyMode::Copy } else { config.mode };
     Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup, multi: fit.extent == Extent::Pieces }
 }
 
-/// Attaches the program to the device by `put`, and inserts the socket into its map.
+/// Attaches the program to the device by calling `put`, and inserts the socket into the program's
+/// map.
 fn attach(
     name: &str,
     config: &XdpConfig,

@@ -489,7 +489,7 @@ fn sysctls_are_set_at_run_time_or_rejected_with_a_reason() {
     assert_eq!(Settings::default().get("nic.reg_read_ns").unwrap(), "875");
     assert_eq!(
         crate::Spec::parse("nic(rx_ring=100):em0").unwrap_err().to_string(),
-        "at 12: nic rx_ring='100': expected one of 64, 128, 256, 512, 1024, 2048, 4096"
+        "at byte 12: nic rx_ring='100': expected one of 64, 128, 256, 512, 1024, 2048, 4096"
     );
     settings.preset("wire", &Value::Text("no setting".into()));
 }

@@ -17,7 +17,7 @@ pub enum Fault {
     },
     /// The byte-order magic of a section header is invalid.
     ByteOrder(u32),
-    /// The file ends inside a header, block or record.
+    /// The file ends within a header, block or record.
     Truncated {
         /// Bytes needed by the item.
         need: u64,
@@ -26,16 +26,16 @@ pub enum Fault {
     },
     /// A length is invalid.
     Length {
-        /// The length in the file.
+        /// Length stated in the file.
         len: u64,
-        /// Description of the item with this length, and the reason why the length is invalid.
+        /// Item that has this length, or the reason why the length is invalid.
         what: &'static str,
     },
     /// The lengths at a block's start and end differ.
     Trailer {
-        /// Length at its start.
+        /// Length stated at the block's start.
         start: u32,
-        /// Length at its end.
+        /// Length stated at the block's end.
         end: u32,
     },
     /// A packet refers to an interface that was not described.

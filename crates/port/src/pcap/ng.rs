@@ -4,11 +4,11 @@
 use super::{Direction, Fault, Interface, LINKTYPE_ETHERNET, Record};
 use std::ops::Range;
 
-/// Section Header Block; reads the same in either byte order.
+/// Block type of a Section Header Block. It has the same value in either byte order.
 pub const SECTION: u32 = 0x0a0d_0d0a;
 /// Block type of an Interface Description Block.
 pub const INTERFACE: u32 = 1;
-/// Block type of a Packet Block, obsolete.
+/// Block type of a Packet Block, which is obsolete.
 pub const OLD_PACKET: u32 = 2;
 /// Block type of a Simple Packet Block.
 pub const SIMPLE_PACKET: u32 = 3;
@@ -17,7 +17,7 @@ pub const PACKET: u32 = 6;
 /// Byte-order magic of a section.
 pub const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
-/// Reads numbers of a file in its byte order.
+/// Converter of numbers in the byte order of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
     pub big_endian: bool,
@@ -39,14 +39,15 @@ impl Numbers {
         Some(if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) })
     }
 
-    /// Appends the options that remain valid in another file to `out`, little-endian and without
-    /// the end-of-list option. `form` maps an option's code to the form of its value.
+    /// Appends the options that remain valid in another file to `out`, in little-endian byte order
+    /// and without the end-of-list option. `form` maps the code of an option to the form of its
+    /// value.
     pub fn copy_options(self, mut options: &[u8], form: fn(u16) -> Form, out: &mut Vec<u8>) {
         while let (Some(code @ 1..), Some(len)) = (self.u16(options, 0), self.u16(options, 2)) {
             let len = usize::from(len);
             let Some(value) = options.get(4..4 + len) else { return };
             let form = match form(code) {
-                Form::Number if !matches!(len, 4 | 8) => Form::Left, // a number of invalid width
+                Form::Number if !matches!(len, 4 | 8) => Form::Left, // a number of an invalid width
                 form => form,
             };
             let swapped = match form {
@@ -69,7 +70,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the value of the first option with code `wanted`.
+    /// Returns the value of the first option with the code `wanted`.
     fn option(self, mut options: &[u8], wanted: u16) -> Option<&[u8]> {
         loop {
             let (code, len) = (self.u16(options, 0)?, usize::from(self.u16(options, 2)?));
@@ -88,19 +89,20 @@ impl Numbers {
 /// Form of an option's value, for conversion to the other byte order.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Bytes in the order defined by the standard.
+    /// Bytes whose order the standard defines.
     Bytes,
     /// A single number.
     Number,
     /// An enterprise number of 4 bytes, then bytes.
     Enterprise,
-    /// Not copied, because the option is invalid in another file, or the writer writes its own.
+    /// Not copied, because the option is not valid in another file, or because the writer writes
+    /// its own.
     Left,
 }
 
-/// Returns the form of an Enhanced Packet Block's option. The hash (3) is omitted because it covers
-/// bytes that may be changed or stripped, and the verdict (7) because its numbers have no fixed
-/// width.
+/// Returns the form of an option of an Enhanced Packet Block. The hash (3) is not copied, because
+/// it covers bytes that may be changed or stripped. The verdict (7) is not copied, because its
+/// numbers have no fixed width.
 pub fn packet_option(code: u16) -> Form {
     match code {
         2 | 4 | 5 | 6 => Form::Number,
@@ -109,8 +111,8 @@ pub fn packet_option(code: u16) -> Form {
     }
 }
 
-/// Returns the form of an Interface Description Block's option. Resolution (9), FCS length (13) and
-/// offset (14) are omitted: the writer writes its own.
+/// Returns the form of an option of an Interface Description Block. Resolution (9), FCS length (13)
+/// and offset (14) are not copied, because the writer writes its own.
 pub fn interface_option(code: u16) -> Form {
     match code {
         8 | 10 | 16 | 17 => Form::Number,
@@ -119,8 +121,8 @@ pub fn interface_option(code: u16) -> Form {
     }
 }
 
-/// Returns the form of a Section Header Block's option. The application (4) is omitted: the writer
-/// writes its own.
+/// Returns the form of an option of a Section Header Block. The application (4) is not copied,
+/// because the writer writes its own.
 pub fn section_option(code: u16) -> Form {
     if code == 4 { Form::Left } else { custom_option(code) }
 }
@@ -151,21 +153,23 @@ impl Interface {
         })
     }
 
-    /// Returns the interface's name (if_name), if it has one.
+    /// Returns the interface's name (if_name); `None` if it has none.
     pub fn name(&self) -> Option<String> {
         let name = Numbers { big_endian: false }.option(&self.options, 2)?;
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// Returns a description of this interface that the writer can use. It has no timestamp offset
-    /// and no FCS, and its timestamps are in nanoseconds if 64 bits of its own unit would overflow.
+    /// Returns a description of this interface for an output file. It has no timestamp offset and
+    /// no FCS. Its timestamps are in nanoseconds if 64 bits would overflow in the interface's own
+    /// unit.
     pub(super) fn writable(&self) -> Interface {
         let keeps = matches!(self.resolution, 0..=9 | 0x80..=0x9d);
         let resolution = if keeps { self.resolution } else { 9 };
         Interface { resolution, offset_s: 0, fcs_len: 0, ..self.clone() }
     }
 
-    /// Converts nanoseconds to units of the interface's clock; the inverse of [`Interface::nanos`].
+    /// Converts nanoseconds since 1970 to units of the interface's clock. This is the inverse of
+    /// [`Interface::nanos`].
     pub(super) fn units(&self, ns: u64) -> u64 {
         let power = u32::from(self.resolution & 0x7f);
         let units = match self.resolution {
@@ -175,7 +179,7 @@ impl Interface {
         u64::try_from(units).unwrap_or(u64::MAX)
     }
 
-    /// Converts units of the interface's clock to nanoseconds since 1970, saturating.
+    /// Converts units of the interface's clock to nanoseconds since 1970. The result saturates.
     fn nanos(&self, units: u64) -> u64 {
         let power = u32::from(self.resolution & 0x7f);
         let ns = if self.resolution & 0x80 != 0 {
@@ -190,7 +194,7 @@ impl Interface {
     }
 }
 
-/// A record with its data given as a range of the block's body.
+/// A record whose data is given as a range of the block's body.
 #[derive(Clone, Debug)]
 pub struct InterfaceBlock {
     pub record: Record<'static>,
@@ -199,8 +203,8 @@ pub struct InterfaceBlock {
 
 /// Parses the body of a packet block of type `ty`.
 ///
-/// Appends the block's options to `copied`. The data excludes an FCS, if the interface declares
-/// one.
+/// Appends the block's options to `copied`. The data does not include the FCS, if the interface
+/// declares one.
 pub fn packet(
     numbers: Numbers,
     ty: u32,
@@ -255,7 +259,8 @@ fn short(body: &[u8]) -> Fault {
     Fault::Length { len: body.len() as u64, what: "too short for a block of this type" }
 }
 
-/// Sets the FCS length in the flags of little-endian options to 0, because the FCS was removed.
+/// Sets the FCS length in the flags of a packet's little-endian options to 0. Called after the FCS
+/// has been removed.
 fn clear_fcs_flag(mut options: &mut [u8]) {
     const FCS: u32 = 0x1e0;
     while let Some(&[code, code_high, len, len_high]) = options.first_chunk() {
@@ -269,17 +274,17 @@ fn clear_fcs_flag(mut options: &mut [u8]) {
     }
 }
 
-/// Lengths of a packet after the removal of its FCS.
+/// Lengths of a packet without its FCS.
 pub struct Stripped {
     /// Number of bytes of the FCS at the end of the captured data.
     pub captured: usize,
-    /// Original length without the FCS.
+    /// Original length of the packet without the FCS, in bytes.
     pub orig_len: u32,
 }
 
 impl Stripped {
     /// Computes the lengths for an FCS of `fcs` bytes. A truncated capture may contain a part of
-    /// the FCS, or none.
+    /// the FCS, or none of it.
     pub fn of(linktype: u16, fcs: u32, captured: u32, orig_len: u32) -> Stripped {
         if linktype != LINKTYPE_ETHERNET || fcs == 0 {
             return Stripped { captured: 0, orig_len };

@@ -1,5 +1,5 @@
 //! Comments and directions among the options of a packet
-//! ([`Record::options`](super::Record::options)), for conversion to and from output formats that
+//! ([`Record::options`](super::Record::options)), for conversion between pcapng and formats that
 //! have no options.
 
 use super::{Direction, writer};
@@ -7,7 +7,7 @@ use super::{Direction, writer};
 const COMMENT: u16 = 1;
 const FLAGS: u16 = 2;
 
-/// Returns the comments in order; invalid UTF-8 is replaced.
+/// Returns the comments in order. Invalid UTF-8 is replaced.
 pub fn comments(options: &[u8]) -> impl Iterator<Item = String> {
     each(options).filter(|(code, _)| *code == COMMENT).map(|(_, value)| String::from_utf8_lossy(value).into_owned())
 }
@@ -68,7 +68,7 @@ mod tests {
         push_direction(&mut options, Direction::Unknown);
         assert!(!push_comment(&mut options, &"x".repeat(65_536)));
         assert_eq!(options.len(), before);
-        // For input truncated at any byte, only whole options are read.
+        // If the input is truncated at any byte, only whole options are read.
         for len in 0..before {
             assert!(comments(&options[..len]).all(|comment| ["first", "zweiter: ö"].contains(&comment.as_str())));
             let _ = direction(&options[..len]);

@@ -1,4 +1,4 @@
-//! The port: replays one file as received frames, and writes sent frames to another.
+//! The capture port: replays one file as received frames, and writes sent frames to another.
 
 use super::{Direction, Fault, Format, LINKTYPE_ETHERNET, PcapError, Reader, Record, Stamps, Writer};
 use crate::long::Buffers;
@@ -16,20 +16,20 @@ use wire::text::MAX_FRAME;
 /// Configuration of a capture port.
 #[derive(Clone, Debug)]
 pub struct PcapConfig {
-    /// File to receive from; `-` is standard input.
+    /// File to receive frames from; `-` is standard input. `None` if nothing is received.
     pub read: Option<String>,
-    /// File to write sent frames to; `-` is standard output.
+    /// File to write sent frames to; `-` is standard output. `None` if they are discarded.
     pub write: Option<String>,
-    /// Return frames at the intervals of the file's timestamps; otherwise as fast as the port is
-    /// polled.
+    /// True to return frames at the intervals of the file's timestamps. Otherwise they are returned
+    /// as fast as the port is polled.
     pub pace: bool,
-    /// Number of times the file is read; 0: endlessly.
+    /// Number of times that the file is read; 0 for an unlimited number.
     pub loops: u64,
-    /// Format of the file to write; `None`: chosen by the file name.
+    /// Format of the file to write; `None` to derive it from the file name.
     pub format: Option<Format>,
     /// Maximum number of bytes written of each frame.
     pub snaplen: u32,
-    /// Write wall-clock timestamps instead of those of the program's clock.
+    /// True to write timestamps of wall-clock time instead of those of the program's clock.
     pub wall: bool,
 }
 
@@ -63,7 +63,7 @@ pub enum PcapFileError {
         /// Link type of the file.
         linktype: u16,
     },
-    /// With `loop` other than 1: standard input can be read only once.
+    /// The option `loop` is not 1, but standard input can be read only once.
     LoopStdin,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for PcapFileError {
 
 impl std::error::Error for PcapFileError {}
 
-/// Opens a capture port. Without a file to write, sent frames are counted and discarded.
+/// Opens a capture port. If there is no file to write, sent frames are counted and discarded.
 ///
 /// # Errors
 /// See [`PcapFileError`]. The header of a file is checked here; the header of standard input is
@@ -128,7 +128,7 @@ fn create(file: &str, config: &PcapConfig, name: &str) -> Result<Output, PcapFil
     make().map_err(|error| PcapFileError::Io { file: file.to_string(), error })
 }
 
-/// A file, or standard input. Standard input is read only when data is available.
+/// Input of the port: a file, or standard input, which is read only when data is available.
 struct Input {
     file: File,
     stream: bool,
@@ -159,17 +159,18 @@ struct Replay {
     stdin: Option<File>,
     buffers: Buffers,
     counts: Arc<PortCounts>,
-    /// Number of records that were not valid frames; below, the reason for the first.
+    /// Number of records that were not valid frames. A field below contains the reason for the
+    /// first of them.
     left_out: u64,
     first_left_out: String,
     pace: bool,
-    /// Number of times that the file is read again; `None`: endlessly.
+    /// Number of times that the file remains to be read again; `None` if there is no limit.
     passes: Option<u64>,
-    /// True if this pass returned a frame. A file without frames is not read again, which would
-    /// loop forever.
+    /// True if this pass returned a frame. A file without frames is not read again, because that
+    /// would never end.
     fruitful: bool,
-    /// When this pass began: instant of the program's clock, and the file's timestamp at that
-    /// instant.
+    /// Start of this pass: an instant of the program's clock, and the file's timestamp at that
+    /// instant. `None` before the first frame.
     base: Option<(Instant, u64)>,
     last_due: Instant,
     pending: Option<(Frame, Instant)>,
@@ -211,8 +212,8 @@ impl Replay {
         })
     }
 
-    /// Returns the next frame and its due time; `None`: no frame is available now, or the file has
-    /// ended.
+    /// Returns the next frame and the time at which it is due; `None` if no frame is available now,
+    /// or if the file has ended.
     fn next(&mut self, now: Instant) -> Option<(Frame, Instant)> {
         if let Some(pending) = self.pending.take() {
             return Some(pending);
@@ -272,11 +273,11 @@ impl Replay {
         }
         let (start, first_ns) = *self.base.get_or_insert((now.max(self.last_due), ts_ns));
         let due = start.after(Duration::from_nanos(ts_ns.saturating_sub(first_ns)));
-        self.last_due = due.max(self.last_due); // a timestamp that goes backwards is clamped
+        self.last_due = due.max(self.last_due); // a timestamp before the previous one is clamped
         self.last_due
     }
 
-    /// Starts to read the file again, if passes remain. Returns whether it did.
+    /// Starts to read the file again, if passes remain. Returns whether it has done so.
     fn again(&mut self) -> bool {
         if self.passes == Some(0) || !self.fruitful {
             self.gone = true;
@@ -310,7 +311,7 @@ impl RxHalf for Replay {
             }
             frames += 1;
             bytes += frame.len() as u64;
-            // The push cannot fail, because `most` is limited to the free space of `into`.
+            // The push cannot fail, because `most` is limited to the free slots of `into`.
             into.put(frame, || self.counts.rx.bugs.bump());
         }
         self.counts.rx.frames.add(frames as u64);
@@ -347,13 +348,13 @@ impl RxHalf for Replay {
 
 struct Recorder {
     counts: Arc<PortCounts>,
-    /// Output file; `None`: sent frames are discarded.
+    /// Output file; `None` if sent frames are discarded.
     writer: Option<Output>,
-    /// True for standard output: each burst is flushed at once.
+    /// True if the output is standard output, where each burst is flushed at once.
     live: bool,
     stamps: Stamps,
-    /// Error of a write. No more is written after it, because a record may have been written in
-    /// part.
+    /// Error of an earlier write. Nothing is written after it, because a record may have been
+    /// written in part.
     failed: Option<io::Error>,
 }
 

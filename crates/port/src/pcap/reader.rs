@@ -1,5 +1,5 @@
-//! Reads captures of both formats. Input may arrive in pieces: if a read would block in the middle
-//! of a record, the bytes read so far are kept.
+//! Reader of captures in both formats. Input may arrive in pieces: if a read would block in the
+//! middle of a record, the bytes read so far are kept.
 
 use super::ng::{self, InterfaceBlock, Numbers, Stripped};
 use super::{
@@ -9,21 +9,21 @@ use std::io::{self, Read};
 
 const CHUNK: usize = 64 * 1024;
 
-/// Reader of a capture: `while let Some(record) = reader.read()? { ... }`
+/// Reader of a capture, used as `while let Some(record) = reader.read()? { ... }`.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
-    /// Buffered input. Unused data begins at `start`, which is byte `offset` of the file.
+    /// Buffered input. Unread data begins at index `start`, which is at byte `offset` of the file.
     buf: Vec<u8>,
     start: usize,
     offset: u64,
     state: State,
-    /// While a block is skipped: number of bytes left to skip, and the length field expected after
-    /// them.
+    /// Number of bytes of a block that remain to be skipped, and the length field expected after
+    /// them; `None` if no block is being skipped.
     skip: Option<(u64, u32)>,
     last_ns: u64,
     section: Section,
-    /// Number of the first interface of this section, counted over the whole file.
+    /// Index of this section's first interface among the interfaces of the whole file.
     first: usize,
     /// Options of the last record.
     options: Vec<u8>,
@@ -37,19 +37,19 @@ enum State {
         numbers: Numbers,
         nanos: bool,
         linktype: u16,
-        /// Bytes of FCS at the end of each packet.
+        /// Number of bytes of FCS at the end of each packet.
         fcs: u32,
-        /// Bytes of a record's header: 16, or 24 of the modified form.
+        /// Number of bytes in a record's header: 16, or 24 in the modified form.
         header: usize,
     },
     Pcapng {
         numbers: Numbers,
     },
-    /// Reading ended after an error.
+    /// An error has ended reading.
     Failed,
 }
 
-/// Result of one step.
+/// Result of one step of the parser.
 enum Step {
     Record(InterfaceBlock, usize),
     More,
@@ -73,7 +73,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Returns the format, reading the file's header if necessary.
+    /// Returns the format. Reads the file's header if necessary.
     ///
     /// # Errors
     /// An unknown format or version, or a file that ends within its header.
@@ -84,21 +84,21 @@ impl<R: Read> Reader<R> {
         Ok(if matches!(self.state, State::Pcapng { .. }) { Format::Pcapng } else { Format::Pcap })
     }
 
-    /// Returns the link type that the file's header gives for all packets (pcap); `None`: each
-    /// interface has its own (pcapng). Reads the file's header if necessary.
+    /// Returns the link type of all packets in a pcap file; `None` for pcapng, where each interface
+    /// has its own. Reads the file's header if necessary.
     ///
     /// # Errors
-    /// As for [`Reader::format`].
+    /// The same errors as [`Reader::format`].
     pub fn linktype(&mut self) -> Result<Option<u16>, PcapError> {
         self.format()?;
         Ok(if let State::Pcap { linktype, .. } = self.state { Some(linktype) } else { None })
     }
 
-    /// Returns the next record; `None` at the end, and after an error.
+    /// Returns the next record; `None` at the end of the file, and after an error.
     ///
     /// # Errors
     /// The fault and its position. If [`PcapError::is_would_block`] is true, the caller may call
-    /// again later; all other errors are final.
+    /// again later. All other errors are final.
     pub fn read(&mut self) -> Result<Option<Record<'_>>, PcapError> {
         let (found, len) = loop {
             match self.guard(Self::step)? {
@@ -120,14 +120,14 @@ impl<R: Read> Reader<R> {
         &self.section
     }
 
-    /// Returns the number of bytes allocated now. It is bounded, independently of lengths claimed
-    /// by the file.
+    /// Returns the number of bytes currently allocated. It is bounded, whatever lengths the file
+    /// claims.
     pub fn allocated(&self) -> usize {
         self.buf.capacity()
     }
 
-    /// Runs one step of the parser. Adds the position to an error. After an error other than "would
-    /// block", no more is read.
+    /// Runs one step of the parser, and adds the position to an error. After an error other than
+    /// "would block", nothing more is read.
     fn guard<T>(&mut self, step: fn(&mut Self) -> Result<T, Fault>) -> Result<T, PcapError> {
         step(self).map_err(|fault| {
             let error = PcapError { at: self.offset, fault };
@@ -159,8 +159,8 @@ impl<R: Read> Reader<R> {
             0xd4c3_b2a1 => (false, false, 16),
             0xa1b2_3c4d => (true, true, 16),
             0x4d3c_b2a1 => (false, true, 16),
-            // The modified form of patched kernels and AVM's routers: interface index, protocol and
-            // packet type follow the lengths.
+            // The modified form is written by patched kernels and AVM's routers: interface index,
+            // protocol and packet type follow the lengths.
             0xa1b2_cd34 => (true, false, 24),
             0x34cd_b2a1 => (false, false, 24),
             _ => return Err(Fault::UnknownMagic(magic)),
@@ -173,7 +173,7 @@ impl<R: Read> Reader<R> {
             return Err(Fault::Version { major, minor });
         }
         let word = |at| numbers.u32(header, at).unwrap_or_default();
-        // Link type; the upper half has the FCS length in units of 2 bytes if bit 26 is set
+        // Link type. If bit 26 is set, the upper half contains the FCS length in units of 2 bytes
         // (draft-ietf-opsawg-pcap 4).
         let (snaplen, link) = (word(16), word(20));
         let (linktype, fcs) = (link as u16, if link & 1 << 26 != 0 { 2 * (link >> 28) } else { 0 });
@@ -202,7 +202,7 @@ impl<R: Read> Reader<R> {
         self.need(front + len)?;
         let fraction = u64::from(fraction) * if nanos { 1 } else { 1_000 };
         let ts_ns = u64::from(seconds) * 1_000_000_000 + fraction;
-        // The modified form's packet type: Linux's PACKET_HOST to PACKET_OUTGOING.
+        // The packet type in the modified form is one of Linux's PACKET_HOST to PACKET_OUTGOING.
         let direction = match kind {
             Some(0..=3) if front > 16 => Direction::Inbound,
             Some(4) if front > 16 => Direction::Outbound,
@@ -289,7 +289,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Returns a whole block after checking that its two lengths match.
+    /// Returns a whole block, after checking that its two length fields match.
     fn whole(&mut self, numbers: Numbers, len: u32) -> Result<&[u8], Fault> {
         let size = check_len(len)?;
         if size > MAX_BLOCK {
@@ -300,7 +300,7 @@ impl<R: Read> Reader<R> {
         if end == len { Ok(block) } else { Err(Fault::Trailer { start: len, end }) }
     }
 
-    /// Skips a block that the reader does not need, of any length, in pieces.
+    /// Skips a block of any length that the reader does not need, piece by piece.
     fn step_over(&mut self) -> Result<Step, Fault> {
         let Some((left, len)) = self.skip else { return Ok(Step::More) };
         if left > 0 {
@@ -333,7 +333,7 @@ impl<R: Read> Reader<R> {
         Ok(!self.fill(1)?)
     }
 
-    /// Returns the next `n` bytes, which stay buffered until consumed.
+    /// Returns the next `n` bytes. They stay buffered until they are consumed.
     fn need(&mut self, n: usize) -> Result<&[u8], Fault> {
         if !self.fill(n)? {
             return Err(Fault::Truncated { need: n as u64, have: self.have() as u64 });
@@ -341,8 +341,8 @@ impl<R: Read> Reader<R> {
         Ok(self.buf.get(self.start..self.start + n).unwrap_or_default())
     }
 
-    /// Reads until `n` bytes are buffered. Returns `false` if the input ends first. The buffer
-    /// grows with the data received, not with lengths claimed by the file.
+    /// Reads until `n` bytes are buffered. Returns `false` if the input ends before that. The
+    /// buffer grows with the data received, not with the lengths that the file claims.
     fn fill(&mut self, n: usize) -> Result<bool, Fault> {
         while self.have() < n {
             self.buf.drain(..self.start);
@@ -362,7 +362,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Checks a block's length: at least 12, and a multiple of 4.
+/// Checks the length of a block, which must be at least 12 and a multiple of 4.
 fn check_len(len: u32) -> Result<usize, Fault> {
     if len < 12 || !len.is_multiple_of(4) {
         return Err(Fault::Length { len: len.into(), what: "must be a multiple of 4, and at least 12" });

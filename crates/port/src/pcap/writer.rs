@@ -1,4 +1,4 @@
-//! Writes captures, pcap or pcapng, always little-endian.
+//! Writer of captures, in pcap or pcapng, always in little-endian byte order.
 
 use super::{Direction, Format, Interface, LINKTYPE_ETHERNET, Record, Section, ng};
 use std::io::{self, Write};
@@ -24,9 +24,9 @@ impl<W: Write> Writer<W> {
         Writer { out, format, snaplen, interfaces: Vec::new(), scratch: Vec::new() }.begin(&interface, &[])
     }
 
-    /// Writes the header of a file for packets that come from a file with description `section`. A
-    /// pcap file gets the link type of the section's first interface. For pcapng, the caller must
-    /// also call [`Writer::describe`] for each interface.
+    /// Writes the header of a file for packets from a file with the description `section`. A pcap
+    /// file gets the link type of the section's first interface. For pcapng, the caller must also
+    /// call [`Writer::describe`] for each interface.
     ///
     /// # Errors
     /// Errors of the underlying writer.
@@ -56,8 +56,8 @@ impl<W: Write> Writer<W> {
         Ok(self)
     }
 
-    /// Describes another Ethernet interface and returns its number. A pcap file has a single
-    /// unnamed one: 0.
+    /// Describes another Ethernet interface and returns its number. A pcap file has a single,
+    /// unnamed interface with the number 0.
     ///
     /// # Errors
     /// Errors of the underlying writer.
@@ -65,7 +65,8 @@ impl<W: Write> Writer<W> {
         self.describe(&Interface::ethernet(name, self.snaplen))
     }
 
-    /// Describes another interface and returns its number. A pcap file has a single one: 0.
+    /// Describes another interface and returns its number. A pcap file has a single interface with
+    /// the number 0.
     ///
     /// # Errors
     /// Errors of the underlying writer.
@@ -81,18 +82,17 @@ impl<W: Write> Writer<W> {
         Ok(self.interfaces.len() as u32 - 1)
     }
 
-    /// Returns the number of interfaces described so far; a pcap file always has one.
+    /// Returns the number of interfaces described so far, which is always one for a pcap file.
     pub fn described(&self) -> usize {
         self.interfaces.len()
     }
 
-    /// Returns the link type of a pcap file. Returns `None` for pcapng, where each interface has
-    /// its own.
+    /// Returns the link type of a pcap file; `None` for pcapng, where each interface has its own.
     pub fn linktype(&self) -> Option<u16> {
         (self.format == Format::Pcap).then(|| self.interfaces.first().map_or(LINKTYPE_ETHERNET, |first| first.linktype))
     }
 
-    /// Writes one record. Its link type is that of its interface; `record.linktype` is ignored.
+    /// Writes one record. Its link type is that of its interface, and `record.linktype` is ignored.
     ///
     /// # Errors
     /// Errors of the underlying writer.
@@ -135,10 +135,10 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Returns the interfaces of an output file in `format` that receives the packets of a file with
-/// description `section`. Timestamps keep the resolution of the input where 64 bits can hold it. A
-/// pcap file gets microseconds only if the input is a pcap file with microseconds, and nanoseconds
-/// otherwise.
+/// Returns the interfaces of an output file in `format`, to which the packets of a file with the
+/// description `section` are written. Timestamps keep the resolution of the input if 64 bits are
+/// sufficient for it. A pcap file gets microseconds only if the input is a pcap file with
+/// microseconds, and nanoseconds otherwise.
 pub fn written(format: Format, section: &Section) -> Vec<Interface> {
     let mut interfaces: Vec<Interface> = section.interfaces.iter().map(Interface::writable).collect();
     if format == Format::Pcap {
@@ -162,7 +162,7 @@ pub fn append_interface(interface: &Interface, into: &mut Vec<u8>) {
 }
 
 /// Appends `record` in `format`. Its timestamp has the resolution of `interface`, or nanoseconds if
-/// that is `None`.
+/// `interface` is `None`.
 pub fn append_record(format: Format, interface: Option<&Interface>, record: &Record<'_>, into: &mut Vec<u8>) {
     let captured = record.data.len() as u32;
     match format {
@@ -197,7 +197,7 @@ fn words(out: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
 }
 
-/// Appends zeros up to a multiple of four bytes, after a value of `len` bytes.
+/// Appends zeros after a value of `len` bytes, up to a multiple of four bytes.
 fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice([0; 3].get(..len.next_multiple_of(4) - len).unwrap_or_default());
 }

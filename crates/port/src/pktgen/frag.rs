@@ -1,10 +1,10 @@
-//! A source of datagrams longer than its MTU: it creates each datagram as fragments, in order (RFC
-//! 791 2.3).
+//! A source of datagrams that are longer than the MTU. It creates each datagram as fragments, in
+//! order (RFC 791 2.3).
 //!
-//! Over IPv6 each fragment has a Fragment header (RFC 8200 4.5). All fragments of a datagram have
-//! the same identification, which increments with each datagram, so that fragments of two datagrams
-//! are not reassembled together. Rates, flows and random destinations work for unfragmented
-//! datagrams only.
+//! Over IPv6, each fragment has a Fragment header (RFC 8200 4.5). All fragments of a datagram have
+//! the same identification. It is incremented with each datagram, so that fragments of two
+//! datagrams are not reassembled together. Rates, flows and random destinations are supported for
+//! unfragmented datagrams only.
 
 use super::{ETH, Source, template};
 use crate::{PortCounts, RxHalf};
@@ -13,7 +13,7 @@ use clock::Instant;
 use std::sync::Arc;
 use wire::{ip4, ip6};
 
-/// Source that creates one datagram repeatedly, one fragment at a time.
+/// Source that creates the same datagram repeatedly, one fragment at a time.
 pub(super) struct Fragments {
     pieces: Vec<Box<[u8]>>,
     /// Index of the next fragment.
@@ -21,7 +21,7 @@ pub(super) struct Fragments {
     id: u32,
     pool: Pool,
     counts: Arc<PortCounts>,
-    /// Number of fragments still to create.
+    /// Number of fragments that are still to be created.
     left: u64,
 }
 
@@ -37,7 +37,8 @@ impl Fragments {
         Some(Fragments { pieces, next: 0, id: 0, pool: pool.clone(), counts: counts.clone(), left })
     }
 
-    /// Creates the next fragment; `None` if the pool has no buffer, or none that is long enough.
+    /// Creates the next fragment; `None` if the pool has no free buffer, or if its buffers are too
+    /// short.
     fn make(&mut self) -> Option<Frame> {
         let piece = self.pieces.get(self.next)?;
         if self.pool.headroom() + piece.len() > self.pool.size() {
@@ -59,7 +60,7 @@ impl Fragments {
 }
 
 /// Splits a frame with one long packet into frames with packets of at most `mtu` bytes. Returns
-/// `None` if the MTU leaves no room for 8 bytes of payload.
+/// `None` if the MTU is too small for 8 bytes of payload.
 fn cut(whole: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
     let (link, packet) = whole.split_at_checked(ETH)?;
     match ip6::is_version(packet) {
@@ -91,11 +92,12 @@ fn cut6(link: &[u8], packet: &[u8], mtu: usize) -> Option<Vec<Box<[u8]>>> {
     })
 }
 
-/// Bytes of a Fragment header.
+/// Length of a Fragment header in bytes.
 const FRAGMENT: usize = 8;
 
-/// Splits a payload into parts of at most `room` bytes, all multiples of 8 except the last. `make`
-/// gets a part, its offset, and whether more parts follow, and returns the frame.
+/// Splits a payload into parts of at most `room` bytes, whose lengths are multiples of 8 except for
+/// the last. Calls `make` with each part, its offset, and whether more parts follow; `make` returns
+/// the frame.
 fn pieces(payload: &[u8], room: usize, make: impl Fn(&[u8], u16, bool) -> Box<[u8]>) -> Option<Vec<Box<[u8]>>> {
     let room = room & !7;
     if room == 0 {

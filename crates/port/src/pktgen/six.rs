@@ -1,4 +1,4 @@
-//! Differences between generated IPv6 frames.
+//! Fields that vary between generated IPv6 frames.
 
 use super::{ETH, PER_ADDRESS, Source, Turns, UDP, Vary, copy_and_vary, flow_port};
 use buf::Frame;
@@ -8,22 +8,22 @@ use wire::checksum::Partial;
 use wire::ip6;
 
 const HEADERS: usize = ETH + ip6::HEADER_LEN + UDP;
-/// Byte offsets in the frame: source and destination address, source L4 port, UDP checksum.
+/// Byte offsets in the frame: source address, destination address, source UDP port, UDP checksum.
 const SRC: usize = ETH + 8;
 const PORT: usize = ETH + ip6::HEADER_LEN;
 const SUM: usize = PORT + 6;
 
-/// Fields in which generated IPv6 frames differ: addresses, source L4 port, UDP checksum.
+/// Fields that vary between generated IPv6 frames: addresses, source UDP port, UDP checksum.
 #[derive(Clone)]
 pub(super) struct Variety {
     turns: Turns,
-    /// Sum over the fields that do not vary.
+    /// Checksum over the fields that do not vary.
     rest: Partial,
     src: u128,
     dst: u128,
     port: u16,
     destinations: Arc<[Ipv6Addr]>,
-    /// Index of the next destination.
+    /// Index of the next destination address.
     next: usize,
 }
 

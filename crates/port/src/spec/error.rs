@@ -1,4 +1,4 @@
-//! Errors in a spec, and their texts.
+//! Errors in a port name, and their messages.
 
 use super::{Kind, OptionInfo};
 use grammar::nearest;
@@ -17,25 +17,25 @@ pub enum SpecError {
         /// Position of the first excess wrapper.
         at: usize,
     },
-    /// A kind is missing.
+    /// The kind of a port is missing.
     NoKind {
         /// Position where a kind was expected.
         at: usize,
     },
-    /// No kind has that name.
+    /// There is no kind with this name.
     UnknownKind {
-        /// The word in the text.
+        /// The word found in the text.
         found: String,
         /// The most similar kind, if any.
         nearest: Option<&'static str>,
         /// Position of the word.
         at: usize,
     },
-    /// The kind has no option of that name.
+    /// The kind has no option with this name.
     UnknownOption {
         /// Kind of the port or wrapper.
         kind: Kind,
-        /// The word in the text.
+        /// The word found in the text.
         found: String,
         /// The most similar option, if any.
         nearest: Option<&'static str>,
@@ -46,12 +46,12 @@ pub enum SpecError {
     NoValue {
         /// Kind of the port or wrapper.
         kind: Kind,
-        /// The text found in place of the option.
+        /// The text found where an option was expected.
         found: String,
         /// Position of that text.
         at: usize,
     },
-    /// A value does not have the option's form.
+    /// A value does not have the form that the option requires.
     BadValue {
         /// Kind of the port or wrapper.
         kind: Kind,
@@ -78,11 +78,11 @@ pub enum SpecError {
         /// Name of the option.
         option: &'static str,
     },
-    /// A bracket or quote is not paired.
+    /// A parenthesis or quote has no counterpart.
     Unbalanced {
-        /// Position of the bracket or quote.
+        /// Position of the parenthesis or quote.
         at: usize,
-        /// The bracket or quote.
+        /// The parenthesis or quote.
         found: &'static str,
     },
     /// The colon after a kind is missing.
@@ -121,26 +121,26 @@ impl fmt::Display for SpecError {
             SpecError::TooLong { len } => {
                 write!(f, "port name has {len} bytes: at most {} are allowed", super::MAX_LEN)
             }
-            SpecError::TooDeep { at } => write!(f, "at {at}: more than {} wrappers", super::MAX_WRAPPERS),
-            SpecError::NoKind { at } => write!(f, "at {at}: expected a kind of port: {}", kinds(", ")),
+            SpecError::TooDeep { at } => write!(f, "at byte {at}: more than {} wrappers", super::MAX_WRAPPERS),
+            SpecError::NoKind { at } => write!(f, "at byte {at}: expected a kind of port: {}", kinds(", ")),
             SpecError::UnknownKind { found, nearest, at } => {
-                write!(f, "at {at}: unknown kind '{found}'{}; kinds: {}", Did(nearest), kinds(", "))
+                write!(f, "at byte {at}: unknown kind '{found}'{}; kinds: {}", Did(nearest), kinds(", "))
             }
             SpecError::UnknownOption { kind, found, nearest, at } => {
-                write!(f, "at {at}: {kind} has no option '{found}'{}; ", Did(nearest))?;
+                write!(f, "at byte {at}: {kind} has no option '{found}'{}; ", Did(nearest))?;
                 let names: Vec<_> = kind.info().options.iter().map(|option| option.name).collect();
                 if names.is_empty() { f.write_str("it has none") } else { write!(f, "options: {}", names.join(", ")) }
             }
             SpecError::NoValue { kind, found, at } => {
-                write!(f, "at {at}: expected option=value for {kind}, found '{found}'")
+                write!(f, "at byte {at}: expected option=value for {kind}, found '{found}'")
             }
             SpecError::BadValue { kind, option, found, at } => {
-                write!(f, "at {at}: {kind} {}='{found}': expected {}", option.name, option.form)
+                write!(f, "at byte {at}: {kind} {}='{found}': expected {}", option.name, option.form)
             }
-            SpecError::GivenTwice { kind, option, at } => write!(f, "at {at}: {kind} {option} is given twice"),
+            SpecError::GivenTwice { kind, option, at } => write!(f, "at byte {at}: {kind} {option} is given twice"),
             SpecError::MissingOption { kind, option } => write!(f, "{kind} requires {option}=..."),
-            SpecError::Unbalanced { at, found } => write!(f, "at {at}: unbalanced '{found}'"),
-            SpecError::NoColon { kind, at } => write!(f, "at {at}: expected ':' after {kind}, as in {kind}:NAME"),
+            SpecError::Unbalanced { at, found } => write!(f, "at byte {at}: unbalanced '{found}'"),
+            SpecError::NoColon { kind, at } => write!(f, "at byte {at}: expected ':' after {kind}, as in {kind}:NAME"),
             SpecError::BadName { kind, found, expected } => {
                 write!(f, "{kind} cannot be named '{}': expected {expected}", found.escape_debug())
             }

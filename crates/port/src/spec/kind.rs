@@ -1,5 +1,5 @@
 //! The kinds of ports and wrappers and their options, each with name, form, default and
-//! description. They are declared only here.
+//! description. This is the only place where they are declared.
 
 use super::{Form, SpecError, Value};
 use std::fmt;
@@ -8,46 +8,46 @@ use std::str::FromStr;
 /// A kind of port or wrapper.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Generates and sinks UDP frames.
+    /// Port that generates and discards UDP frames.
     Pktgen,
-    /// Receives nothing and discards everything sent.
+    /// Port that receives nothing and discards everything sent.
     Null,
-    /// One end of a pair of connected ports.
+    /// Port that is one end of a pair of connected ports.
     Pair,
-    /// An in-memory Ethernet controller with descriptor rings.
+    /// Port of an in-memory Ethernet controller with descriptor rings.
     Nic,
-    /// A TAP device of the kernel.
+    /// Port on a TAP device of the kernel.
     Tap,
-    /// A kernel interface, through packet sockets.
+    /// Port on a kernel interface, through packet sockets.
     Packet,
-    /// A queue of a network interface, through AF_XDP.
+    /// Port on a queue of a network interface, through AF_XDP.
     Xdp,
-    /// A capture file whose frames are received, and one for frames sent.
+    /// Port that receives frames from a capture file and writes sent frames to another.
     Pcap,
-    /// Files or FIFOs with one frame per text line.
+    /// Port on files or FIFOs with one frame per line of text.
     Text,
-    /// Wrapper: writes all passing frames to a capture file.
+    /// Wrapper that writes all passing frames to a capture file.
     Tracer,
-    /// Wrapper: drops, delays, reorders and corrupts frames.
+    /// Wrapper that drops, delays, reorders and corrupts frames.
     Impair,
 }
 
-/// Description of a kind.
+/// Description of a kind of port or wrapper.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Info {
     /// Name of the kind.
     pub name: &'static str,
-    /// True if it is a wrapper around another port.
+    /// True if the kind is a wrapper around another port.
     pub wrapper: bool,
     /// Description in one sentence.
     pub sentence: &'static str,
-    /// Rule for the text after the colon (ports only).
+    /// Rule for the port's name, which is the text after the colon. Not used for wrappers.
     pub names: NameRule,
     /// Options of the kind.
     pub options: &'static [OptionInfo],
 }
 
-/// Names that a kind of port allows.
+/// Rule for the names that a kind of port allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameRule {
     /// Any name, or an empty one.
@@ -65,27 +65,27 @@ pub enum NameRule {
 pub struct OptionInfo {
     /// Name of the option, without `=`.
     pub name: &'static str,
-    /// Form of its values.
+    /// Form of the option's values.
     pub form: Form,
-    /// Default behavior if it is not given.
+    /// Behavior if the option is not given.
     pub fallback: Fallback,
     /// Description in one sentence.
     pub sentence: &'static str,
 }
 
-/// Default of an option that is not given.
+/// Behavior if an option is not given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// This value, as text.
+    /// The option has this value, given as text.
     Is(&'static str),
-    /// The default is determined when the port is opened, as described for the option.
+    /// The value is determined when the port is opened, as described for the option.
     Open,
-    /// No default: the option is required.
+    /// There is no default, because the option is required.
     Required,
 }
 
 impl OptionInfo {
-    /// Returns the default value, if it is fixed.
+    /// Returns the default value; `None` if it is not fixed.
     pub fn default(&self) -> Option<Value> {
         match self.fallback {
             Fallback::Is(text) => self.form.parse(text),
@@ -103,12 +103,12 @@ const ANY: Form = Form::Count { min: 0, max: u64::MAX };
 const L4PORT: Form = Form::Count { min: 0, max: 65_535 };
 const MTU: Form = Form::Count { min: 68, max: 65_521 };
 const SNAPLEN: OptionInfo =
-    option("snaplen", Form::Count { min: 1, max: 262_144 }, Is("262144"), "Maximum bytes written of each frame.");
+    option("snaplen", Form::Count { min: 1, max: 262_144 }, Is("262144"), "Maximum bytes written per frame.");
 const TIME: OptionInfo = option(
     "time",
     Form::Word(&["clock", "wall"]),
     Is("clock"),
-    "Timestamps written. clock: the program's (the same in every run of a simulation); wall: wall-clock time.",
+    "Clock of the timestamps. clock: the program's (the same in every run of a simulation); wall: wall-clock time.",
 );
 
 static PKTGEN: Info = Info {
@@ -118,7 +118,7 @@ static PKTGEN: Info = Info {
     names: NameRule::Any,
     options: &[
         option("size", Form::Count { min: 0, max: 65_000 }, Is("22"), "UDP payload size, in bytes."),
-        option("rate", Form::Rate, Is("0"), "Frames per second; 0: as fast as polled."),
+        option("rate", Form::Rate, Is("0"), "Number of frames per second; 0: as many as are polled."),
         option("count", ANY, Is("0"), "Total number of frames; 0: unlimited."),
         option(
             "flows",
@@ -130,9 +130,9 @@ static PKTGEN: Info = Info {
             "order",
             Form::Word(&["sequence", "random"]),
             Is("sequence"),
-            "Order of the flows: round robin or pseudo-random.",
+            "Order in which flows are used: round robin or pseudo-random.",
         ),
-        option("rotate", Form::Switch, Is("off"), "Send to the ten destination MAC addresses of ethpipe2013 in turn."),
+        option("rotate", Form::Switch, Is("off"), "Send to ten different destination MAC addresses in turn."),
         option("static", Form::Switch, Is("off"), "Build frames once and send copies of them (implies id=off)."),
         option(
             "random_dst",
@@ -140,16 +140,26 @@ static PKTGEN: Info = Info {
             Is("off"),
             "Choose each IPv4 destination at random from all unicast addresses.",
         ),
-        option("id", Form::Switch, Is("on"), "Give each frame its own IP identification and checksum."),
+        option("id", Form::Switch, Is("on"), "Give each frame its own IP identification and header checksum."),
         option("udp_csum", Form::Switch, Is("off"), "Fill in the UDP checksum."),
         option("rx_csum", Form::Switch, Is("off"), "Mark checksums of generated frames as verified, as a NIC does."),
         option("source", Form::Switch, Is("on"), "Generate frames; off: only discard frames."),
-        option("dst_mac", Form::Mac, Open, "Destination MAC address; if omitted, the host's."),
-        option("src_mac", Form::Mac, Open, "Source MAC address; if omitted, 12:23:34:45:56:UNIT."),
+        option("dst_mac", Form::Mac, Open, "Destination MAC address; if omitted, that of the host."),
+        option("src_mac", Form::Mac, Open, "Source MAC address; if omitted, 12:23:34:45:56:UNIT (generator number)."),
         option("family", Form::Word(&["4", "6"]), Is("4"), "IP version of the frames."),
-        option("src", Form::Ip, Open, "Source address; if omitted, (UNIT+1).0.0.2 or 2001:2:0:UNIT::2."),
+        option(
+            "src",
+            Form::Ip,
+            Open,
+            "Source address; if omitted, (UNIT+1).0.0.2 or 2001:2:0:UNIT::2 (UNIT: generator).",
+        ),
         option("src_port", L4PORT, Is("12345"), "Source UDP port, if flows=1."),
-        option("dst", Form::Ip, Open, "Destination address; if omitted, (UNIT+1).0.0.1 or 2001:2:0:UNIT::1."),
+        option(
+            "dst",
+            Form::Ip,
+            Open,
+            "Destination address; if omitted, (UNIT+1).0.0.1 or 2001:2:0:UNIT::1 (UNIT: generator).",
+        ),
         option("dst_port", L4PORT, Is("54321"), "Destination UDP port."),
         option("ttl", Form::Count { min: 0, max: 255 }, Is("5"), "TTL (IPv4) or hop limit (IPv6)."),
     ],
@@ -166,17 +176,17 @@ static NULL: Info = Info {
 static PAIR: Info = Info {
     name: "pair",
     wrapper: false,
-    sentence: "One end of two ports connected back to back; each end is opened by the same name.",
+    sentence: "Connects two ports back to back. Open the same name twice, once for each end.",
     names: NameRule::Some,
     options: &[
-        option("slots", Form::Count { min: 1, max: 1 << 20 }, Is("256"), "Queue size of each direction, in frames."),
+        option("slots", Form::Count { min: 1, max: 1 << 20 }, Is("256"), "Queue size per direction, in frames."),
         option(
             "csum",
             Form::Switch,
             Is("off"),
-            "Omit TCP and UDP checksums: frames stay in memory and cannot be corrupted.",
+            "Omit TCP and UDP checksums, because frames stay in memory and cannot be corrupted.",
         ),
-        option("tso", Form::Switch, Is("off"), "Carry large TCP segments unsplit, without checksums."),
+        option("tso", Form::Switch, Is("off"), "Pass large TCP segments unsplit, without checksums."),
         option("mtu", MTU, Is("1500"), "MTU of the port, in bytes."),
     ],
 };
@@ -186,15 +196,15 @@ static NIC_OPTIONS: [OptionInfo; crate::nic::Settings::INFO.len() + 2] = crate::
         "wire",
         Form::Text,
         Open,
-        "Name of the wire that connects it to another nic; without one, the link is down.",
+        "Name of the wire that connects this nic to another; if omitted, the link is down.",
     ),
-    option("mtu", Form::Count { min: 68, max: 9000 }, Is("1500"), "MTU, in bytes."),
+    option("mtu", Form::Count { min: 68, max: 9000 }, Is("1500"), "MTU of the port, in bytes."),
 ]);
 
 static NIC: Info = Info {
     name: "nic",
     wrapper: false,
-    sentence: "An in-memory Ethernet controller with descriptor rings, modelled on the 8254x, and its driver.",
+    sentence: "Models an Ethernet controller with descriptor rings (Intel 8254x) in memory, and its driver.",
     names: NameRule::Some,
     options: &NIC_OPTIONS,
 };
@@ -202,7 +212,7 @@ static NIC: Info = Info {
 static TAP: Info = Info {
     name: "tap",
     wrapper: false,
-    sentence: "A TAP device of the kernel; created if it does not exist.",
+    sentence: "Opens a TAP device of the kernel, and creates it if it does not exist.",
     names: NameRule::Interface,
     options: &[
         option("vnet_hdr", Form::Switch, Is("on"), "Exchange offload requests with the kernel in a virtio header."),
@@ -210,20 +220,20 @@ static TAP: Info = Info {
             "rx_csum",
             Form::Word(&["complete", "trust", "off"]),
             Is("trust"),
-            "Handling of checksums that the kernel left open. trust: accept, and complete when forwarding to a wire; \
-             complete: complete on receipt; off: let the kernel complete them.",
+            "Handling of TCP and UDP checksums that the kernel left incomplete. trust: accept them, and complete them \
+             when forwarding to a wire; complete: complete them on receipt; off: make the kernel complete them.",
         ),
         option("tx_csum", Form::Switch, Is("on"), "Let the kernel fill in TCP and UDP checksums of sent frames."),
         option("tso", Form::Switch, Is("on"), "Send large TCP segments unsplit (needs tx_csum)."),
         option("lro", Form::Switch, Is("on"), "Receive large TCP segments unsplit (needs rx_csum)."),
         option("mtu", MTU, Open, "MTU to set, in bytes; if omitted, the device's MTU is used."),
-        option("mac", Form::Mac, Open, "MAC address to set on the kernel's side."),
-        option("up", Form::Switch, Is("off"), "Bring up the kernel's side."),
+        option("mac", Form::Mac, Open, "MAC address to set on the kernel's interface."),
+        option("up", Form::Switch, Is("off"), "Bring up the kernel's interface."),
         option(
             "queues",
             Form::Count { min: 1, max: 256 },
             Is("1"),
-            "Number of queues, over which the kernel spreads flows; each opening of NAME returns a port on one queue.",
+            "Number of queues, among which the kernel distributes flows; open NAME once for each queue.",
         ),
     ],
 };
@@ -231,7 +241,7 @@ static TAP: Info = Info {
 static PACKET: Info = Info {
     name: "packet",
     wrapper: false,
-    sentence: "A kernel interface, accessed by packet sockets with rings in shared memory.",
+    sentence: "Accesses a kernel interface through packet sockets with rings in shared memory.",
     names: NameRule::Interface,
     options: &[
         option(
@@ -250,13 +260,13 @@ static PACKET: Info = Info {
             "fanout",
             Form::Count { min: 0, max: 65_535 },
             Is("0"),
-            "Fanout group number: ports of a group share the interface's frames; 0: no group.",
+            "Number of a fanout group, whose ports share the interface's frames; 0: no group.",
         ),
         option(
             "fanout_mode",
             Form::Word(&["hash", "lb", "cpu", "rollover"]),
             Is("hash"),
-            "Port that receives a frame. hash: by flow; lb: in turn; cpu: by CPU; rollover: the first until full.",
+            "Choice of a port in the group. hash: by flow; lb: in turn; cpu: by CPU; rollover: the first until full.",
         ),
         option(
             "promisc",
@@ -271,8 +281,8 @@ static PACKET: Info = Info {
             "rx_csum",
             Form::Word(&["complete", "trust"]),
             Is("trust"),
-            "Handling of checksums that a local sender left open. trust: accept, and complete when forwarding to a \
-             wire; complete: complete on receipt.",
+            "Handling of TCP and UDP checksums that a local sender left incomplete. trust: accept them, and complete \
+             them when forwarding to a wire; complete: complete them on receipt.",
         ),
         option("tx_csum", Form::Switch, Is("on"), "Let the kernel fill in TCP and UDP checksums of sent frames."),
         option("tso", Form::Switch, Is("on"), "Send large TCP segments unsplit (needs tx_csum)."),
@@ -283,40 +293,41 @@ static PACKET: Info = Info {
 static XDP: Info = Info {
     name: "xdp",
     wrapper: false,
-    sentence: "A queue of a network interface, accessed through AF_XDP; its frames bypass the kernel's stack.",
+    sentence: "Accesses a queue of a network interface through AF_XDP; its frames bypass the kernel's stack.",
     names: NameRule::Interface,
     options: &[
-        option("queue", Form::Count { min: 0, max: 255 }, Is("0"), "Queue number of the interface."),
+        option("queue", Form::Count { min: 0, max: 255 }, Is("0"), "Number of the interface's queue."),
         option(
             "mode",
             Form::Word(&["auto", "copy", "zerocopy"]),
             Is("auto"),
-            "Copy mode: copy each frame, or zero copy; auto: zero copy if the driver supports it.",
+            "Transfer of frames. copy: copy each frame; zerocopy: no copy; auto: zero copy if the driver supports it.",
         ),
         option(
             "attach",
             Form::Word(&["auto", "skb", "native"]),
             Is("auto"),
-            "Where the XDP program runs. native: driver; skb: the kernel's receive path; auto: native if supported.",
+            "Hook of the XDP program. native: driver; skb: the kernel's receive path; auto: native if supported.",
         ),
         option(
             "need_wakeup",
             Form::Switch,
             Is("on"),
-            "Wake the kernel only when it requests it; off: after every burst.",
+            "Notify the kernel of frames to send only when it requests this; off: after every burst.",
         ),
         option(
             "ring",
             Form::Count { min: 64, max: 4096 },
             Is("2048"),
-            "Entries in each ring, rounded up to a power of two; the fill ring uses at most 1/8 of the pool's buffers.",
+            "Size of each ring, rounded up to a power of two; the fill ring gets at most 1/8 of the pool's buffers.",
         ),
         option(
             "rx_csum",
             Form::Word(&["complete", "trust", "off"]),
             Is("trust"),
-            "Handling of checksums that a local sender left open, on a virtual interface. trust: accept, and \
-             complete when forwarding to a wire; complete: complete on receipt; off: pass frames unchanged.",
+            "Handling of TCP and UDP checksums that a local sender left incomplete, on a virtual interface. trust: \
+             accept them, and complete them when forwarding to a wire; complete: complete them on receipt; off: pass \
+             frames unchanged.",
         ),
     ],
 };
@@ -329,13 +340,13 @@ static PCAP: Info = Info {
     options: &[
         option("read", Form::Switch, Is("on"), "Receive frames from the file NAME; off: write sent frames to it."),
         option("write", Form::Text, Open, "File for sent frames; if omitted, they are discarded."),
-        option("pace", Form::Switch, Is("off"), "Replay frames at the intervals of the file's timestamps."),
-        option("loop", ANY, Is("1"), "Number of times the file is read; 0: unlimited."),
+        option("pace", Form::Switch, Is("off"), "Replay frames at the intervals of their timestamps; off: at once."),
+        option("loop", ANY, Is("1"), "Number of times that the file is read; 0: unlimited."),
         option(
             "format",
             Form::Word(&["auto", "pcap", "pcapng"]),
             Is("auto"),
-            "Format of the written file; auto: by file name extension.",
+            "Format of the written file; auto: pcap for names in .pcap and .cap, otherwise pcapng.",
         ),
         SNAPLEN,
         TIME,
@@ -353,7 +364,7 @@ static TEXT: Info = Info {
             "write",
             Form::Text,
             Open,
-            "File for sent frames; if omitted, text:- writes to standard output and other names discard them.",
+            "File for sent frames; if omitted, text:- writes them to standard output, and other names discard them.",
         ),
         option("strict", Form::Switch, Is("off"), "Stop at the first invalid line; off: count it and continue."),
     ],
@@ -364,7 +375,7 @@ static TRACER: Info = Info {
     wrapper: true,
     sentence: "Writes all frames of both directions to a pcapng file.",
     names: NameRule::Any,
-    options: &[option("file", Form::Text, Required, "Output file; - for standard output."), SNAPLEN, TIME],
+    options: &[option("file", Form::Text, Required, "Output file; - is standard output."), SNAPLEN, TIME],
 };
 
 static IMPAIR: Info = Info {
@@ -373,27 +384,27 @@ static IMPAIR: Info = Info {
     sentence: "Drops, duplicates, corrupts, delays, reorders and rate-limits frames, reproducibly for a given seed.",
     names: NameRule::Any,
     options: &[
-        option("loss", Form::Percent, Is("0%"), "Share of frames dropped."),
-        option("dup", Form::Percent, Is("0%"), "Share of frames duplicated."),
+        option("loss", Form::Percent, Is("0%"), "Percentage of frames that are dropped."),
+        option("dup", Form::Percent, Is("0%"), "Percentage of frames that are duplicated."),
         option(
             "corrupt",
             Form::Percent,
             Is("0%"),
-            "Share of frames with one bit flipped after checksums are filled in.",
+            "Percentage of frames in which one bit is flipped after checksums are filled in.",
         ),
-        option("reorder", Form::Percent, Is("0%"), "Share of frames that skip the delay and so overtake others."),
+        option("reorder", Form::Percent, Is("0%"), "Percentage of frames that skip the delay and overtake others."),
         option(
             "gap",
             Form::Count { min: 1, max: 1 << 20 },
             Is("1"),
-            "Minimum distance of reordered frames: only every gap-th frame may overtake.",
+            "Minimum distance between reordered frames: only every gap-th frame may overtake others.",
         ),
         option("delay", Form::Duration, Is("0ns"), "Delay of every frame."),
         option(
             "jitter",
             Form::Duration,
             Is("0ns"),
-            "Maximum random deviation of the delay, up or down; keeps the order.",
+            "Maximum random deviation from the delay, up or down. Frames stay in order.",
         ),
         option("rate", Form::Rate, Is("0"), "Rate limit in bits per second (FCS not included); 0: unlimited."),
         option(
@@ -403,7 +414,7 @@ static IMPAIR: Info = Info {
             "Maximum number of frames held in each direction.",
         ),
         option("seed", ANY, Is("1"), "Seed of the pseudo-random numbers."),
-        option("dir", Form::Word(&["rx", "tx", "both"]), Is("tx"), "Direction to impair."),
+        option("dir", Form::Word(&["rx", "tx", "both"]), Is("tx"), "Direction in which frames are impaired."),
     ],
 };
 
@@ -440,7 +451,7 @@ impl Kind {
         }
     }
 
-    /// Returns the option called `name`.
+    /// Returns the option called `name`; `None` if the kind has no such option.
     pub fn option(self, name: &str) -> Option<&'static OptionInfo> {
         self.info().options.iter().find(|option| option.name == name)
     }
@@ -452,7 +463,8 @@ impl Kind {
             NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
             NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
             NameRule::Interface => (
-                // Names that the kernel's dev_valid_name accepts (a percent sign only as in tap%d).
+                // Names that the kernel's dev_valid_name accepts, with a percent sign only as in
+                // tap%d.
                 (1..=15).contains(&name.len())
                     && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':')
                     && !matches!(name, "." | "..")

@@ -45,43 +45,46 @@ fn use_of_standard_output_is_detected() {
 #[test]
 fn errors_name_position_and_expectation() {
     for (text, says) in [
-        ("", "at 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair"),
+        (
+            "",
+            "at byte 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+        ),
         (
             "pktgn:x",
-            "at 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
         ),
         (
             "zebra:x",
-            "at 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
         ),
         (
             "impair:tpa:x",
-            "at 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
         ),
         (
             "impair(los=1%):null:",
-            "at 7: impair has no option 'los' (did you mean 'loss'?); options: loss, dup, corrupt, reorder, gap, delay, jitter, rate, limit, seed, dir",
+            "at byte 7: impair has no option 'los' (did you mean 'loss'?); options: loss, dup, corrupt, reorder, gap, delay, jitter, rate, limit, seed, dir",
         ),
-        ("impair(loss=1):null:", "at 12: impair loss='1': expected a percentage such as 1% or 0.01%"),
-        ("impair(loss=101%):null:", "at 12: impair loss='101%': expected a percentage such as 1% or 0.01%"),
-        ("impair(delay=10):null:", "at 13: impair delay='10': expected a time such as 10us, 1.5ms or 2s"),
-        ("impair(dir=up):null:", "at 11: impair dir='up': expected one of rx, tx, both"),
-        ("pktgen(ttl=256):x", "at 11: pktgen ttl='256': expected a count from 0 to 255"),
-        ("pktgen(count=1.0005k):x", "at 13: pktgen count='1.0005k': expected a count such as 100, 10k or 1M"),
-        ("pktgen(id=yes):x", "at 10: pktgen id='yes': expected on or off"),
-        ("pktgen(size):x", "at 7: expected option=value for pktgen, found 'size'"),
-        ("pktgen(size=1,size=2):x", "at 19: pktgen size is given twice"),
-        ("pktgen(size=1", "at 6: unbalanced '('"),
-        ("pktgen(size=1(:x", "at 13: unbalanced '('"),
-        ("pktgen):x", "at 6: unbalanced ')'"),
-        ("pktgen(size=1)):x", "at 14: unbalanced ')'"),
-        ("tracer(file=\"x):null:", "at 12: unbalanced '\"'"),
-        ("pktgen", "at 6: expected ':' after pktgen, as in pktgen:NAME"),
-        ("pktgen(size=1)x", "at 14: expected ':' after pktgen, as in pktgen:NAME"),
+        ("impair(loss=1):null:", "at byte 12: impair loss='1': expected a percentage such as 1% or 0.01%"),
+        ("impair(loss=101%):null:", "at byte 12: impair loss='101%': expected a percentage such as 1% or 0.01%"),
+        ("impair(delay=10):null:", "at byte 13: impair delay='10': expected a time such as 10us, 1.5ms or 2s"),
+        ("impair(dir=up):null:", "at byte 11: impair dir='up': expected one of rx, tx, both"),
+        ("pktgen(ttl=256):x", "at byte 11: pktgen ttl='256': expected a count from 0 to 255"),
+        ("pktgen(count=1.0005k):x", "at byte 13: pktgen count='1.0005k': expected a count such as 100, 10k or 1M"),
+        ("pktgen(id=yes):x", "at byte 10: pktgen id='yes': expected on or off"),
+        ("pktgen(size):x", "at byte 7: expected option=value for pktgen, found 'size'"),
+        ("pktgen(size=1,size=2):x", "at byte 19: pktgen size is given twice"),
+        ("pktgen(size=1", "at byte 6: unbalanced '('"),
+        ("pktgen(size=1(:x", "at byte 13: unbalanced '('"),
+        ("pktgen):x", "at byte 6: unbalanced ')'"),
+        ("pktgen(size=1)):x", "at byte 14: unbalanced ')'"),
+        ("tracer(file=\"x):null:", "at byte 12: unbalanced '\"'"),
+        ("pktgen", "at byte 6: expected ':' after pktgen, as in pktgen:NAME"),
+        ("pktgen(size=1)x", "at byte 14: expected ':' after pktgen, as in pktgen:NAME"),
         ("tracer:null:", "tracer requires file=..."),
         (
             "impair:",
-            "at 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
         ),
         ("tap:", "tap cannot be named '': expected an interface name of 1 to 15 characters without / : and spaces"),
         (
@@ -90,13 +93,16 @@ fn errors_name_position_and_expectation() {
         ),
         ("pcap:", "pcap cannot be named '': expected a file name, or - for standard input or output"),
         ("text:", "text cannot be named '': expected a file name, or - for standard input or output"),
-        ("text(wirte=x):y", "at 5: text has no option 'wirte' (did you mean 'write'?); options: read, write, strict"),
+        (
+            "text(wirte=x):y",
+            "at byte 5: text has no option 'wirte' (did you mean 'write'?); options: read, write, strict",
+        ),
         ("null:a\nb", "null cannot be named 'a\\nb': expected a name without control characters, or none"),
     ] {
         assert_eq!(error(text), says, "{text}");
     }
     assert_eq!(error(&"x".repeat(5000)), "port name has 5000 bytes: at most 4096 are allowed");
-    assert_eq!(error(&format!("{}null:", "impair:".repeat(9))), "at 56: more than 8 wrappers");
+    assert_eq!(error(&format!("{}null:", "impair:".repeat(9))), "at byte 56: more than 8 wrappers");
 }
 
 #[test]

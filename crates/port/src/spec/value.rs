@@ -1,27 +1,28 @@
-//! Values of options: counts, durations, percentages, switches, addresses, words, texts. Each
-//! prints in a form that parses to the same value.
+//! Values of options: counts, durations, percentages, switches, addresses, words and texts. Each is
+//! formatted as text that is parsed to the same value.
 
 use clock::Duration;
 use std::fmt;
 use std::net::IpAddr;
 use wire::Mac;
 
-/// Form of an option's value.
+/// Form that an option's values must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// A whole number from `min` to `max`, with an optional decimal suffix k, M or G: `100`,
-    /// `1.5M`.
+    /// A whole number from `min` to `max`, written with an optional decimal suffix k, M or G, as in
+    /// `100` and `1.5M`.
     Count {
         /// Smallest value allowed.
         min: u64,
         /// Largest value allowed.
         max: u64,
     },
-    /// A rate per second, with an optional k, M or G; 0: no limit.
+    /// A rate per second, written with an optional suffix k, M or G. 0 means that there is no
+    /// limit.
     Rate,
-    /// A time with its unit: `10ms`, `1.5s`.
+    /// A time with its unit, as in `10ms` and `1.5s`.
     Duration,
-    /// A percentage from 0% to 100%, with up to seven decimals (billionths of the whole): `0.5%`.
+    /// A percentage from 0% to 100%, with up to seven decimals, as in `0.5%`.
     Percent,
     /// `on` or `off`.
     Switch,
@@ -29,7 +30,7 @@ pub enum Form {
     Mac,
     /// An IPv4 or IPv6 address.
     Ip,
-    /// One of these words.
+    /// One of the words in the list.
     Word(&'static [&'static str]),
     /// Any text, in quotes if it contains `,`, `(`, `)` or a quote.
     Text,
@@ -44,13 +45,13 @@ pub enum Value {
     Duration(Duration),
     /// A share of a whole.
     Percent(Percent),
-    /// On or off.
+    /// A switch: true if on.
     Switch(bool),
     /// An Ethernet (MAC) address.
     Mac(Mac),
     /// An IPv4 or IPv6 address.
     Ip(IpAddr),
-    /// A word of the form's list.
+    /// One of the words that the option allows.
     Word(&'static str),
     /// A text of any content.
     Text(String),
@@ -66,7 +67,7 @@ impl Percent {
     /// Probability 1: always.
     pub const ALL: Percent = Percent(1_000_000_000);
 
-    /// Creates a share from billionths; values above 100 % are limited to 100 %.
+    /// Creates a share from billionths. Values above 100 % are reduced to 100 %.
     pub const fn from_billionths(n: u32) -> Percent {
         if n > Percent::ALL.0 { Percent::ALL } else { Percent(n) }
     }
@@ -76,8 +77,8 @@ impl Percent {
         self.0
     }
 
-    /// Returns whether an event of this probability occurs. `draw` is a random number, uniform over
-    /// all 64-bit values.
+    /// Returns whether an event of this probability occurs. `draw` must be a random number that is
+    /// uniformly distributed over all 64-bit values.
     #[inline]
     pub const fn happens(self, draw: u64) -> bool {
         ((draw as u128 * Percent::ALL.0 as u128) >> 64) < self.0 as u128
@@ -96,7 +97,7 @@ impl fmt::Display for Percent {
 }
 
 impl Form {
-    /// Parses a value of this form.
+    /// Parses a value of this form. Returns `None` if `text` is not valid.
     pub fn parse(&self, text: &str) -> Option<Value> {
         Some(match self {
             Form::Count { min, max } => Value::Count(count(text).filter(|n| (*min..=*max).contains(n))?),
@@ -121,7 +122,7 @@ impl Form {
 }
 
 impl fmt::Display for Form {
-    /// Writes the form as the end of an error text, after "expected".
+    /// Writes the form as the end of an error message, after "expected".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Form::Count { min: 0, max: u64::MAX } => f.write_str("a count such as 100, 10k or 1M"),
@@ -156,7 +157,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Writes `n` with the largest unit that divides it without remainder.
+/// Writes `n` in the largest unit that divides it without remainder.
 fn largest(f: &mut fmt::Formatter<'_>, n: u64, units: &[(u64, &str)], base: &str) -> fmt::Result {
     match units.iter().find(|(size, _)| n != 0 && n.is_multiple_of(*size)) {
         Some((size, unit)) => write!(f, "{}{unit}", n / size),

@@ -1,8 +1,9 @@
-//! Baseline for TAP ports: writes frames read from one TAP device to another, and does nothing
+//! Baseline for TAP ports: writes the frames read from one TAP device to another, and does nothing
 //! else.
 //!
-//! It has a single buffer, and no pool, bursts or counters. It passes on frames of any size, with
-//! their virtio headers. `linerate bench bridge` compares the port with it (`tap.forward`).
+//! The baseline has a single buffer, and no pool, bursts or counters. It forwards frames of any
+//! size with their virtio headers. `linerate bench bridge` compares the port with this baseline
+//! (`tap.forward`).
 
 use super::{TapConfig, TapError};
 use crate::offload::large::LARGEST;
@@ -22,11 +23,11 @@ pub struct Bare {
 const BURST: usize = 64;
 
 impl Bare {
-    /// Opens a path from device `from` to device `to`, creating both if necessary. Only the
-    /// offloads and `up` of `config` are used.
+    /// Opens a path from the device `from` to the device `to`, and creates both if necessary. Only
+    /// the offloads and `up` of `config` are used.
     ///
     /// # Errors
-    /// As for [`super::open`].
+    /// The same errors as [`super::open`].
     pub fn open(from: &str, to: &str, config: &TapConfig) -> Result<Bare, TapError> {
         let open = |name: &str| {
             let failed = |(step, error)| TapError::new(name, step, error);
@@ -41,7 +42,7 @@ impl Bare {
         Ok(Bare { from: open(from)?, to: open(to)?, buffer: vec![0; VNET_HDR_LEN + LARGEST + super::AROUND] })
     }
 
-    /// Writes up to 64 of the waiting frames to the other device. Returns how many.
+    /// Writes up to 64 of the waiting frames to the other device. Returns their number.
     pub fn step(&mut self) -> usize {
         (0..BURST).take_while(|_| self.pass()).count()
     }

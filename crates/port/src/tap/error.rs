@@ -1,4 +1,4 @@
-//! Reasons why a TAP device could not be opened, and what to do about it.
+//! Reasons why a TAP device could not be opened, and instructions for the user.
 
 use std::fmt;
 use std::io;
@@ -10,11 +10,12 @@ const DEVICE: &str = "/dev/net/tun";
 /// Errors of opening a TAP port.
 #[derive(Debug)]
 pub enum TapError {
-    /// /dev/net/tun cannot be opened: the file does not exist, or the kernel has no driver for it.
+    /// /dev/net/tun cannot be opened, because the file does not exist or the kernel has no driver
+    /// for it.
     Missing {
         /// Name of the device.
         name: String,
-        /// Error of opening /dev/net/tun.
+        /// Error of the attempt to open /dev/net/tun.
         error: io::Error,
     },
     /// /dev/net/tun exists, but this user may not open it.
@@ -24,7 +25,7 @@ pub enum TapError {
         /// The file's permission bits, if they can be read.
         mode: Option<u32>,
     },
-    /// The process lacks a permission.
+    /// The process lacks a permission for a step.
     Permission {
         /// Name of the device.
         name: String,
@@ -36,8 +37,8 @@ pub enum TapError {
         /// Name of the device.
         name: String,
     },
-    /// An interface of that name exists but is not a TAP device, or is one with other flags (such
-    /// as multi-queue).
+    /// An interface with this name exists, but is not a TAP device, or is a TAP device with other
+    /// flags (such as multi-queue).
     NotTap {
         /// Name of the device.
         name: String,
@@ -59,13 +60,13 @@ pub enum TapError {
         /// Number of queues of the device.
         queues: u16,
     },
-    /// The pool's buffers cannot hold a frame of the device's MTU.
+    /// A frame of the device's MTU does not fit into the pool's buffers.
     SmallBuffers {
         /// Name of the device.
         name: String,
-        /// Bytes needed for a frame.
+        /// Number of bytes that a frame needs.
         need: usize,
-        /// Bytes a buffer has after its headroom.
+        /// Number of bytes in a buffer after its headroom.
         have: usize,
     },
     /// Any other system error.

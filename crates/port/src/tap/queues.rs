@@ -1,7 +1,7 @@
-//! Registry of the multi-queue TAP devices of a process: each further `tap(queues=2):tap0` opened
-//! becomes a port on another queue of the same device.
+//! Registry of the multi-queue TAP devices of a process: each time `tap(queues=2):tap0` is opened
+//! again, the result is a port on another queue of the same device.
 //!
-//! The kernel distributes frames over the queues by flow: a flow's frames arrive on the queue on
+//! The kernel distributes frames over the queues by flow: frames of a flow arrive on the queue from
 //! which the port last sent frames of the opposite direction. Offloads and the virtio header are
 //! settings of the device, not of a queue. A second queue with different options would change them
 //! for the first queue, so opening it is refused.
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::{Mutex, PoisonError, Weak};
 
-/// Multi-queue devices that a process has open, by name. A closed device is removed when its name
+/// Multi-queue devices that a process has opened, by name. A closed device is removed when its name
 /// is opened again.
 #[derive(Debug, Default)]
 pub struct Queues(Mutex<HashMap<String, Device>>);
@@ -29,8 +29,8 @@ impl Queues {
     /// Opens the device, or another queue of it.
     ///
     /// # Errors
-    /// As for [`super::open`]. Also an error if all queues are open, or the options differ from
-    /// those of the first queue.
+    /// The same errors as [`super::open`]. Also an error if all queues are open, or if the options
+    /// differ from those of the first queue.
     pub fn open(&self, name: &str, config: &TapConfig, pool: &Pool) -> Result<Port, TapError> {
         let mut devices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(device) = devices.get_mut(name) {

@@ -1,9 +1,9 @@
-//! Receiving half: reads frames from the device.
+//! The receiving half: reads frames from the device.
 //!
 //! The length of a frame is unknown before it is read. Each read therefore uses two buffers: one of
-//! the pool, and after it a large buffer that is kept ready. A frame of the MTU fits in the first
-//! buffer. A large frame continues in the large buffer and uses it up; the first two kilobytes are
-//! then copied there. If no further large buffer is free, the frame is split into small ones
+//! the pool, and after it a large buffer that is kept ready. A frame of the MTU fits into the first
+//! buffer. A large frame continues in the large buffer and uses it up; the part in the first buffer
+//! is then copied into it. If no further large buffer is free, the frame is split into small ones
 //! instead (`offload::large`).
 
 use crate::offload::large::{Cut, Large};
@@ -31,7 +31,7 @@ pub(super) struct TapRx {
 /// Result of one read.
 enum Got {
     Frame(Frame),
-    /// A bad frame, dropped.
+    /// The frame was invalid and was dropped.
     Malformed,
     /// No frame is available now.
     Empty,
@@ -86,14 +86,14 @@ impl TapRx {
         Got::Frame(frame)
     }
 
-    /// Reads one frame. Fills `frame`, then continues in `spare` at the offset where the rest would
-    /// be if `spare` held the whole frame. Returns the frame's length; for a frame too long for
-    /// both buffers, returns one more than their capacity.
+    /// Reads one frame. Fills `frame`, then continues in `spare`, at the offset that the rest would
+    /// have if `spare` contained the whole frame. Returns the frame's length; for a frame that is
+    /// too long for both buffers, returns one more than their capacity.
     fn read(&mut self, header: &mut [u8; VNET_HDR_LEN], frame: &mut Frame, spare: Option<&mut Frame>) -> Option<usize> {
         let room = frame.tailroom();
         let data = frame.append(room)?;
-        // The kernel truncates a frame that is too long without reporting it; this extra byte
-        // detects the truncation.
+        // The kernel truncates a frame that is too long without reporting it. This additional byte
+        // makes the truncation detectable.
         let mut beyond = [0];
         let behind = match spare {
             Some(spare) => {
@@ -133,15 +133,15 @@ impl TapRx {
         if matches!(cut, Cut::Uncuttable) { Got::Malformed } else { Got::Empty }
     }
 
-    /// Applies the virtio header; returns `false` if it is invalid.
+    /// Applies the virtio header. Returns `false` if the header is invalid.
     fn understand(&self, frame: &mut Frame, header: &[u8; VNET_HDR_LEN]) -> bool {
         let largest = if self.large.is_some() { usize::MAX } else { 0 };
         virtio::understand(&virtio::Header::parse(header), frame, self.rx_csum, largest).is_some()
     }
 }
 
-/// Completes `large`: it holds all of a frame of `len` bytes except the beginning, which is copied
-/// from `first`.
+/// Completes `large`, which contains all of a frame of `len` bytes except the beginning. The
+/// beginning is copied from `first`.
 fn fill(large: &mut Frame, first: &Frame, len: usize) {
     large.truncate(len);
     if let Some(front) = large.bytes_mut().get_mut(..first.len()) {
@@ -158,7 +158,7 @@ impl RxHalf for TapRx {
                 Got::Frame(frame) => {
                     frames += 1;
                     bytes += frame.len() as u64;
-                    // The push cannot fail, because `most` is limited to the free space of `into`.
+                    // The push cannot fail, because `most` is limited to the free slots of `into`.
                     into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Got::Malformed => self.counts.rx.malformed.bump(),

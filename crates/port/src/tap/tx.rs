@@ -1,4 +1,4 @@
-//! Transmitting half: writes frames to the device.
+//! The transmitting half: writes frames to the device.
 
 use crate::offload::virtio;
 use crate::{Caps, PortCounts, TxHalf};
@@ -13,7 +13,7 @@ pub(super) struct TapTx {
     counts: Arc<PortCounts>,
     vnet_hdr: usize,
     longest: usize,
-    /// Maximum length of a large segment; 0: none accepted.
+    /// Maximum length of a large segment; 0 if none are accepted.
     largest: usize,
     csum: bool,
     /// True once the device has been deleted.
@@ -23,15 +23,15 @@ pub(super) struct TapTx {
 /// Result of writing one frame.
 enum Sent {
     Yes(usize),
-    /// Dropped: too long for the device.
+    /// The frame was dropped because it is too long for the device.
     TooLarge,
-    /// Dropped: requests offloads that its headers do not allow.
+    /// The frame was dropped because it requests offloads that its headers do not allow.
     Malformed,
-    /// Dropped: the device is down.
+    /// The frame was dropped because the device is down.
     Error,
-    /// Dropped: the device is gone.
+    /// The frame was dropped because the device is gone.
     Gone,
-    /// The device accepts no more frames now; the frame was not sent.
+    /// The device accepts no more frames now, and the frame was not sent.
     Full,
 }
 

@@ -1,9 +1,9 @@
-//! Parses frames from lines that arrive in pieces. The module does no I/O: the caller writes bytes
-//! to [`Lines::room`], and [`Lines::next`] finds frames in them.
+//! Parser of frames in lines that arrive in pieces. The module does no I/O: the caller writes bytes
+//! to [`Lines::room`], and [`Lines::next`] finds the frames in them.
 
 use wire::text::{self, MAX_FRAME, MAX_READ, Next, SLACK};
 
-/// Maximum bytes of one read.
+/// Maximum number of bytes in one read.
 const BLOCK: usize = 64 * 1024;
 /// Maximum number of bad lines reported individually; further ones are only counted.
 const TOLD: usize = 10;
@@ -23,14 +23,14 @@ pub(crate) struct Lines {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// The frame parsed last, and space after it for vector stores beyond its end.
+    /// The last parsed frame, followed by space for vector stores beyond its end.
     frame: Vec<u8>,
     len: usize,
-    /// True if [`Lines::next`] must return that frame again.
+    /// True if the next call of [`Lines::next`] must return the last frame again.
     again: bool,
-    /// Discarding the rest of an over-long line.
+    /// True while the rest of an over-long line is being discarded.
     skipping: bool,
-    /// Number of lines so far.
+    /// Number of lines read so far.
     lines: u64,
     bad: u64,
     told: Vec<String>,
@@ -39,8 +39,8 @@ pub(crate) struct Lines {
 impl Lines {
     pub(crate) fn new() -> Lines {
         Lines {
-            // Space for an incomplete line, one block after it, and a newline that the file may
-            // lack at its end.
+            // Space for an incomplete line, one block after it, and a newline that may be missing
+            // at the end of the file.
             buf: vec![0; MAX_READ + BLOCK + 2],
             start: 0,
             end: 0,
@@ -54,8 +54,8 @@ impl Lines {
         }
     }
 
-    /// Returns the space for further bytes. It is never empty after [`Lines::next`] has returned
-    /// `None`.
+    /// Returns the free space for further bytes. It is never empty after [`Lines::next`] has
+    /// returned `None`.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
             self.buf.copy_within(self.start..self.end, 0);
@@ -70,7 +70,7 @@ impl Lines {
         self.end = (self.end + bytes).min(self.buf.len() - 1);
     }
 
-    /// Marks the end of input. The last line may lack its newline.
+    /// Marks the end of the input. Its last line may lack a newline.
     pub(crate) fn close(&mut self) {
         let rest = self.held().last().is_some_and(|last| *last != b'\n');
         if let Some(behind) = self.buf.get_mut(self.end).filter(|_| rest) {
@@ -88,7 +88,7 @@ impl Lines {
         self.start == self.end && !self.again
     }
 
-    /// Parses the next line that is not blank; `None` if there is no complete one.
+    /// Parses the next line that is not blank. Returns `None` if there is no complete line.
     pub(crate) fn next(&mut self) -> Option<Line> {
         if std::mem::take(&mut self.again) {
             return Some(Line::Frame);
@@ -148,13 +148,14 @@ impl Lines {
         self.skipping = end.is_none();
     }
 
-    /// Returns the first bad lines, one sentence each, and then the total number of bad lines.
+    /// Returns warnings about the first bad lines, one sentence each, and then the total number of
+    /// bad lines.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let sum = (self.bad > 0).then(|| format!("{} of {} lines are not valid frames", self.bad, self.lines));
         self.told.iter().cloned().chain(sum).collect()
     }
 
-    /// Returns the warning about the first bad line.
+    /// Returns the warning about the first bad line; `None` if there is none.
     pub(crate) fn first_bad(&self) -> Option<&str> {
         self.told.first().map(String::as_str)
     }

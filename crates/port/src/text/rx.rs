@@ -36,7 +36,7 @@ pub(super) struct TextRx {
     lines: Lines,
     /// True once any data has arrived.
     began: bool,
-    /// The file is at its end; buffered lines may be left.
+    /// True once the file is at its end; buffered lines may be left.
     ended: bool,
     why: Option<String>,
 }
@@ -69,15 +69,16 @@ impl TextRx {
         })
     }
 
-    /// Reads more data. Returns whether there is more to parse.
+    /// Reads more data. Returns whether there is something to parse.
     fn fill(&mut self) -> bool {
         if self.ended || (self.kind == Kind::Stdin && !os::is_readable(self.from.as_fd())) {
             return false;
         }
         let mut read = self.from.read(self.lines.room());
         if matches!(read, Ok(0)) && self.kind == Kind::Fifo && !self.began {
-            // No bytes: the FIFO has no writer yet, or the writer closed it. After a close the FIFO
-            // is readable, but it also is if a writer has written since the read above.
+            // No bytes: the FIFO has no writer yet, or the writer has closed it. After a close the
+            // FIFO is readable, but it is also readable if a writer has written since the read
+            // above.
             if !os::is_readable(self.from.as_fd()) {
                 return false;
             }
@@ -138,7 +139,7 @@ impl RxHalf for TextRx {
                     };
                     frames += 1;
                     bytes += frame.len() as u64;
-                    // The push cannot fail, because `most` is limited to the free space of `into`.
+                    // The push cannot fail, because `most` is limited to the free slots of `into`.
                     into.put(frame, || self.counts.rx.bugs.bump());
                 }
                 Some(Line::Bad) => self.bad(),

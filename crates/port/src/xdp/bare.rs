@@ -1,6 +1,6 @@
 //! Baseline for AF_XDP ports: a loop that receives frames, swaps the two MAC addresses and sends
 //! the frames back. There are two versions: one uses only the rings, the other a port. The result
-//! `xdp.forward` compares the port with the rings.
+//! `xdp.forward` compares the two.
 
 use super::{AROUND, DeviceInfo, SHARE, XdpConfig, XdpError, attach, find};
 use crate::os::bpf::{Extent, Redirect};
@@ -14,8 +14,8 @@ use clock::Instant;
 /// Maximum number of frames that either loop moves per turn.
 pub const TURN: usize = 64;
 
-/// The loop without frames and pool. It has as many buffers as a default pool, and gives the kernel
-/// the same share of them as a port does.
+/// The loop that uses only the rings, without frames and pool. It has as many buffers as a default
+/// pool, and gives the kernel the same share of them as a port does.
 pub struct BareSwap {
     circle: Circle,
     _redirect: Redirect,
@@ -25,7 +25,7 @@ impl BareSwap {
     /// Opens the queue in the same way as a port.
     ///
     /// # Errors
-    /// The errors of a port.
+    /// The same errors as those of a port.
     pub fn open(name: &str, config: &XdpConfig) -> Result<BareSwap, XdpError> {
         let DeviceInfo { ifindex, present, .. } = find(name)?;
         let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
@@ -34,7 +34,8 @@ impl BareSwap {
             return Err(XdpError::SmallBuffers { name: name.to_string(), need, have });
         }
         let places = config.ring.clamp(64, 4096).next_power_of_two();
-        // Copy mode, as for a pool with buffers that cross pages.
+        // In copy mode, the loop has the same mode as a port whose pool has buffers that cross
+        // pages.
         let mode = if config.mode == CopyMode::Auto { CopyMode::Copy } else { config.mode };
         let ask = Ask { ifindex, queue: config.queue, places, mode, wakeup: config.wakeup, multi: false };
         let fill = (4096 / SHARE).min(places as usize);
@@ -54,7 +55,7 @@ impl BareSwap {
 /// with the number of frames moved so far. Returns the total number.
 ///
 /// # Errors
-/// The errors of a port.
+/// The same errors as those of a port.
 pub fn bare_swap(name: &str, config: &XdpConfig, mut go_on: impl FnMut(u64) -> bool) -> Result<u64, XdpError> {
     let mut bare = BareSwap::open(name, config)?;
     let mut moved = 0;
@@ -64,7 +65,7 @@ pub fn bare_swap(name: &str, config: &XdpConfig, mut go_on: impl FnMut(u64) -> b
     Ok(moved)
 }
 
-/// Runs one turn of the loop over a port. Frames that the port does not accept stay in `burst`.
+/// Runs one turn of the loop over a port. Frames that the port does not accept remain in `burst`.
 /// Returns the number of frames received.
 pub fn port_turn(port: &mut Port, burst: &mut Burst, now: Instant) -> usize {
     let waiting = burst.len();

@@ -1,4 +1,4 @@
-//! Reasons why an AF_XDP port could not be opened, and what to do about it.
+//! Reasons why an AF_XDP port could not be opened, and instructions for the user.
 
 use crate::os::bpf::{STEP_ATTACH, STEP_INSERT, STEP_LOAD, STEP_MAP};
 use crate::os::xdp::{Failure, STEP_BIND, STEP_SOCKET, STEP_UMEM};
@@ -8,12 +8,12 @@ use std::io;
 /// Errors of opening an AF_XDP port.
 #[derive(Debug)]
 pub enum XdpError {
-    /// No interface has that name.
+    /// There is no interface with this name.
     NoInterface {
         /// Name of the interface.
         name: String,
     },
-    /// The process lacks a permission.
+    /// The process lacks a permission for a step.
     Permission {
         /// Name of the interface.
         name: String,
@@ -22,7 +22,7 @@ pub enum XdpError {
         /// The required capabilities.
         needs: &'static str,
     },
-    /// The kernel was built without AF_XDP or bpf(2).
+    /// The kernel was built without support for AF_XDP or bpf(2).
     NoSupport {
         /// Name of the interface.
         name: String,
@@ -41,14 +41,14 @@ pub enum XdpError {
         /// Number of the queue.
         queue: u32,
     },
-    /// The interface has no queue with that number.
+    /// The interface has no queue with this number.
     NoQueue {
         /// Name of the interface.
         name: String,
         /// Number of the queue.
         queue: u32,
     },
-    /// Another XDP program is on the interface.
+    /// Another XDP program is attached to the interface.
     OtherProgram {
         /// Name of the interface.
         name: String,
@@ -62,31 +62,31 @@ pub enum XdpError {
         /// Error from the system.
         error: io::Error,
     },
-    /// The pool's buffers cannot hold a frame of the interface's MTU.
+    /// A frame of the interface's MTU does not fit into the pool's buffers.
     SmallBuffers {
         /// Name of the interface.
         name: String,
-        /// Bytes needed for a frame.
+        /// Number of bytes that a frame needs.
         need: usize,
-        /// Length in bytes of the longest frame that a buffer can receive, without the kernel's own
-        /// headroom; 0: the buffers are too short for any frame.
+        /// Length in bytes of the longest frame that a buffer can receive, without the headroom
+        /// that the kernel needs; 0 if the buffers are too short for any frame.
         have: usize,
     },
     /// Frames of the interface's MTU need several buffers, which this kernel does not support.
     TooLong {
         /// Name of the interface.
         name: String,
-        /// Length in bytes of the longest frame.
+        /// Length in bytes of the longest frame with this MTU.
         longest: usize,
     },
     /// Zero copy was requested, but buffers of the pool cross page boundaries.
     AcrossPages {
         /// Name of the interface.
         name: String,
-        /// Bytes from one buffer to the next.
+        /// Distance between the starts of two buffers in bytes.
         stride: usize,
     },
-    /// The pool has no memory of its own (`malloc`).
+    /// The pool is of kind `malloc`, so it has no memory of its own.
     BadPool {
         /// Name of the interface.
         name: String,
@@ -102,12 +102,12 @@ pub enum XdpError {
     },
 }
 
-/// Returns whether the error means that another program is on the interface.
+/// Returns whether the error means that another program is attached to the interface.
 pub(super) fn is_taken(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
-/// Returns the capability that a denied step needs.
+/// Returns the capability that is missing if a step is denied.
 fn needs(step: &'static str) -> &'static str {
     match step {
         STEP_SOCKET => "CAP_NET_RAW",

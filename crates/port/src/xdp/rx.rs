@@ -1,9 +1,9 @@
-//! Receiving half: takes frames from the device.
+//! The receiving half: takes frames from the device.
 //!
-//! Frames are taken out of the receive ring in the buffers given to the kernel, which gets as many
-//! empty buffers in return. When no frame arrives, the port periodically checks whether the device
-//! still exists and how many frames the kernel dropped, because a socket does not become readable
-//! when its device is gone.
+//! Frames are taken from the receive ring in the buffers that were given to the kernel, and the
+//! kernel gets as many empty buffers in return. While no frames arrive, the port periodically
+//! checks whether the device still exists and how many frames the kernel has dropped, because a
+//! socket does not become readable when its device is gone.
 
 use crate::offload::{self, RxCsum};
 use crate::os::bpf::Redirect;
@@ -15,10 +15,11 @@ use stats::Stage;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Minimum number of buffers fetched while frames arrive, since it is cheaper to take several from
-/// a pool at once.
+/// Minimum number of buffers fetched while frames arrive, because taking several from a pool at
+/// once is cheaper.
 const FEW: usize = 16;
-/// Interval between two checks of the device: as time, and as a number of empty polls.
+/// Interval between two checks of the device, as a time; the next constant is a number of empty
+/// polls.
 const LOOK: Duration = Duration::from_millis(50);
 const IDLE: u32 = 1 << 12;
 
@@ -26,12 +27,12 @@ pub(super) struct XdpRx {
     frames: FrameRx,
     pool: Pool,
     counts: Arc<PortCounts>,
-    /// Number of buffers that the kernel should have, in total.
+    /// Total number of buffers that the kernel should have.
     most: usize,
-    /// Treatment of open checksums.
+    /// Handling of open checksums.
     open_csum: RxCsum,
     warnings: Vec<String>,
-    /// Empty buffers, taken from the pool and not yet given to the kernel.
+    /// Empty buffers that were taken from the pool and not yet given to the kernel.
     empty: Burst,
     look_at: Instant,
     idle: u32,
@@ -66,7 +67,7 @@ impl XdpRx {
         rx
     }
 
-    /// Gives the kernel empty buffers up to its share, as many as the pool has.
+    /// Gives the kernel empty buffers up to its share, or as many as the pool has.
     fn refill(&mut self) {
         loop {
             let want = self.most.saturating_sub(self.frames.away()).min(buf::BURST_MAX);
@@ -75,7 +76,7 @@ impl XdpRx {
             }
             let got = self.pool.get_burst(want, &mut self.empty);
             self.frames.refill(&mut self.empty);
-            self.empty.clear(); // the ring has more entries than `most`: nothing is left
+            self.empty.clear(); // the ring has more than `most` entries, so no buffer is left over
             if got < want {
                 self.counts.rx.no_buffer.bump();
                 return;
@@ -83,7 +84,7 @@ impl XdpRx {
         }
     }
 
-    /// Checks whether the device still exists, and updates the count of frames missed.
+    /// Checks whether the device still exists, and updates the counter of missed frames.
     #[cold]
     fn look(&mut self, now: Instant) {
         (self.look_at, self.idle) = (now.after(LOOK), 0);

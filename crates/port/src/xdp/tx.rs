@@ -1,9 +1,10 @@
-//! Transmitting half: sends frames to the device.
+//! The transmitting half: sends frames to the device.
 //!
 //! Frames of the port's own pool are sent without a copy. The kernel owns their buffers until they
 //! are sent; the buffers are freed with the next burst or poll. Other frames are copied into
-//! buffers of the pool. One call notifies the kernel of a whole burst. Frames that the kernel does
-//! not take at once stay in the ring; the port notifies the kernel again a little later.
+//! buffers of the port's pool. One call notifies the kernel of a whole burst. Frames that the
+//! kernel does not take at once stay in the ring, and the port notifies the kernel again a little
+//! later.
 
 use crate::os::bpf::Redirect;
 use crate::os::xdp::frames::{FrameTx, Kicked, More};
@@ -14,12 +15,12 @@ use stats::Stage;
 use std::sync::Arc;
 use wire::eth;
 
-/// Time before the kernel is notified again of frames that it has not taken, or buffers that it has
-/// not returned.
+/// Time before the kernel is notified again of frames that it has not taken, or of buffers that it
+/// has not returned.
 const SOON: Duration = Duration::from_micros(100);
 /// Time before the kernel is notified again while the device is down.
 const LATER: Duration = Duration::from_millis(10);
-/// Maximum number of buffers of one frame: the kernel's default `MAX_SKB_FRAGS`.
+/// Maximum number of buffers for one frame: the kernel's default `MAX_SKB_FRAGS`.
 const PARTS_MAX: usize = 17;
 
 pub(super) struct XdpTx {
@@ -28,18 +29,18 @@ pub(super) struct XdpTx {
     longest: usize,
     /// Buffers of sent frames, collected so that they are freed together.
     home: Burst,
-    /// When to notify the kernel again; `None`: no frame is held.
+    /// Time at which the kernel is notified again; `None` if no frame is held.
     again: Option<Instant>,
     down: bool,
     _redirect: Arc<Redirect>,
 }
 
-/// Way of sending a frame, or its drop.
+/// Decision on how a frame is sent, or that it is dropped.
 enum Fate {
     Send,
-    /// Sent as a copy, in this number of buffers of the port's pool.
+    /// The frame is sent as a copy, in this number of buffers of the port's pool.
     Copy(usize),
-    /// Not sent: the frame is dropped and counted.
+    /// The frame is not sent, but dropped and counted.
     Drop,
 }
 
@@ -48,7 +49,7 @@ impl XdpTx {
         XdpTx { frames, counts, longest, home: Burst::new(), again: None, down: false, _redirect: redirect }
     }
 
-    /// Frees buffers that the kernel has completed.
+    /// Frees the buffers that the kernel has completed.
     #[inline]
     fn reclaim(&mut self) {
         while self.frames.away() > 0 && self.frames.reclaim(&mut self.home) > 0 {
@@ -82,7 +83,7 @@ impl XdpTx {
         Fate::Copy(parts)
     }
 
-    /// Puts frames into the ring, up to the first that does not fit.
+    /// Puts frames into the ring, up to the first frame that does not fit.
     fn stage(&mut self, from: &mut Burst) -> usize {
         let (mut taken, mut frames, mut bytes) = (0, 0, 0);
         while let Some(frame) = from.as_mut_slice().first_mut() {
@@ -102,8 +103,8 @@ impl XdpTx {
                     }
                     let Some(frame) = from.pop() else { break };
                     taken += 1;
-                    // The push cannot fail: the caller has checked the room in the ring and, in
-                    // `judge`, the pool.
+                    // The push cannot fail, because the caller has checked the free entries of the
+                    // ring, and `judge` the pool.
                     let sent = self.frames.send(frame, More::No).is_ok();
                     self.counts.tx.errors.add(u64::from(!sent));
                     (frames, bytes) = (frames + u64::from(sent), bytes + if sent { len as u64 } else { 0 });
@@ -121,7 +122,7 @@ impl XdpTx {
     }
 
     /// Sends a copy of the first frame of `frames`, in `parts` buffers of the port's pool. Returns
-    /// whether the copy could be sent; `None` if fewer buffers are free.
+    /// whether the copy could be sent; `None` if not enough buffers are free.
     #[cold]
     fn send_copy(&mut self, frames: &[Frame], parts: usize) -> Option<bool> {
         let frame = frames.first()?;
@@ -134,8 +135,9 @@ impl XdpTx {
             let (now, later) = rest.split_at_checked(part).unwrap_or((rest, &[]));
             rest = later;
             let more = if rest.is_empty() { More::No } else { More::Yes };
-            // The data fits in a buffer, and the ring has room for all parts. The rest is not sent
-            // on an error: a frame with a missing part would continue into the next frame.
+            // The data fits into a buffer, and the ring has free entries for all parts. After an
+            // error the rest is not sent, because a frame with a missing part would continue into
+            // the next frame.
             if copy.extend(now).is_none() || self.frames.send(copy, more).is_err() {
                 self.counts.tx.errors.bump();
                 return Some(false);
@@ -156,8 +158,8 @@ impl XdpTx {
         self.again = (self.frames.away() > 0 && kicked != Kicked::Gone).then(|| now.after(wait));
     }
 
-    /// Drops all frames of `from`, because the device is down and the ring is full: otherwise they
-    /// would wait forever.
+    /// Drops all frames of `from`. Called when the device is down and the ring is full, because the
+    /// frames would otherwise wait forever.
     #[cold]
     fn refuse(&mut self, from: &mut Burst) -> usize {
         let refused = from.len();
