@@ -1,7 +1,8 @@
-//! Operating system interface: TAP devices, packet sockets, AF_XDP, namespaces, links and
-//! addresses. Unsafe code of the crate is confined to this module.
+//! Interface to the operating system: TAP devices, packet sockets, AF_XDP, namespaces, links and
+//! addresses. All unsafe code of the crate is in this module.
 //!
-//! The rest of the crate is safe: it reads and writes descriptors from this module through `std`.
+//! The rest of the crate is safe code: it reads and writes the descriptors of this module through
+//! `std`.
 #![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2), mmap(2), netlink and packet sockets have no safe form in std
 
 pub mod bpf;
@@ -18,13 +19,12 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-/// Returns the text of an error number, as `strerror(3)` does: `Operation not permitted (os error
-/// 1)`.
+/// Returns the text of an error number, such as `Operation not permitted (os error 1)`.
 fn errno_text(errno: i32) -> String {
     io::Error::from_raw_os_error(errno).to_string()
 }
 
-/// Opens a socket, close-on-exec.
+/// Opens a socket that is closed on exec.
 fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: socket(2) takes no pointers.
     let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
@@ -35,7 +35,7 @@ fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets a socket option with a plain structure of integers as its value.
+/// Sets a socket option whose value is a plain structure of integers.
 fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: the pointer is to a live `T`, passed with its true size; the kernel only reads.
     let answer = unsafe {
@@ -45,10 +45,11 @@ fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads a text file of at most `most` bytes. A longer or endless file (`/dev/zero`) is an error.
+/// Reads a text file of at most `most` bytes. A longer file, or an endless one such as `/dev/zero`,
+/// is an error.
 ///
 /// # Errors
-/// System errors; `InvalidData` for more than `most` bytes or bytes that are not UTF-8.
+/// System errors, and `InvalidData` for more than `most` bytes or bytes that are not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
@@ -59,14 +60,14 @@ pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Takes ownership of an inherited descriptor, open for writing since before this program started,
-/// by its number.
+/// Takes ownership of an inherited descriptor, given by its number. It must have been open for
+/// writing before this program started.
 ///
 /// # Errors
 /// The descriptor is not open, is open for reading only, or belongs to this program itself.
 pub fn inherited_for_writing(fd: i32) -> io::Result<OwnedFd> {
     let ask = |what: i32| {
-        // SAFETY: fcntl(2) takes no pointer for these two.
+        // SAFETY: fcntl(2) takes no pointer for these two commands.
         let answer = unsafe { libc::fcntl(fd, what) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
     };
@@ -86,8 +87,8 @@ pub fn inherited_for_writing(fd: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Returns the effective user id of the process at the other end of a UNIX socket, as of its
-/// connect or listen call (SO_PEERCRED, unix(7)).
+/// Returns the effective user ID of the process at the other end of a UNIX socket, as it was at the
+/// time of connect or listen (SO_PEERCRED, unix(7)).
 ///
 /// # Errors
 /// The system's errors.
@@ -102,30 +103,30 @@ pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if answer == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns the effective user id of this process.
+/// Returns the effective user ID of this process.
 pub fn own_uid() -> u32 {
     // SAFETY: no arguments, and it never fails.
     unsafe { libc::geteuid() }
 }
 
-/// Returns whether `fd` can be read without waiting. Also true at end of file or after a failure,
-/// which the read then reports.
+/// Returns whether `fd` can be read without blocking. Also returns true at end of file or after a
+/// failure, which the read then reports.
 pub fn is_readable(fd: BorrowedFd<'_>) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one valid pollfd, count 1, no waiting.
     unsafe { libc::poll(&mut poll, 1, 0) == 1 }
 }
 
-/// Returns whether PIPE_BUF bytes can be written to `fd` without waiting, now or within `within_ms`
-/// milliseconds. Also returns true if the pipe has no reader any more or has failed; the next write
-/// then reports the error.
+/// Returns whether PIPE_BUF bytes can be written to `fd` without blocking, either now or within
+/// `within_ms` milliseconds. Also returns true if the pipe has failed or no longer has a reader;
+/// the next write then reports the error.
 pub fn is_writable(fd: BorrowedFd<'_>, within_ms: i32) -> bool {
     let mut poll = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
     // SAFETY: one valid pollfd, count 1.
     unsafe { libc::poll(&mut poll, 1, within_ms) == 1 }
 }
 
-/// Opens a FIFO for non-blocking writing; `None`: it has no reader.
+/// Opens a FIFO for non-blocking writing; `None` if it has no reader.
 ///
 /// # Errors
 /// The system's errors.
@@ -138,20 +139,20 @@ pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Returns standard output as a separate file (a duplicate descriptor), because `std`'s is
+/// Returns standard output as a separate file (a duplicated descriptor), because that of `std` is
 /// line-buffered.
 ///
 /// # Errors
-/// Standard output is closed, or no descriptors are left.
+/// Standard output is closed, or no descriptors are available.
 pub fn stdout() -> io::Result<File> {
     use std::os::fd::AsFd;
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
-/// Returns standard input as a separate file (a duplicate descriptor).
+/// Returns standard input as a separate file (a duplicated descriptor).
 ///
 /// # Errors
-/// Standard input is closed, or no descriptors are left.
+/// Standard input is closed, or no descriptors are available.
 pub fn stdin() -> io::Result<File> {
     use std::os::fd::AsFd;
     Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?))

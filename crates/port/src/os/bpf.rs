@@ -1,9 +1,9 @@
 //! The part of bpf(2) that AF_XDP needs: a map of sockets, a program that passes each frame of a
-//! device to the socket of its queue, and a link. The link keeps the program on the device as long
-//! as a process has the link open.
+//! device to the socket of its queue, and a link. The program stays on the device as long as a
+//! process has the link open.
 //!
-//! The program has six instructions, encoded here by hand (RFC 9669). Frames of queues without a
-//! socket go on to the kernel. Source of the numbers: linux/bpf.h.
+//! The program has six instructions, encoded by hand (RFC 9669). Frames of queues without a socket
+//! continue to the kernel's stack. The numbers are from linux/bpf.h.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -28,9 +28,9 @@ const XDP_PASS: i32 = 2;
 /// Offset of `rx_queue_index` in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Number of entries in the map: one per queue of the device.
+/// Number of entries in the map, one per queue of the device.
 pub const QUEUES: u32 = 256;
-/// Name of the program and of its map, by which other processes recognize them.
+/// Name of the program and of its map, by which other linerate processes recognize them.
 const NAME: &[u8; 16] = b"linerate_xdp\0\0\0\0";
 
 /// Step name: creating the map of sockets.
@@ -42,24 +42,25 @@ pub const STEP_ATTACH: &str = "BPF_LINK_CREATE";
 /// Step name: inserting a socket into the map.
 pub const STEP_INSERT: &str = "BPF_MAP_UPDATE_ELEM";
 
-/// Place where the XDP program runs.
+/// Hook at which the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
     /// In the driver, before the kernel builds a packet from the frame.
     Native,
-    /// In the kernel's receive path; works with any driver.
+    /// In the kernel's receive path. This works with any driver.
     Generic,
 }
 
-/// A program on a device, and its map. The kernel removes the program when its last owner drops it.
+/// A program on a device, with its map. The kernel removes the program when its last owner drops
+/// it.
 #[derive(Debug)]
 pub struct Redirect {
     map: OwnedFd,
     _link: OwnedFd,
 }
 
-/// An argument of bpf(2): words in the order and width of the command's part of `union bpf_attr`,
-/// followed by zeros.
+/// An argument of bpf(2): the words of the command's part of `union bpf_attr`, in their order and
+/// width, followed by zeros.
 #[repr(C, align(8))]
 struct Attr([u8; 128]);
 
@@ -87,7 +88,7 @@ fn pointer<T>(to: *const T) -> [u8; 8] {
 /// Pointers in `attr` must be to live memory of the lengths given in `attr`.
 unsafe fn bpf(command: i32, attr: &mut Attr) -> io::Result<i32> {
     let len = size_of::<Attr>();
-    // SAFETY: the attribute is alive and `len` bytes long; the caller guarantees what it points to.
+    // SAFETY: the attribute is alive and `len` bytes long, and the caller guarantees its pointers.
     let answer = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attr), len) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as i32) }
 }
@@ -102,22 +103,23 @@ unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
 /// Memory layout of the frames passed to the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// One buffer per frame. A device with an MTU beyond one buffer rejects such a program.
+    /// One buffer per frame. A device rejects this program if its MTU does not fit in one buffer.
     Whole,
     /// Several buffers for a long frame (since Linux 5.18).
     Pieces,
 }
 
-/// Flag: the program accepts frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
+/// Flag of a program that accepts frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
 const XDP_HAS_FRAGS: u32 = 1 << 5;
 
 impl Redirect {
-    /// Attaches the program to a device. `present` is the number of the program already attached,
-    /// if any: if it is a linerate program (of another port or process), it is shared.
+    /// Attaches the program to a device. `present` is the number of the program that is already
+    /// attached, if any. If that is a program of linerate (of another port or process), it is
+    /// shared.
     ///
     /// # Errors
-    /// The failed step and its error. EBUSY or EEXIST at [`STEP_ATTACH`]: the device has another
-    /// program.
+    /// The failed step and its error. EBUSY or EEXIST at [`STEP_ATTACH`] means that the device has
+    /// another program.
     pub fn attach(
         ifindex: u32,
         hook: Hook,
@@ -136,7 +138,7 @@ impl Redirect {
     /// Redirects the frames of `queue` to `socket`.
     ///
     /// # Errors
-    /// E2BIG: the map has no room for this queue number.
+    /// E2BIG if the map has no entry for this queue number.
     pub fn insert(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         let (key, value) = (word(queue), fd_word(socket));
         let parts: [&[u8]; 4] = [&fd_word(self.map.as_fd()), &word(0), &pointer(&key), &pointer(&value)];
@@ -146,9 +148,10 @@ impl Redirect {
 }
 
 fn create_map() -> io::Result<OwnedFd> {
-    // map_type, key_size, value_size, max_entries, map_flags, inner_map_fd, numa_node, map_name
+    // Fields: map_type, key_size, value_size, max_entries, map_flags, inner_map_fd, numa_node,
+    // map_name.
     let head: Vec<u8> = [MAP_TYPE_XSKMAP, 4, 4, QUEUES, 0, 0, 0].into_iter().flat_map(word).collect();
-    // SAFETY: no pointers.
+    // SAFETY: the attribute contains no pointers.
     unsafe { bpf_fd(MAP_CREATE, &mut Attr::of(&[&head, NAME])) }
 }
 
@@ -160,8 +163,8 @@ fn instruction(opcode: u8, dst: u8, src: u8, offset: i16, immediate: i32) -> [u8
     bytes
 }
 
-/// Returns the code of `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`. Without an
-/// entry for the queue the helper returns its last argument.
+/// Returns the code of `return bpf_redirect_map(&map, ctx->rx_queue_index, XDP_PASS)`. If there is
+/// no entry for the queue, the helper returns its last argument.
 fn program(map: i32) -> Vec<u8> {
     const LDX_W: u8 = 0x61;
     const LD_DW: u8 = 0x18;
@@ -184,8 +187,8 @@ fn load(map: BorrowedFd<'_>, extent: Extent) -> io::Result<OwnedFd> {
     let license = c"Dual MIT/GPL";
     let count = word((program.len() / 8) as u32);
     let (code, license) = (pointer(program.as_ptr()), pointer(license.as_ptr()));
-    // prog_type, insn_cnt, insns, license, log_level, log_size, log_buf, kern_version, prog_flags,
-    // prog_name
+    // Fields: prog_type, insn_cnt, insns, license, log_level, log_size, log_buf, kern_version,
+    // prog_flags, prog_name.
     let flags = word(if extent == Extent::Pieces { XDP_HAS_FRAGS } else { 0 });
     let parts: [&[u8]; 7] = [&word(PROG_TYPE_XDP), &count, &code, &license, &[0; 20], &flags, NAME];
     // SAFETY: program and license live across the call; their lengths are given by the count and
@@ -199,20 +202,22 @@ fn link(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::Result<OwnedFd
         Hook::Native => 1 << 2,  // XDP_FLAGS_DRV_MODE
     };
     let parts: [&[u8]; 4] = [&fd_word(program), &word(ifindex), &word(ATTACH_XDP), &word(flags)];
-    // SAFETY: no pointers.
+    // SAFETY: the attribute contains no pointers.
     unsafe { bpf_fd(LINK_CREATE, &mut Attr::of(&parts)) }
 }
 
 /// Returns the link that keeps `program` on a device, and the program's map. Returns `None` if it
-/// is not a linerate program, or not visible to this process (requires CAP_SYS_ADMIN).
+/// is not a program of linerate, or is not visible to this process (which requires CAP_SYS_ADMIN).
 fn shared(ifindex: u32, program: u32) -> Option<Redirect> {
     let map = map_of(program)?;
     let mut id = 0;
-    // Other processes may add links meanwhile: stops after more links than any machine has.
+    // Other processes may add links at the same time, so the loop ends after more links than any
+    // machine has.
     for _ in 0..65_536 {
         id = next_link(id)?;
         let Some(link) = by_id(LINK_GET_FD_BY_ID, id) else { continue };
-        // struct bpf_link_info: type, id, prog_id, and from 16 on, of an XDP link, ifindex
+        // Fields of struct bpf_link_info: type, id, prog_id, and, for an XDP link, ifindex at byte
+        // 16.
         let Some(info) = info_of(link.as_fd(), [0; 32]) else { continue };
         if (at(&info, 0), at(&info, 8), at(&info, 16)) == (LINK_TYPE_XDP, program, ifindex) {
             return Some(Redirect { map, _link: link });
@@ -221,11 +226,11 @@ fn shared(ifindex: u32, program: u32) -> Option<Redirect> {
     None
 }
 
-/// Returns the map of the program numbered `id`, if its name is [`NAME`].
+/// Returns the map of the program with the number `id`, if the map's name is [`NAME`].
 fn map_of(id: u32) -> Option<OwnedFd> {
     let program = by_id(PROG_GET_FD_BY_ID, id)?;
     let mut maps = [0u32; 1];
-    // struct bpf_prog_info: nr_map_ids at 52, map_ids at 56, name at 64
+    // Fields of struct bpf_prog_info: nr_map_ids at byte 52, map_ids at 56, name at 64.
     let mut asked = [0u8; 80];
     asked.get_mut(52..56)?.copy_from_slice(&word(1));
     asked.get_mut(56..64)?.copy_from_slice(&pointer(maps.as_mut_ptr()));
@@ -239,22 +244,23 @@ fn map_of(id: u32) -> Option<OwnedFd> {
 
 fn next_link(after: u32) -> Option<u32> {
     let mut attr = Attr::of(&[&word(after)]); // start_id, next_id
-    // SAFETY: no pointers.
+    // SAFETY: the attribute contains no pointers.
     unsafe { bpf(LINK_GET_NEXT_ID, &mut attr) }.ok()?;
     Some(at(&attr.0, 4))
 }
 
 fn by_id(command: i32, id: u32) -> Option<OwnedFd> {
-    // SAFETY: no pointers.
+    // SAFETY: the attribute contains no pointers.
     unsafe { bpf_fd(command, &mut Attr::of(&[&word(id)])) }.ok()
 }
 
-/// Reads information about an object; `asked` may hold a pointer to an array, and its length.
+/// Reads information about an object. `asked` may contain a pointer to an array, and the array's
+/// length.
 fn info_of<const N: usize>(fd: BorrowedFd<'_>, mut asked: [u8; N]) -> Option<[u8; N]> {
     let into = pointer(asked.as_mut_ptr());
     let parts: [&[u8]; 3] = [&fd_word(fd), &word(N as u32), &into];
-    // SAFETY: `asked` lives across the call and is N bytes long; the only pointer ever in it is set
-    // by `map_of`, to an array alive there and of the stated length.
+    // SAFETY: `asked` is alive during the call and N bytes long. The only pointer that it can
+    // contain is set by `map_of`, and points to a live array of the stated length.
     unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut Attr::of(&parts)) }.ok()?;
     Some(asked)
 }

@@ -1,5 +1,5 @@
-//! An event that a thread can sleep on and any thread can raise: eventfd(2), used as a card's
-//! interrupt line.
+//! An event on which a thread can sleep, and which any thread can raise, built on eventfd(2). It is
+//! used as a card's interrupt line.
 #![allow(unsafe_code)] // eventfd(2) has no safe form in std
 
 use std::fs::File;
@@ -14,7 +14,7 @@ impl Event {
     /// Creates an event that is not raised.
     ///
     /// # Errors
-    /// The system's errors: no descriptors left.
+    /// The system's errors, such as no available descriptors.
     pub fn new() -> io::Result<Event> {
         // SAFETY: eventfd(2) takes no pointers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };

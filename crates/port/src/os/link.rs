@@ -1,4 +1,4 @@
-//! Link status of an interface: whether it carries frames, and its speed (netdevice(7),
+//! Link status of an interface: whether it can pass frames, and its speed (netdevice(7),
 //! linux/ethtool.h).
 
 use super::tun::{control, ifreq, ioctl_ifreq};
@@ -7,11 +7,11 @@ use std::io;
 /// Link status as reported by the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkStatus {
-    /// The interface is up and its driver reports carrier (IFF_UP, IFF_RUNNING).
+    /// True if the interface is up and its driver reports carrier (IFF_UP, IFF_RUNNING).
     pub up: bool,
-    /// The interface is administratively up (IFF_UP), with or without carrier.
+    /// True if the interface is administratively up (IFF_UP), with or without carrier.
     pub admin_up: bool,
-    /// Speed in megabits per second; `None`: the driver does not report it.
+    /// Speed in megabits per second; `None` if the driver does not report it.
     pub speed_mbps: Option<u32>,
     /// True if the link is half duplex.
     pub half_duplex: bool,
@@ -20,7 +20,7 @@ pub struct LinkStatus {
 /// Returns the link status of interface `name`.
 ///
 /// # Errors
-/// Errors of SIOCGIFFLAGS (ENODEV: no such interface).
+/// Errors of SIOCGIFFLAGS, such as ENODEV if there is no such interface.
 pub fn status(name: &str) -> io::Result<LinkStatus> {
     let control = control()?;
     let mut request = ifreq(name)?;
@@ -33,10 +33,11 @@ pub fn status(name: &str) -> io::Result<LinkStatus> {
     Ok(LinkStatus { up, admin_up, speed_mbps, half_duplex })
 }
 
-/// Reads speed and duplex by ETHTOOL_GSET, which covers 4 Tb/s and which all drivers support.
+/// Reads speed and duplex mode by ETHTOOL_GSET, which all drivers support and which is sufficient
+/// up to 4 Tb/s.
 fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Option<u32>, bool)> {
     const GET_SETTINGS: u32 = 1;
-    // struct ethtool_cmd: cmd at 0, speed at 12, duplex at 14, speed_hi at 28; 44 bytes.
+    // struct ethtool_cmd has 44 bytes: cmd at 0, speed at 12, duplex at 14, speed_hi at 28.
     let mut value = [0u32; 11];
     let [cmd, ..] = &mut value;
     *cmd = GET_SETTINGS;
@@ -58,7 +59,7 @@ fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Opti
 mod tests {
     use super::*;
 
-    /// The loopback has carrier but no speed. A missing interface is an error.
+    /// Checks that the loopback has carrier but no speed, and that a missing interface is an error.
     #[test]
     fn link_state_is_read_from_the_kernel() {
         let lo = status("lo").unwrap();

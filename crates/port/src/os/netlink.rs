@@ -1,8 +1,8 @@
-//! A minimal rtnetlink client: links, addresses, neighbors, routes, a drop filter, drop counters
-//! (rtnetlink(7)).
+//! A minimal rtnetlink client (rtnetlink(7)): links, addresses, neighbors, routes, a drop filter
+//! and drop counters.
 //!
-//! Each call sends one request and reads its reply on the same socket; the kernel replies within
-//! the call. Names are looked up on each call.
+//! Each call sends one request and reads the reply on the same socket; the kernel replies before
+//! the request returns. Interface names are looked up on each call.
 
 mod counts;
 mod drop;
@@ -26,9 +26,9 @@ use wire::Mac;
 /// Error of a kernel request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NetlinkError {
-    /// Description of the operation that failed, for the error text: `set eth0 up`, for example.
+    /// Description of the failed operation for the error message, such as `set eth0 up`.
     pub doing: String,
-    /// Error number of the kernel.
+    /// Error number returned by the kernel.
     pub errno: i32,
     /// The kernel's error text, if it sent one (extended acknowledgement).
     pub why: Option<String>,
@@ -54,10 +54,10 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// Opens the socket, in the namespace of the calling process.
+    /// Opens the socket in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// No netlink support, or no descriptors left.
+    /// The kernel has no netlink support, or no descriptors are available.
     pub fn open() -> Result<Netlink, NetlinkError> {
         Netlink::open_family(libc::NETLINK_ROUTE)
     }
@@ -65,7 +65,7 @@ impl Netlink {
     fn open_family(family: i32) -> Result<Netlink, NetlinkError> {
         let failed = |error: std::io::Error| failure("open a netlink socket", &error);
         let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, family).map_err(failed)?;
-        // Better error texts; kernels before 4.12 have none.
+        // Requests error texts; kernels before 4.12 do not have them.
         let _ = set_option(fd.as_fd(), libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &1i32);
         // The reply is available when the request returns; the timeout is only a safeguard.
         let patience = libc::timeval { tv_sec: 2, tv_usec: 0 };
@@ -76,7 +76,7 @@ impl Netlink {
     /// Returns the index of interface `dev`.
     ///
     /// # Errors
-    /// ENODEV: no interface has that name.
+    /// ENODEV if there is no interface with this name.
     pub fn ifindex(&mut self, dev: &str) -> Result<u32, NetlinkError> {
         let mut message = Message::new(libc::RTM_GETLINK, 0);
         message.ifinfo(0, 0, 0);
@@ -94,7 +94,7 @@ impl Netlink {
         self.link(dev, "up", |message, index| message.ifinfo(index, up, up))
     }
 
-    /// Takes `dev` down.
+    /// Brings `dev` down.
     ///
     /// # Errors
     /// The kernel's errors.
@@ -105,7 +105,7 @@ impl Netlink {
     /// Sets the MTU of `dev`.
     ///
     /// # Errors
-    /// EINVAL: outside the range that the device supports.
+    /// EINVAL if `mtu` is outside the range that the device supports.
     pub fn set_mtu(&mut self, dev: &str, mtu: u32) -> Result<(), NetlinkError> {
         self.link(dev, &format!("mtu {mtu}"), |message, index| {
             message.ifinfo(index, 0, 0);
@@ -116,7 +116,7 @@ impl Netlink {
     /// Sets the MAC address of `dev`.
     ///
     /// # Errors
-    /// EADDRNOTAVAIL: a group address.
+    /// EADDRNOTAVAIL if `mac` is a group address.
     pub fn set_mac(&mut self, dev: &str, mac: Mac) -> Result<(), NetlinkError> {
         self.link(dev, &format!("address {mac}"), |message, index| {
             message.ifinfo(index, 0, 0);
@@ -134,7 +134,7 @@ impl Netlink {
     /// Deletes `dev`.
     ///
     /// # Errors
-    /// EOPNOTSUPP: not a device that can be deleted.
+    /// EOPNOTSUPP if the device cannot be deleted.
     pub fn delete_link(&mut self, dev: &str) -> Result<(), NetlinkError> {
         let index = self.ifindex(dev)?;
         let mut message = Message::new(libc::RTM_DELLINK, 0);
@@ -145,7 +145,7 @@ impl Netlink {
     /// Creates a pair of connected virtual Ethernet devices.
     ///
     /// # Errors
-    /// EEXIST: a name is taken; EOPNOTSUPP: the kernel has no veth.
+    /// EEXIST if a name is in use; EOPNOTSUPP if the kernel does not support veth.
     pub fn add_veth(&mut self, a: &str, b: &str) -> Result<(), NetlinkError> {
         let mut message = Message::new(libc::RTM_NEWLINK, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
         message.ifinfo(0, 0, 0);
@@ -163,10 +163,11 @@ impl Netlink {
         self.request(message, || format!("add veth {a} and {b}")).map(drop)
     }
 
-    /// Moves `dev` to another namespace, where it is down and has no addresses.
+    /// Moves `dev` to another namespace. It is down there and has no addresses.
     ///
     /// # Errors
-    /// EEXIST: its name is taken there; EPERM: no rights in that namespace.
+    /// EEXIST if the device's name is in use in that namespace; EPERM if the process has no rights
+    /// in it.
     pub fn move_to(&mut self, dev: &str, namespace: &Namespace) -> Result<(), NetlinkError> {
         self.link(dev, "namespace", |message, index| {
             message.ifinfo(index, 0, 0);
@@ -174,10 +175,10 @@ impl Netlink {
         })
     }
 
-    /// Creates a kernel bridge (with its spanning tree off).
+    /// Creates a bridge of the kernel with its spanning tree off.
     ///
     /// # Errors
-    /// EEXIST: the name is taken; EOPNOTSUPP: the kernel has no bridge.
+    /// EEXIST if the name is in use; EOPNOTSUPP if the kernel does not support bridges.
     pub fn add_bridge(&mut self, name: &str) -> Result<(), NetlinkError> {
         let mut message = Message::new(libc::RTM_NEWLINK, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
         message.ifinfo(0, 0, 0);
@@ -189,7 +190,8 @@ impl Netlink {
     /// Makes `dev` a port of the kernel's bridge `bridge`.
     ///
     /// # Errors
-    /// EBUSY: it is a port of another bridge; ELOOP, EINVAL: the device cannot be a bridge port.
+    /// EBUSY if the device is a port of another bridge; ELOOP or EINVAL if it cannot be a bridge
+    /// port.
     pub fn set_master(&mut self, dev: &str, bridge: &str) -> Result<(), NetlinkError> {
         let master = self.ifindex(bridge)?;
         self.link(dev, &format!("master {bridge}"), |message, index| {
@@ -201,7 +203,7 @@ impl Netlink {
     /// Adds an address to `dev`. An IPv6 address is added without duplicate address detection.
     ///
     /// # Errors
-    /// EEXIST: the interface has the address already.
+    /// EEXIST if the interface already has the address.
     pub fn add_addr(&mut self, dev: &str, address: impl Into<IpAddr>, prefix_len: u8) -> Result<(), NetlinkError> {
         let (index, address) = (self.ifindex(dev)?, address.into());
         let (family, octets) = parts(address);
@@ -214,7 +216,7 @@ impl Netlink {
         self.request(message, || format!("add address {address}/{prefix_len} to {dev}")).map(drop)
     }
 
-    /// Adds a permanent neighbor to `dev`.
+    /// Adds a permanent neighbor entry to `dev`.
     ///
     /// # Errors
     /// The kernel's errors.
@@ -231,10 +233,10 @@ impl Netlink {
         self.request(message, || format!("add neighbor {address} {mac} to {dev}")).map(drop)
     }
 
-    /// Adds a route to the main table: through a gateway, or directly on the link of `dev`.
+    /// Adds a route to the main table, either through a gateway or directly on the link of `dev`.
     ///
     /// # Errors
-    /// ENETUNREACH: the gateway is not on a link; ENETDOWN: `dev` is down.
+    /// ENETUNREACH if the gateway is not on a link; ENETDOWN if `dev` is down.
     pub fn add_route<A: Into<IpAddr>>(
         &mut self,
         dst: A,
@@ -246,7 +248,8 @@ impl Netlink {
         let (family, octets) = parts(dst);
         let mut message = Message::new(libc::RTM_NEWROUTE, (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16);
         let scope = if via.is_some() { libc::RT_SCOPE_UNIVERSE } else { libc::RT_SCOPE_LINK };
-        // struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags
+        // Fields of struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type,
+        // flags.
         let table = libc::RT_TABLE_MAIN;
         message.put(&[family, prefix_len, 0, 0, table, libc::RTPROT_STATIC, scope, libc::RTN_UNICAST]);
         message.put(&[0; 4]);

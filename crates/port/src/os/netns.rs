@@ -1,8 +1,8 @@
-//! Private network namespaces, which give tests and measurements their own devices.
+//! Private network namespaces, in which tests and measurements have their own devices.
 //!
-//! A namespace belongs to a child process: [`command`] makes the child enter one between fork and
-//! exec. Root needs only a network namespace; other users also need a user namespace, in which they
-//! are root.
+//! A namespace belongs to a child process: [`command`] makes the child enter a new one between fork
+//! and exec. Root needs only a network namespace. Other users also need a user namespace, in which
+//! they are root.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Content for the files in /proc/self, allocated before the fork because nothing may be allocated
-/// after it.
+/// Contents of the files in /proc/self that map user and group IDs. They are built before the fork,
+/// because no memory may be allocated after it.
 #[derive(Clone)]
 struct Maps {
     uid_map: String,
@@ -22,18 +22,18 @@ struct Maps {
 
 impl Maps {
     fn new() -> Maps {
-        // SAFETY: geteuid and getegid take nothing and cannot fail.
+        // SAFETY: geteuid and getegid take no arguments and cannot fail.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         Maps { uid_map: format!("0 {uid} 1\n"), gid_map: format!("0 {gid} 1\n"), root: uid == 0 }
     }
 
-    /// Enters the namespaces. Makes system calls only, so it may run between fork and exec.
+    /// Enters the namespaces. Only makes system calls, so it can run between fork and exec.
     fn enter(&self) -> io::Result<()> {
         if self.root && unshare(libc::CLONE_NEWNET).is_ok() {
             return Ok(());
         }
         unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNET)?;
-        // Kernels before 3.19 have no setgroups file, and do not need it.
+        // Kernels before 3.19 have no file setgroups, and do not need it.
         let _ = write(c"/proc/self/setgroups", b"deny");
         write(c"/proc/self/uid_map", self.uid_map.as_bytes())?;
         write(c"/proc/self/gid_map", self.gid_map.as_bytes())
@@ -41,7 +41,8 @@ impl Maps {
 }
 
 fn unshare(flags: i32) -> io::Result<()> {
-    // SAFETY: unshare(2) takes no pointers; it changes this thread's namespaces, not its memory.
+    // SAFETY: unshare(2) takes no pointers. It changes the namespaces of this thread, not its
+    // memory.
     if unsafe { libc::unshare(flags) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -51,7 +52,7 @@ fn write(path: &CStr, text: &[u8]) -> io::Result<()> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: pointer and length are of one live slice.
+    // SAFETY: pointer and length describe one live slice.
     let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
     let error = io::Error::last_os_error();
     // SAFETY: `fd` was opened above and is not used elsewhere.
@@ -62,38 +63,38 @@ fn write(path: &CStr, text: &[u8]) -> io::Result<()> {
 /// Moves the calling process to a new network namespace. Unless the user is root, also moves it to
 /// a new user namespace.
 ///
-/// For a child between fork and exec, as in [`command`], or a single-threaded process: a process
-/// with more threads cannot enter a user namespace.
+/// For a child between fork and exec, as in [`command`], or for a single-threaded process, because
+/// a process with several threads cannot enter a user namespace.
 ///
 /// # Errors
-/// Errors of unshare(2) or of writing the id maps: EPERM where user namespaces are forbidden,
-/// ENOSPC at their limit.
+/// Errors of unshare(2) or of writing the ID maps: EPERM if user namespaces are forbidden, ENOSPC
+/// if there are too many of them.
 pub fn enter_new() -> io::Result<()> {
     Maps::new().enter()
 }
 
-/// Makes `cmd` run in its own network namespace, and, unless the user is root, as root of its own
-/// user namespace. The network namespace has only a loopback interface, which is down. If the
-/// system does not permit this, `cmd.spawn()` fails with the reason.
+/// Makes `cmd` run in its own network namespace. Unless the user is root, it also runs as root of
+/// its own user namespace. The network namespace has only a loopback interface, which is down. If
+/// the system does not permit this, `cmd.spawn()` fails with the reason.
 pub fn command(cmd: &mut Command) -> &mut Command {
     let maps = Maps::new();
-    // SAFETY: `enter` makes system calls and touches nothing but `maps`, which was allocated before
+    // SAFETY: `enter` only makes system calls, and accesses only `maps`, which was allocated before
     // the fork.
     unsafe { cmd.pre_exec(move || maps.enter()) }
 }
 
-/// An open network namespace. Threads of a process that is root in its user namespace may switch
-/// between such namespaces.
+/// An open network namespace. Threads of a process that is root in its user namespace can switch
+/// between these namespaces.
 #[derive(Debug)]
 pub struct Namespace(File);
 
 impl Namespace {
-    /// Creates a namespace; its loopback interface is down. The calling thread stays in its current
-    /// namespace.
+    /// Creates a namespace whose loopback interface is down. The calling thread stays in its
+    /// current namespace.
     ///
     /// # Errors
-    /// EPERM: the process is root neither of the machine nor of a user namespace (see [`command`]).
-    /// ENOSPC: too many namespaces.
+    /// EPERM if the process is root neither of the machine nor of a user namespace (see
+    /// [`command`]); ENOSPC if there are too many namespaces.
     pub fn new() -> io::Result<Namespace> {
         let here = Namespace::of_this_thread()?;
         unshare(libc::CLONE_NEWNET)?;
@@ -105,7 +106,7 @@ impl Namespace {
     /// Returns the namespace of the calling thread.
     ///
     /// # Errors
-    /// No /proc, or no descriptors left.
+    /// There is no /proc, or no descriptors are available.
     pub fn of_this_thread() -> io::Result<Namespace> {
         File::open("/proc/thread-self/ns/net").map(Namespace)
     }
@@ -113,7 +114,7 @@ impl Namespace {
     /// Returns another handle to the same namespace.
     ///
     /// # Errors
-    /// No descriptors left.
+    /// No descriptors are available.
     pub fn try_clone(&self) -> io::Result<Namespace> {
         self.0.try_clone().map(Namespace)
     }
@@ -122,7 +123,7 @@ impl Namespace {
     /// they were opened.
     ///
     /// # Errors
-    /// EPERM, as for [`Namespace::new`].
+    /// EPERM, for the same reason as in [`Namespace::new`].
     pub fn enter(&self) -> io::Result<()> {
         // SAFETY: setns(2) takes no pointers; the descriptor is open while it is called.
         if unsafe { libc::setns(self.0.as_raw_fd(), libc::CLONE_NEWNET) } == 0 {
@@ -135,7 +136,7 @@ impl Namespace {
     /// Runs `act` in this namespace, then returns to the previous one.
     ///
     /// # Errors
-    /// As for [`Namespace::enter`].
+    /// The same errors as [`Namespace::enter`].
     pub fn within<R>(&self, act: impl FnOnce() -> R) -> io::Result<R> {
         let here = Namespace::of_this_thread()?;
         self.enter()?;
@@ -151,20 +152,21 @@ impl AsFd for Namespace {
     }
 }
 
-/// Checks whether [`command`] works here, by trying it in a child process.
+/// Checks whether [`command`] works on this system, by trying it in a child process.
 ///
 /// # Errors
 /// The reason why [`command`] does not work, as a sentence.
 pub fn available() -> Result<(), String> {
     let maps = Maps::new();
     // SAFETY: the child makes only async-signal-safe calls (unshare, open, write, close, _exit) and
-    // returns nowhere.
+    // does not return from this function.
     let child = unsafe { libc::fork() };
     match child {
         -1 => Err(format!("cannot fork: {}", io::Error::last_os_error())),
         0 => {
             let errno = maps.enter().map_or_else(|error| error.raw_os_error().unwrap_or(libc::EINVAL), |()| 0);
-            // SAFETY: ends the child at once, without destructors that belong to the parent.
+            // SAFETY: _exit ends the child at once, without running destructors that belong to the
+            // parent.
             unsafe { libc::_exit(errno) }
         }
         child => match wait(child)? {
@@ -177,7 +179,7 @@ pub fn available() -> Result<(), String> {
 fn wait(child: libc::pid_t) -> Result<i32, String> {
     loop {
         let mut status = 0;
-        // SAFETY: `status` is writable for the call; `child` is our own.
+        // SAFETY: `status` is writable during the call; `child` is a child of this process.
         if unsafe { libc::waitpid(child, &mut status, 0) } == child {
             return if libc::WIFEXITED(status) {
                 Ok(libc::WEXITSTATUS(status))

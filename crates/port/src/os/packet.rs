@@ -1,9 +1,9 @@
-//! Packet sockets (packet(7)) and their rings (Documentation/networking/packet_mmap.rst): setup by
+//! Packet sockets (packet(7)) and their rings (Documentation/networking/packet_mmap.rst): set-up by
 //! system calls.
 //!
-//! Receiving and sending use separate sockets: the sending socket is bound to no protocol and so
+//! Receiving and sending use separate sockets. The sending socket is bound to no protocol, so it
 //! never receives a frame. The modules [`rx`] and [`tx`] use the rings. A slot belongs either to
-//! the kernel or to this process, as its status word shows.
+//! the kernel or to this process, according to its status word.
 
 mod map;
 pub mod rx;
@@ -24,14 +24,15 @@ pub struct Iface {
     pub index: u32,
     /// MTU of the interface in bytes.
     pub mtu: u32,
-    /// True if its frames begin with an Ethernet header (ARPHRD_ETHER, ARPHRD_LOOPBACK).
+    /// True if frames of the interface begin with an Ethernet header (ARPHRD_ETHER,
+    /// ARPHRD_LOOPBACK).
     pub ethernet: bool,
 }
 
-/// Looks up interface `name`.
+/// Looks up the interface `name`.
 ///
 /// # Errors
-/// ENODEV: no interface has that name.
+/// ENODEV if there is no interface with this name.
 pub fn iface(name: &str) -> Result<Iface, Failure> {
     let control = tun::control().map_err(|error| ("socket", error))?;
     let mut request = tun::ifreq(name).map_err(|error| ("interface name", error))?;
@@ -48,7 +49,7 @@ pub fn iface(name: &str) -> Result<Iface, Failure> {
     Ok(Iface { index: index.cast_unsigned(), mtu, ethernet })
 }
 
-/// Returns whether interface `name` can send: it is up and has carrier.
+/// Returns whether the interface `name` can send, that is whether it is up and has carrier.
 pub fn is_running(name: &str) -> bool {
     let flags = || {
         let mut request = tun::ifreq(name)?;
@@ -60,12 +61,12 @@ pub fn is_running(name: &str) -> bool {
     flags().is_ok_and(|flags| flags & both == both)
 }
 
-/// Opens a non-blocking packet socket. It receives no frames until it is bound.
+/// Opens a non-blocking packet socket. It does not receive frames until it is bound.
 fn open() -> Result<OwnedFd, Failure> {
     socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_NONBLOCK, 0).map_err(|error| ("socket", error))
 }
 
-/// Binds the socket to interface `index`. If `protocol` is 0, it is used only for sending.
+/// Binds the socket to the interface `index`. If `protocol` is 0, the socket can only send.
 fn bind(fd: BorrowedFd<'_>, index: u32, protocol: u16) -> Result<(), Failure> {
     let address = address(index.cast_signed(), protocol);
     // SAFETY: a live sockaddr_ll, passed with its true size; the kernel only reads.
@@ -93,7 +94,7 @@ fn set<T: Copy>(fd: &OwnedFd, step: &'static str, option: i32, value: &T) -> Res
     set_option(fd.as_fd(), libc::SOL_PACKET, option, value).map_err(|error| (step, error))
 }
 
-/// Reads a socket option with a plain structure of integers as its value.
+/// Reads a socket option whose value is a plain structure of integers.
 fn get<T: Copy + Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T> {
     let mut value = T::default();
     let mut len = size_of::<T>() as libc::socklen_t;
@@ -104,11 +105,12 @@ fn get<T: Copy + Default>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Re
     if answer == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of a block of slots. The kernel can always allocate contiguous memory of this size.
+/// Size of a block of slots in bytes. The kernel can always allocate contiguous memory of this
+/// size.
 const BLOCK: u32 = 64 << 10;
 
-/// Sets up `option` as a ring of `slots` frames of `slot` octets, and maps it; `named` and `mapped`
-/// are the names of these steps.
+/// Configures the ring selected by `option`, with `slots` slots of `slot` bytes, and maps it.
+/// `named` and `mapped` are the names of these two steps in error messages.
 fn ring(fd: &OwnedFd, option: i32, [named, mapped]: [&'static str; 2], slot: u32, slots: u32) -> Result<Map, Failure> {
     let len = slots * slot;
     let block = slot.max(BLOCK).min(len);
@@ -118,7 +120,7 @@ fn ring(fd: &OwnedFd, option: i32, [named, mapped]: [&'static str; 2], slot: u32
     Map::new(fd, len as usize).map_err(|error| (mapped, error))
 }
 
-/// Enlarges the send buffer: to 4 MiB with CAP_NET_ADMIN, otherwise up to the system's limit.
+/// Enlarges the send buffer: to 4 MiB with CAP_NET_ADMIN, otherwise to the system's limit.
 fn widen(fd: &OwnedFd) {
     const ROOM: i32 = 4 << 20;
     if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &ROOM).is_err() {
@@ -126,17 +128,17 @@ fn widen(fd: &OwnedFd) {
     }
 }
 
-/// Enlarges the receive buffer, where large segments wait to be read: to 8 MiB with CAP_NET_ADMIN,
-/// otherwise up to the system's limit.
+/// Enlarges the receive buffer, in which large segments wait to be read: to 8 MiB with
+/// CAP_NET_ADMIN, otherwise to the system's limit.
 fn widen_rx(fd: &OwnedFd) {
-    const ROOM: i32 = 8 << 20; // doubled by the kernel: as many segments of 64 KiB as there are buffers for them
+    const ROOM: i32 = 8 << 20; // the kernel doubles it: space for as many segments of 64 KiB as there are large buffers
     if set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM).is_err() {
         let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &ROOM);
     }
 }
 
-/// Returns the interface that a socket is bound to; `None`: the interface was deleted or moved to
-/// another namespace.
+/// Returns the interface to which a socket is bound; `None` if the interface was deleted or moved
+/// to another namespace.
 pub fn bound_to(fd: BorrowedFd<'_>) -> Option<u32> {
     let mut address = address(0, 0);
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
@@ -145,7 +147,7 @@ pub fn bound_to(fd: BorrowedFd<'_>) -> Option<u32> {
     u32::try_from(address.sll_ifindex).ok().filter(|index| answer == 0 && *index > 0)
 }
 
-/// Takes the pending error of a socket.
+/// Returns and clears the pending error of a socket.
 pub fn take_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     let errno: i32 = get(fd, libc::SOL_SOCKET, libc::SO_ERROR).ok()?;
     (errno != 0).then(|| io::Error::from_raw_os_error(errno))

@@ -8,24 +8,25 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use wire::Mac;
 
-/// Bytes of `struct virtio_net_hdr`, which precedes every frame if enabled.
+/// Size of `struct virtio_net_hdr`, which precedes every frame if it is enabled.
 pub const VNET_HDR_LEN: usize = 10;
-/// Bytes of `struct virtio_net_hdr_v1`, which has a count of buffers in addition.
+/// Size of `struct virtio_net_hdr_v1`, which additionally contains a number of buffers.
 pub const VNET_HDR_V1_LEN: usize = 12;
 
 /// Configuration for opening a TAP device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Bytes of virtio header before every frame: 0, [`VNET_HDR_LEN`] or [`VNET_HDR_V1_LEN`].
+    /// Size of the virtio header before every frame: 0, [`VNET_HDR_LEN`] or [`VNET_HDR_V1_LEN`].
     pub vnet_hdr: usize,
-    /// Allow the kernel to leave TCP and UDP checksums open (TUN_F_CSUM); needs a virtio header.
+    /// True to allow the kernel to leave TCP and UDP checksums open (TUN_F_CSUM); requires a virtio
+    /// header.
     pub rx_csum: bool,
-    /// Allow the kernel to pass TCP segments of up to 64 KiB unsplit (TUN_F_TSO4, TUN_F_TSO6);
-    /// needs `rx_csum`.
+    /// True to allow the kernel to pass TCP segments of up to 64 KiB unsplit (TUN_F_TSO4,
+    /// TUN_F_TSO6); requires `rx_csum`.
     pub rx_large: bool,
 }
 
-/// An open TAP device and its actual configuration, which may be less than requested.
+/// An open TAP device with its actual configuration, which may have fewer features than requested.
 #[derive(Debug)]
 pub struct Opened {
     /// File of the device.
@@ -36,22 +37,22 @@ pub struct Opened {
     pub config: Config,
 }
 
-/// Opens the TAP device `name` (created if missing) in non-blocking mode. On a kernel without
-/// virtio headers or offloads the device has fewer features than requested; [`Opened::config`]
-/// lists the actual ones.
+/// Opens the TAP device `name` in non-blocking mode, and creates it if it does not exist. If the
+/// kernel does not support virtio headers or offloads, the device has fewer features than
+/// requested; [`Opened::config`] contains the actual ones.
 ///
 /// # Errors
-/// The failed step and its error: opening /dev/net/tun, or one of its ioctls.
+/// The failed step and its error. Steps are opening /dev/net/tun, and its ioctls.
 pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
     open_as(name, config, 0)
 }
 
-/// Opens a queue of the multi-queue TAP device `name` (IFF_MULTI_QUEUE): each call opens another
+/// Opens a queue of the multi-queue TAP device `name` (IFF_MULTI_QUEUE). Each call opens another
 /// queue.
 ///
 /// # Errors
-/// As for [`open_tap`]; also EINVAL of TUNSETIFF if the device was created without queues, E2BIG if
-/// it has no more.
+/// The same errors as [`open_tap`]. Also EINVAL of TUNSETIFF if the device was created as a
+/// single-queue device, and E2BIG if it has no more queues.
 pub fn open_tap_queue(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
     open_as(name, config, libc::IFF_MULTI_QUEUE)
 }
@@ -73,14 +74,14 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     ioctl_ifreq(&file, libc::TUNSETIFF, &mut request).map_err(|error| ("TUNSETIFF", error))?;
     if config.vnet_hdr > 0 {
         let len = config.vnet_hdr as libc::c_int;
-        // SAFETY: TUNSETVNETHDRSZ reads one int, which lives across the call.
+        // SAFETY: TUNSETVNETHDRSZ reads one int, which is alive during the call.
         let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ as _, &len) };
         checked(answer).map_err(|error| ("TUNSETVNETHDRSZ", error))?;
     }
     config.rx_csum &= config.vnet_hdr > 0;
     config.rx_large &= config.rx_csum;
-    // Includes ECN: a segment with CWR stays whole, and the code that splits it keeps CWR only on
-    // the first piece.
+    // Includes ECN: a segment with the TCP flag CWR stays whole, and the code that splits it keeps
+    // CWR only on the first piece.
     let large = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
     config.rx_large &= set_offload(&file, large, config.rx_large).is_ok();
     if !config.rx_large {
@@ -89,7 +90,7 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     Ok(Opened { file, name: name_of(&request), config })
 }
 
-/// Sets the TUN offload flags (TUNSETOFFLOAD) to `what` if `on` is true, otherwise to none.
+/// Sets the TUN offload flags (TUNSETOFFLOAD) to `what` if `on` is true, otherwise to 0.
 fn set_offload(file: &File, what: libc::c_uint, on: bool) -> io::Result<()> {
     let what = libc::c_ulong::from(if on { what } else { 0 });
     // SAFETY: TUNSETOFFLOAD takes its argument by value.
@@ -98,15 +99,15 @@ fn set_offload(file: &File, what: libc::c_uint, on: bool) -> io::Result<()> {
 
 fn has_virtio_headers(file: &File) -> bool {
     let mut features: libc::c_uint = 0;
-    // SAFETY: TUNGETFEATURES writes one unsigned int, which lives across the call.
+    // SAFETY: TUNGETFEATURES writes one unsigned int, which is alive during the call.
     let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNGETFEATURES as _, &mut features) };
     checked(answer).is_ok() && features & libc::IFF_VNET_HDR as libc::c_uint != 0
 }
 
-/// Returns the MTU of interface `name`.
+/// Returns the MTU of the interface `name`.
 ///
 /// # Errors
-/// Errors of SIOCGIFMTU (ENODEV: no such interface).
+/// Errors of SIOCGIFMTU, such as ENODEV if there is no such interface.
 pub fn mtu(name: &str) -> io::Result<u32> {
     let mut request = ifreq(name)?;
     ioctl_ifreq(&control()?, libc::SIOCGIFMTU, &mut request)?;
@@ -116,20 +117,21 @@ pub fn mtu(name: &str) -> io::Result<u32> {
     Ok(u32::try_from(mtu).unwrap_or_default())
 }
 
-/// Sets the MTU of interface `name`.
+/// Sets the MTU of the interface `name`.
 ///
 /// # Errors
-/// Errors of SIOCSIFMTU (EPERM; EINVAL: outside the range that the device supports).
+/// Errors of SIOCSIFMTU, such as EPERM, or EINVAL if the MTU is outside the range that the device
+/// supports.
 pub fn set_mtu(name: &str, mtu: u32) -> io::Result<()> {
     let mut request = ifreq(name)?;
     request.ifr_ifru.ifru_mtu = i32::try_from(mtu).unwrap_or(i32::MAX);
     ioctl_ifreq(&control()?, libc::SIOCSIFMTU, &mut request)
 }
 
-/// Sets the MAC address of interface `name`.
+/// Sets the MAC address of the interface `name`.
 ///
 /// # Errors
-/// Errors of SIOCSIFHWADDR (EADDRNOTAVAIL: a group address).
+/// Errors of SIOCSIFHWADDR, such as EADDRNOTAVAIL for a group address.
 pub fn set_mac(name: &str, mac: Mac) -> io::Result<()> {
     let mut request = ifreq(name)?;
     let mut data = [0; 14];
@@ -138,10 +140,11 @@ pub fn set_mac(name: &str, mac: Mac) -> io::Result<()> {
     ioctl_ifreq(&control()?, libc::SIOCSIFHWADDR, &mut request)
 }
 
-/// Returns whether interface `name` computes transmit checksums for the kernel (ETHTOOL_GTXCSUM).
+/// Returns whether the interface `name` computes transmit checksums for the kernel
+/// (ETHTOOL_GTXCSUM).
 ///
 /// # Errors
-/// Errors of SIOCETHTOOL (EOPNOTSUPP: the device does not report it).
+/// Errors of SIOCETHTOOL, such as EOPNOTSUPP if the device does not report it.
 pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     const GET_TX_CHECKSUM: u32 = 0x16;
     let mut value = [GET_TX_CHECKSUM, 0]; // struct ethtool_value: cmd, data
@@ -155,11 +158,11 @@ pub fn takes_tx_checksums(name: &str) -> io::Result<bool> {
     Ok(taken != 0)
 }
 
-/// Turns off TSO, GSO and GRO of interface `name`, so that no packet on it exceeds the MTU: the
-/// kernel passes it none to split, and merges none on receipt.
+/// Turns off TSO, GSO and GRO on the interface `name`, so that no packet on it exceeds the MTU: the
+/// kernel does not pass it packets that must be split, and does not merge received packets.
 ///
 /// # Errors
-/// Errors of SIOCETHTOOL (EPERM, or EOPNOTSUPP: the device has no such settings).
+/// Errors of SIOCETHTOOL, such as EPERM, or EOPNOTSUPP if the device does not have these settings.
 pub fn carry_no_large(name: &str) -> io::Result<()> {
     const SET_TSO: u32 = 0x1f;
     const SET_GSO: u32 = 0x24;
@@ -174,7 +177,7 @@ fn switch_off(name: &str, what: u32) -> io::Result<()> {
     ioctl_ifreq(&control()?, libc::SIOCETHTOOL, &mut request)
 }
 
-/// Brings interface `name` up.
+/// Brings the interface `name` up.
 ///
 /// # Errors
 /// Errors of SIOCGIFFLAGS or SIOCSIFFLAGS.
@@ -188,8 +191,8 @@ pub fn set_up(name: &str) -> io::Result<()> {
     ioctl_ifreq(&control, libc::SIOCSIFFLAGS, &mut request)
 }
 
-/// Opens the socket for interface ioctls. Any family works, and AF_UNIX needs no network access
-/// rights.
+/// Opens the socket for ioctls on interfaces. Any address family works, and AF_UNIX needs no
+/// network access rights.
 pub(super) fn control() -> io::Result<OwnedFd> {
     socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)
 }
@@ -211,8 +214,8 @@ fn name_of(request: &libc::ifreq) -> String {
 
 pub(super) fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: every `what` here and in `link` takes a pointer to a whole ifreq, which the kernel
-    // reads and may write; for SIOCETHTOOL, which has a pointer inside, that points to a live
-    // structure of the command's size.
+    // reads and may write. For SIOCETHTOOL, the ifreq contains a pointer to a live structure of the
+    // command's size.
     checked(unsafe { libc::ioctl(fd.as_raw_fd(), what as _, std::ptr::from_mut(request)) })
 }
 

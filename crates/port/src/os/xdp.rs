@@ -1,10 +1,10 @@
-//! AF_XDP sockets: memory registered with the kernel, four rings that exchange descriptors of this
-//! memory, and a queue of a device.
+//! AF_XDP sockets: memory that is registered with the kernel, four rings that exchange descriptors
+//! of this memory, and a queue of a device.
 //!
 //! Two rings are for receiving (buffers to fill, received frames) and two for sending (frames to
 //! send, completed buffers). Two modules use them: [`frames`] exchanges the frames of a pool;
-//! [`bare`] has neither frames nor a pool, and is the baseline with which [`frames`] is compared.
-//! Source of the numbers: linux/if_xdp.h, net/xdp/xsk.c.
+//! [`bare`] has neither frames nor a pool, and is the baseline for [`frames`]. The numbers are from
+//! linux/if_xdp.h and net/xdp/xsk.c.
 
 pub mod bare;
 pub mod frames;
@@ -16,19 +16,20 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-/// Bytes that the kernel reserves in front of each received frame, within the buffer
+/// Number of bytes that the kernel reserves in front of each received frame, within the buffer
 /// (`XDP_PACKET_HEADROOM`).
 pub const KERNEL_HEADROOM: usize = 256;
-/// The shortest buffer that the kernel accepts (`XDP_UMEM_MIN_CHUNK_SIZE`).
+/// Size of the shortest buffer that the kernel accepts, in bytes (`XDP_UMEM_MIN_CHUNK_SIZE`).
 pub const CHUNK_MIN: usize = 2048;
-/// The longest buffer that the kernel accepts: a page.
+/// Size of the longest buffer that the kernel accepts, in bytes: a page.
 pub const CHUNK_MAX: usize = 4096;
 /// Default number of frames that the kernel sends per call (`TX_BATCH_SIZE`).
 pub const TX_BUDGET: u32 = 32;
-/// Socket option that changes this number (`XDP_MAX_TX_SKB_BUDGET`), since Linux 6.17.
+/// Socket option that changes the number of frames sent per call (`XDP_MAX_TX_SKB_BUDGET`), since
+/// Linux 6.17.
 const MAX_TX_SKB_BUDGET: i32 = 9;
 
-/// The failed step, as named in error texts, and its error.
+/// The failed step, as named in error messages, and its error.
 pub type Failure = (&'static str, io::Error);
 
 /// Name of the step that opens the socket.
@@ -44,16 +45,17 @@ pub enum CopyMode {
     /// Zero copy if the driver supports it, copying otherwise.
     #[default]
     Auto,
-    /// The kernel copies; works with any driver.
+    /// The kernel copies each frame. This works with any driver.
     Copy,
-    /// The device accesses the pool's memory directly; an error if the driver does not support it.
+    /// The device accesses the pool's memory directly. It is an error if the driver does not
+    /// support this.
     ZeroCopy,
 }
 
 /// When the kernel is notified of frames to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wakeup {
-    /// Only when the kernel requests it (need-wakeup flag).
+    /// Only when the kernel requests it (the flag need-wakeup).
     #[default]
     Asked,
     /// After every burst.
@@ -65,9 +67,9 @@ pub enum Wakeup {
 pub struct Ask {
     /// Index of the device.
     pub ifindex: u32,
-    /// Queue of the device.
+    /// Number of the device's queue.
     pub queue: u32,
-    /// Entries in each ring, a power of two.
+    /// Number of entries in each ring, a power of two.
     pub places: u32,
     /// Choice between copying frames in the kernel and zero copy.
     pub mode: CopyMode,
@@ -77,15 +79,15 @@ pub struct Ask {
     pub multi: bool,
 }
 
-/// Memory for frames: `len` bytes that begin at a page boundary, in chunks of `chunk` bytes.
+/// Memory for frames: `len` bytes that start at a page boundary, in chunks of `chunk` bytes.
 #[derive(Clone, Copy, Debug)]
 struct Memory {
     base: NonNull<u8>,
     len: usize,
     chunk: usize,
-    /// Bytes left free in addition to the kernel's own headroom.
+    /// Number of bytes that are left free in addition to the kernel's own headroom.
     headroom: usize,
-    /// Chunks may begin anywhere, not only at multiples of their length.
+    /// True if chunks may begin anywhere, not only at multiples of their length.
     unaligned: bool,
 }
 
@@ -99,19 +101,19 @@ struct Queue {
     zero_copy: bool,
 }
 
-/// Frames that the kernel dropped or rejected since the socket was opened.
+/// Numbers of frames that the kernel has dropped or rejected since the socket was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Statistics {
-    /// Received frames lost for other reasons than a full ring or a missing buffer; usually too
-    /// long for a buffer.
+    /// Received frames lost for reasons other than a full ring or a missing buffer. Usually they
+    /// were too long for a buffer.
     pub rx_dropped: u64,
     /// Received frames lost because the receive ring was full.
     pub rx_ring_full: u64,
-    /// Received frames lost because the fill ring had no buffer.
+    /// Received frames lost because the fill ring contained no buffer.
     pub fill_ring_empty: u64,
-    /// Invalid descriptors of buffers to fill.
+    /// Invalid descriptors of buffers to be filled.
     pub rx_invalid: u64,
-    /// Invalid descriptors of frames to send.
+    /// Invalid descriptors of frames to be sent.
     pub tx_invalid: u64,
 }
 
@@ -122,11 +124,11 @@ impl Statistics {
     }
 }
 
-/// Opens a socket on a queue; `memory` holds its frames.
+/// Opens a socket on a queue; `memory` contains its frames.
 ///
 /// # Safety
-/// The memory must outlive the socket and the mapping of its rings. Nothing else may access a part
-/// of it while the rings show that the kernel owns it.
+/// The memory must outlive the socket and the mapping of its rings. No other code may access a part
+/// of it while the kernel owns that part according to the rings.
 unsafe fn open(memory: &Memory, ask: &Ask) -> Result<Queue, Failure> {
     let at = |step: &'static str| move |error| (step, error);
     let socket = socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(at(STEP_SOCKET))?;
@@ -162,8 +164,8 @@ unsafe fn open(memory: &Memory, ask: &Ask) -> Result<Queue, Failure> {
     Ok(Queue { socket, fill, rx, tx, done, zero_copy })
 }
 
-/// Lets one call send a whole ring of frames, if kernel and privileges permit; otherwise several
-/// calls are needed.
+/// Allows one call to send a whole ring of frames, if the kernel and the privileges permit it.
+/// Otherwise several calls are needed.
 fn allow_more(fd: BorrowedFd<'_>, places: u32) {
     let _ = set_option(fd, libc::SOL_XDP, MAX_TX_SKB_BUDGET, &places);
     let room = (places as i32).saturating_mul(CHUNK_MAX as i32);
@@ -199,7 +201,7 @@ pub fn swap_macs(frame: &mut [u8]) {
     }
 }
 
-/// Reads a socket option that is a structure of integers.
+/// Reads a socket option whose value is a structure of integers.
 fn option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T> {
     // SAFETY: callers request only structures of integers, for which zero is a valid value.
     let mut value: T = unsafe { std::mem::zeroed() };
@@ -214,7 +216,7 @@ fn option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<T>
 
 fn offsets(fd: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
     let offsets: libc::xdp_mmap_offsets = option(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS)?;
-    // Before Linux 5.4 there were no flags, and the structure is shorter.
+    // Before Linux 5.4 the rings had no flags, and the structure was shorter.
     if offsets.cr.desc == 0 { Err(io::Error::from_raw_os_error(libc::ENOPROTOOPT)) } else { Ok(offsets) }
 }
 
@@ -243,17 +245,17 @@ fn waiting_error(fd: BorrowedFd<'_>) -> Option<io::Error> {
     }
 }
 
-/// Notifies the kernel that there are frames to send.
+/// Notifies the kernel that there are frames to be sent.
 fn wake_tx(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no bytes and no address are passed.
     let answer = unsafe { libc::sendto(fd.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Notifies the kernel that there are buffers to fill.
+/// Notifies the kernel that there are buffers to be filled.
 fn wake_rx(fd: BorrowedFd<'_>) {
     let none = std::ptr::null_mut();
-    // The result is ignored: the next check of the socket reports errors.
+    // The result is ignored, because the next check of the socket reports errors.
     // SAFETY: no bytes and no address are passed.
     let _ = unsafe { libc::recvfrom(fd.as_raw_fd(), none, 0, libc::MSG_DONTWAIT, none.cast(), none.cast()) };
 }

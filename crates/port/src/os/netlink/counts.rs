@@ -1,26 +1,26 @@
-//! Number of frames that a device dropped on transmit, which shows that a device with a drop filter
-//! did drop them; also the device's XDP program and kind.
+//! Number of frames that a device has dropped on transmission, which proves that a device with a
+//! drop filter has dropped them. Also reads the device's XDP program and kind.
 //!
 //! There are two counters, because a frame can be dropped in a queue or in the driver. Frames
-//! dropped by a filter at `clsact` are counted as dropped in a queue, under that qdisc. Both
-//! counters are read over netlink, because /proc/net/dev contains only the driver's.
+//! dropped by a filter at the `clsact` qdisc are counted as dropped in a queue, under that qdisc.
+//! Both counters are read over netlink, because /proc/net/dev contains only that of the driver.
 
 use super::message::{self, Message};
 use super::{Netlink, NetlinkError};
 
-/// Absolute values of a device's drop counters, for comparison with earlier values.
+/// Values of a device's drop counters at one time, for comparison with those at an earlier time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxDrops {
-    /// Frames dropped in queues, summed over all queues, as `tc -s qdisc` shows them. 32 bits in
-    /// the kernel, with wraparound.
+    /// Frames dropped in queues, summed over all queues, as printed by `tc -s qdisc`. The kernel's
+    /// counter has 32 bits and wraps around.
     pub queues: u32,
-    /// Dropped by the driver (`tx_dropped`).
+    /// Frames dropped by the driver (`tx_dropped`).
     pub driver: u64,
 }
 
 impl TxDrops {
-    /// Returns the number of frames dropped since `before`; correct while fewer than 2^32 were
-    /// dropped in queues.
+    /// Returns the number of frames dropped since `before`. It is correct as long as fewer than
+    /// 2^32 frames were dropped in queues.
     pub fn since(self, before: TxDrops) -> u64 {
         u64::from(self.queues.wrapping_sub(before.queues)) + self.driver.wrapping_sub(before.driver)
     }
@@ -30,16 +30,16 @@ impl Netlink {
     /// Returns the transmit drop counters of `dev`.
     ///
     /// # Errors
-    /// ENODEV: no interface has that name.
+    /// ENODEV if there is no interface with this name.
     pub fn tx_drops(&mut self, dev: &str) -> Result<TxDrops, NetlinkError> {
         let index = self.ifindex(dev)?;
         Ok(TxDrops { queues: self.queue_drops(dev, index)?, driver: self.driver_drops(dev, index)? })
     }
 
-    /// Returns the number of the XDP program on `dev`, if there is one.
+    /// Returns the number of the XDP program on `dev`; `None` if there is none.
     ///
     /// # Errors
-    /// ENODEV: no interface has that name.
+    /// ENODEV if there is no interface with this name.
     pub fn xdp_program(&mut self, dev: &str) -> Result<Option<u32>, NetlinkError> {
         let index = self.ifindex(dev)?;
         let mut message = Message::new(libc::RTM_GETLINK, 0);
@@ -57,11 +57,11 @@ impl Netlink {
         Ok(program)
     }
 
-    /// Returns the kind of a virtual device, such as "veth"; `None`: it is hardware, or the
+    /// Returns the kind of a virtual device, such as "veth"; `None` for hardware and for the
     /// loopback.
     ///
     /// # Errors
-    /// ENODEV: no interface has that name.
+    /// ENODEV if there is no interface with this name.
     pub fn kind(&mut self, dev: &str) -> Result<Option<String>, NetlinkError> {
         const INFO_KIND: u16 = 1; // IFLA_INFO_KIND
         let index = self.ifindex(dev)?;
@@ -90,7 +90,7 @@ impl Netlink {
             message,
             || format!("read the queue drop counters of {dev}"),
             |reply| {
-                // The kernel dumps the queues of all devices.
+                // The reply contains the queues of all devices.
                 if reply.ty == libc::RTM_NEWQDISC && reply.ifindex() == Some(index) {
                     let stats = reply.find(20, libc::TCA_STATS2); // after struct tcmsg
                     drops = drops.wrapping_add(stats.and_then(of_queue).unwrap_or_default());

@@ -1,11 +1,12 @@
 //! A filter that drops all frames that a device sends. Measurements of the kernel's own stack send
-//! to such a device.
+//! to a device with this filter.
 //!
 //! The hook is the egress side of the `clsact` qdisc: frames are dropped before the device's queue,
-//! when the measured stack has done all its work. Three classifiers can drop frames. The kernel's
-//! configuration determines which of them exist, so they are tried in order: `matchall` with the
-//! `gact` action, `bpf` in direct-action mode (one classic instruction, "return TC_ACT_SHOT"; no
-//! bpf(2) call and so no privilege beyond the namespace's), and `u32` with `gact`.
+//! when the measured stack has done all of its work. Three classifiers can drop frames. They are
+//! tried in order, because the kernel's configuration determines which of them exist: `matchall`
+//! with the action `gact`; `bpf` in direct-action mode (one classic instruction, "return
+//! TC_ACT_SHOT", which needs no bpf(2) call and therefore no privilege beyond that of the
+//! namespace); and `u32` with `gact`.
 
 use super::message::Message;
 use super::{Answer, Netlink, NetlinkError};
@@ -20,11 +21,11 @@ const ALL: u16 = 3; // ETH_P_ALL
 /// Classifier that drops the frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DropBy {
-    /// `matchall` and `gact drop`.
+    /// `matchall` with the action `gact drop`.
     Matchall,
     /// `bpf` in direct-action mode.
     Bpf,
-    /// `u32` matching everything, and `gact drop`.
+    /// `u32` that matches everything, with the action `gact drop`.
     U32,
 }
 
@@ -49,7 +50,7 @@ pub enum DropError {
     /// The qdisc `clsact` cannot be added, because the kernel does not have it or the process has
     /// no permission.
     Qdisc(NetlinkError),
-    /// No classifier works. Contains the error of each.
+    /// No classifier works. Contains each classifier with its error.
     Filters(Vec<(DropBy, NetlinkError)>),
 }
 
@@ -68,11 +69,11 @@ impl fmt::Display for DropError {
 impl std::error::Error for DropError {}
 
 impl Netlink {
-    /// Drops all frames that `dev` sends from now on, before its queue. Returns the classifier
-    /// used.
+    /// Drops all frames that `dev` sends from now on, before they reach its queue. Returns the
+    /// classifier used.
     ///
     /// # Errors
-    /// The qdisc or the classifiers that the kernel does not support.
+    /// The error of the qdisc, or those of all classifiers.
     pub fn add_drop_filter(&mut self, dev: &str) -> Result<DropBy, DropError> {
         let index = self.ifindex(dev).map_err(DropError::Qdisc)?;
         let mut failed = Vec::new();
@@ -86,22 +87,22 @@ impl Netlink {
         Err(DropError::Filters(failed))
     }
 
-    /// Drops all frames that `dev` sends, as [`Netlink::add_drop_filter`] does, but only by the
-    /// classifier `by`.
+    /// Drops all frames that `dev` sends, as [`Netlink::add_drop_filter`] does, but with the
+    /// classifier `by` only.
     ///
     /// # Errors
-    /// The kernel's error: it does not support the qdisc or the classifier.
+    /// The kernel's error if it does not support the qdisc or the classifier.
     pub fn add_drop_filter_by(&mut self, dev: &str, by: DropBy) -> Result<(), NetlinkError> {
         let index = self.ifindex(dev)?;
         self.add_clsact(dev, index)?;
         self.add_filter(dev, index, by).map(drop)
     }
 
-    /// Replaces the queue of `dev` by one that drops all frames (`blackhole`), for a kernel without
-    /// any of the classifiers in [`DropBy`].
+    /// Replaces the queue of `dev` with one that drops all frames (`blackhole`), for a kernel that
+    /// has none of the classifiers in [`DropBy`].
     ///
     /// # Errors
-    /// ENOENT: the kernel does not have the `blackhole` qdisc.
+    /// ENOENT if the kernel does not have the qdisc `blackhole`.
     pub fn set_blackhole(&mut self, dev: &str) -> Result<(), NetlinkError> {
         const ROOT: u32 = 0xffff_ffff; // TC_H_ROOT
         let index = self.ifindex(dev)?;
@@ -144,15 +145,16 @@ fn fill(options: &mut Message, by: DropBy) {
         DropBy::Matchall => options.nest(2, gact_drop), // TCA_MATCHALL_ACT
         DropBy::Bpf => {
             let ret = libc::BPF_RET as u16 | libc::BPF_K as u16;
-            // struct sock_filter: code, jt, jf, k
+            // Fields of struct sock_filter: code, jt, jf, k.
             let program = [&ret.to_ne_bytes()[..], &[0, 0], &SHOT.to_ne_bytes()[..]].concat();
             options.attr(4, &1u16.to_ne_bytes()); // TCA_BPF_OPS_LEN
             options.attr(5, &program); // TCA_BPF_OPS
             options.attr(8, &1u32.to_ne_bytes()); // TCA_BPF_FLAGS: direct action
         }
         DropBy::U32 => {
-            // struct tc_u32_sel: flags (terminal), offshift, nkeys, pad, offmask, off, offoff,
-            // hoff, hmask; then one key (mask, val, off, offmask), all zero: matches everything.
+            // Fields of struct tc_u32_sel: flags (terminal), offshift, nkeys, pad, offmask, off,
+            // offoff, hoff, hmask; then one key (mask, val, off, offmask), all zero, which matches
+            // everything.
             let mut selector = [0; 32];
             [selector[0], selector[2]] = [1, 1];
             options.attr(5, &selector); // TCA_U32_SEL
@@ -161,13 +163,13 @@ fn fill(options: &mut Message, by: DropBy) {
     }
 }
 
-/// Writes a list of one action: `gact drop`.
+/// Writes a list with a single action: `gact drop`.
 fn gact_drop(actions: &mut Message) {
     actions.nest(1, |action| {
         action.text(1, "gact"); // TCA_ACT_KIND
         action.nest(2, |options| {
-            // TCA_ACT_OPTIONS, TCA_GACT_PARMS: struct tc_gact: index, capab, action, refcnt,
-            // bindcnt
+            // TCA_ACT_OPTIONS contains TCA_GACT_PARMS with the fields of struct tc_gact: index,
+            // capab, action, refcnt, bindcnt.
             let parms: Vec<u8> = [0, 0, SHOT, 0, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect();
             options.attr(2, &parms);
         });

@@ -21,7 +21,7 @@ impl XdpFeatures {
     }
 }
 
-/// Bytes of `struct genlmsghdr`.
+/// Size of `struct genlmsghdr` in bytes.
 const GENERIC: usize = 4;
 const CMD_GETFAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1; // CTRL_ATTR_FAMILY_ID
@@ -33,8 +33,8 @@ const FEATURES: u16 = 3; // NETDEV_A_DEV_XDP_FEATURES
 /// Reads the XDP features of device `dev` from the kernel.
 ///
 /// # Errors
-/// ENODEV: no interface has that name. ENOENT: a kernel before 6.3, which does not report XDP
-/// features.
+/// ENODEV if there is no interface with this name; ENOENT on kernels before 6.3, which do not
+/// report XDP features.
 pub fn xdp_features(dev: &str) -> Result<XdpFeatures, NetlinkError> {
     let index = Netlink::open()?.ifindex(dev)?;
     let mut generic = Netlink::open_family(libc::NETLINK_GENERIC)?;

@@ -1,13 +1,13 @@
-//! Netlink messages as bytes: a header, a fixed part, and attributes padded to four bytes, in
-//! native byte order.
+//! Netlink messages as bytes: a header, a fixed part, and attributes that are padded to four bytes,
+//! in native byte order.
 
-/// Type of a reply that carries an error number, where 0 is success (`NLMSG_ERROR`).
+/// Type of a reply that contains an error number, where 0 means success (`NLMSG_ERROR`).
 pub const ERROR: u16 = libc::NLMSG_ERROR as u16;
-/// Type of the reply that ends a dump; it also carries an error number (`NLMSG_DONE`).
+/// Type of the reply that ends a dump. It also contains an error number (`NLMSG_DONE`).
 pub const DONE: u16 = libc::NLMSG_DONE as u16;
 const HEADER_LEN: usize = 16;
-/// Flags of a reply: attributes follow the quoted request (`NLM_F_ACK_TLVS`), and only the header
-/// of the request is quoted (`NLM_F_CAPPED`).
+/// Flag of a reply: attributes follow the quoted request (`NLM_F_ACK_TLVS`). The next flag states
+/// that only the header of the request is quoted (`NLM_F_CAPPED`).
 const ACK_TLVS: u16 = 0x200;
 const CAPPED: u16 = 0x100;
 const ERROR_TEXT: u16 = 1; // NLMSGERR_ATTR_MSG
@@ -31,7 +31,7 @@ impl Message {
         }
     }
 
-    /// Appends bytes of the message's fixed part.
+    /// Appends bytes of the fixed part of the message.
     pub fn put(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -56,12 +56,12 @@ impl Message {
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// Appends an attribute that holds a NUL-terminated text.
+    /// Appends an attribute that contains a NUL-terminated text.
     pub fn text(&mut self, ty: u16, text: &str) {
         self.attr(ty, &[text.as_bytes(), &[0]].concat());
     }
 
-    /// Appends an attribute with content written by `fill`.
+    /// Appends an attribute whose contents are written by `fill`.
     pub fn nest(&mut self, ty: u16, fill: impl FnOnce(&mut Message)) {
         let start = self.0.len();
         self.put(&[0; 2]);
@@ -93,7 +93,8 @@ pub struct Reply<'a> {
 }
 
 impl Reply<'_> {
-    /// Returns the error number of an [`ERROR`] reply (0: success), and the kernel's error text.
+    /// Returns the error number of an [`ERROR`] reply, where 0 means success, and the kernel's
+    /// error text if there is one.
     pub fn error(&self) -> (i32, Option<String>) {
         let errno = word(self.body, 0).unwrap_or_default() as i32;
         (errno.saturating_neg(), self.error_text())
@@ -108,18 +109,19 @@ impl Reply<'_> {
         Some(String::from_utf8_lossy(text.split(|b| *b == 0).next().unwrap_or_default()).into_owned())
     }
 
-    /// Returns the interface index of a link or queue message.
+    /// Returns the interface index in a link or queue message.
     pub fn ifindex(&self) -> Option<u32> {
         word(self.body, 4)
     }
 
-    /// Returns the value of attribute `ty`, which follows a fixed part of `fixed` bytes.
+    /// Returns the value of the attribute `ty`. The attributes follow a fixed part of `fixed`
+    /// bytes.
     pub fn find(&self, fixed: usize, ty: u16) -> Option<&[u8]> {
         find(self.body.get(fixed..)?, ty)
     }
 }
 
-/// Iterator over the messages of a datagram from the kernel.
+/// Iterator over the messages in a datagram from the kernel.
 pub struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -143,7 +145,7 @@ impl<'a> Iterator for Reader<'a> {
     }
 }
 
-/// Returns the value of the first attribute of type `ty`.
+/// Returns the value of the first attribute of type `ty` in `rest`.
 pub fn find(mut rest: &[u8], ty: u16) -> Option<&[u8]> {
     const TYPE: u16 = 0x3fff; // NLA_TYPE_MASK: without the flags for nesting and byte order
     loop {

@@ -1,11 +1,11 @@
 //! The ring of slots that a packet socket fills (TPACKET_V2).
 //!
 //! The kernel puts each frame into the next slot and passes the slot to the reader at once, by
-//! setting USER in the status word at the start of the slot. The reader returns it by resetting the
-//! word. A frame longer than a slot, usually a large segment, also waits as a whole in the socket's
-//! queue (`PACKET_COPY_THRESH`; its status has COPY set), from which it is read with one copy.
-//! TPACKET_V3 is not used: it packs frames into blocks without gaps, and passes on a block only
-//! when it is full or a timer of at least a millisecond has expired.
+//! setting USER in the status word at the start of the slot. The reader returns the slot by
+//! resetting the word. A frame that is longer than a slot, usually a large segment, is also queued
+//! as a whole in the socket (`PACKET_COPY_THRESH`; the status of its slot has COPY set), from which
+//! it is read with one copy. TPACKET_V3 is not used: it packs frames into blocks without gaps, and
+//! passes on a block only when it is full or a timer of at least a millisecond has expired.
 
 use super::map::Map;
 use super::{Failure, bind, get, open, ring, set, widen_rx};
@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// Distribution of frames among the sockets of a fanout group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FanoutMode {
-    /// Selects the socket by a hash over addresses and L4 ports; both directions of a flow have the
+    /// Selects the socket by a hash over addresses and L4 ports. Both directions of a flow have the
     /// same hash.
     #[default]
     Hash,
@@ -34,17 +34,18 @@ pub enum FanoutMode {
 pub struct Config {
     /// Number of slots in the ring, a power of two.
     pub slots: u32,
-    /// Bytes of a slot, a power of two and at least 256.
+    /// Size of a slot in bytes, a power of two and at least 256.
     pub slot: u32,
-    /// Also queue frames longer than a slot as a whole.
+    /// True to also queue frames that are longer than a slot as a whole.
     pub queue_long: bool,
-    /// Put a virtio header in front of every frame.
+    /// True to put a virtio header in front of every frame.
     pub vnet_hdr: bool,
-    /// Receive frames addressed to other stations too.
+    /// True to also receive frames addressed to other stations.
     pub promisc: bool,
-    /// Ignore frames that the interface sends.
+    /// True to ignore frames that the interface sends.
     pub ignore_outgoing: bool,
-    /// Share the interface's frames with the other sockets of this group.
+    /// Number and mode of the fanout group, whose sockets share the interface's frames; `None` if
+    /// the socket is in no group.
     pub fanout: Option<(u16, FanoutMode)>,
 }
 
@@ -57,22 +58,22 @@ pub struct RxRing {
     slots: usize,
     /// Index of the slot to read next.
     at: usize,
-    /// True if reading the queue consumed an error of the socket.
+    /// True if a read of the queue has consumed an error of the socket.
     failed: Cell<bool>,
 }
 
-/// Bytes of `struct tpacket2_hdr`, at the start of a slot; its first field is the status word.
+/// Size of `struct tpacket2_hdr`, which is at the start of a slot and begins with the status word.
 pub const HEADER_LEN: usize = size_of::<libc::tpacket2_hdr>();
-/// Maximum number of bytes in a slot before the frame: header, address, alignment, virtio header
-/// (net/packet/af_packet.c, tpacket_rcv).
+/// Maximum number of bytes in a slot before the frame: header, address, alignment and virtio header
+/// (tpacket_rcv in net/packet/af_packet.c).
 pub const FRONT: usize = 128;
 
 impl RxRing {
-    /// Opens a socket on interface number `index`, with a ring, and starts receiving.
+    /// Opens a socket on interface number `index` with a ring, and starts receiving.
     ///
     /// # Errors
-    /// The failed step: `socket` (EPERM: no CAP_NET_RAW), `PACKET_RX_RING` (ENOMEM),
-    /// `PACKET_FANOUT` (EINVAL: the group has another mode) ...
+    /// The failed step and its error, such as `socket` (EPERM: CAP_NET_RAW is missing),
+    /// `PACKET_RX_RING` (ENOMEM) or `PACKET_FANOUT` (EINVAL: the group has another mode).
     pub fn open(index: u32, config: &Config) -> Result<RxRing, Failure> {
         let socket = open()?;
         set(&socket, "PACKET_VERSION", libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32))?;
@@ -88,8 +89,8 @@ impl RxRing {
         }
         let steps = ["PACKET_RX_RING", "mmap of PACKET_RX_RING"];
         let map = ring(&socket, libc::PACKET_RX_RING, steps, config.slot, config.slots)?;
-        // Bind last: frames received before the ring exists would wait in a queue that is never
-        // read.
+        // The socket is bound last: frames that are received before the ring exists would wait in a
+        // queue that is never read.
         bind(socket.as_fd(), index, libc::ETH_P_ALL as u16)?;
         if config.promisc {
             let mode = libc::packet_mreq {
@@ -107,45 +108,48 @@ impl RxRing {
         Ok(RxRing { map, socket: File::from(socket), slot, slots, at: 0, failed: Cell::new(false) })
     }
 
-    /// Returns the bytes of the next slot; `None`: the kernel has not filled it yet.
+    /// Returns the bytes of the next slot; `None` if the kernel has not filled it yet.
     #[inline]
     pub fn next(&self) -> Option<&[u8]> {
         let from = self.at * self.slot;
         if self.map.status(from) & libc::TP_STATUS_USER == 0 {
             return None;
         }
-        // SAFETY: the kernel has handed this slot over, and does not write to it before `release`,
-        // which needs `&mut self`.
+        // SAFETY: the kernel has passed this slot to the reader, and does not write to it before
+        // `release`, which needs `&mut self`.
         Some(unsafe { self.map.bytes(from, from + self.slot) })
     }
 
-    /// Returns the slot of [`RxRing::next`] to the kernel, and advances to the next slot.
+    /// Returns the slot that [`RxRing::next`] returned to the kernel, and advances to the next
+    /// slot.
     #[inline]
     pub fn release(&mut self) {
         self.map.set_status(self.at * self.slot, libc::TP_STATUS_KERNEL);
         self.at = if self.at + 1 < self.slots { self.at + 1 } else { 0 };
     }
 
-    /// Returns a slot to the kernel unread, and drops the frame that waits for it in the socket's
-    /// queue.
+    /// Returns a slot to the kernel without reading it, and drops the frame that waits for it in
+    /// the socket's queue.
     #[cold]
     pub fn skip(&mut self) {
         if self.map.status(self.at * self.slot) & libc::TP_STATUS_COPY != 0 {
-            // This buffer is too short for the frame: the kernel drops the rest of it (packet(7)).
+            // This buffer is too short for the frame, so the kernel drops the rest of the frame
+            // (packet(7)).
             let _ = self.read_long(&mut [IoSliceMut::new(&mut [0; 64])]);
         }
         self.release();
     }
 
-    /// Reads the first frame of the socket's queue, with its virtio header in front, into `parts`.
-    /// If the status of the next slot has COPY set, this is that slot's frame. Returns the number
-    /// of bytes read, at most the length of `parts`.
+    /// Reads the first frame in the socket's queue, with its virtio header in front, into `parts`.
+    /// If the status of the next slot has COPY set, this is the frame of that slot. Returns the
+    /// number of bytes read, at most the length of `parts`.
     ///
     /// # Errors
-    /// EAGAIN: the queue is empty.
+    /// EAGAIN if the queue is empty.
     pub fn read_long(&self, parts: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match (&self.socket).read_vectored(parts) {
-            // A pending socket error (ENETDOWN) is returned first and takes nothing from the queue.
+            // A pending socket error (ENETDOWN) is returned first, and takes no frame from the
+            // queue.
             Err(why) if why.kind() != io::ErrorKind::WouldBlock => {
                 self.failed.set(true);
                 (&self.socket).read_vectored(parts)
@@ -154,15 +158,16 @@ impl RxRing {
         }
     }
 
-    /// Returns whether [`RxRing::read_long`] consumed an error of the socket since the last call.
+    /// Returns whether [`RxRing::read_long`] has consumed an error of the socket since the last
+    /// call.
     pub fn take_failed(&self) -> bool {
         self.failed.take()
     }
 
-    /// Returns the number of frames lost since the last call because no slot was free (reading
-    /// PACKET_STATISTICS resets it to 0).
+    /// Returns the number of frames lost since the last call because no slot was free. Reading
+    /// PACKET_STATISTICS resets the counter.
     pub fn lost(&self) -> u64 {
-        // struct tpacket_stats: tp_packets, tp_drops
+        // Fields of struct tpacket_stats: tp_packets, tp_drops.
         let [_, drops]: [u32; 2] =
             get(self.socket.as_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS).unwrap_or_default();
         drops.into()
@@ -176,7 +181,7 @@ impl AsFd for RxRing {
 }
 
 /// Returns the argument of PACKET_FANOUT: group, mode, and the flag to ignore outgoing frames. The
-/// flag is needed because a group does not use the socket's own option.
+/// flag is needed because a group does not use the option of its sockets.
 fn fanout(group: u16, mode: FanoutMode, ignore_outgoing: bool) -> u32 {
     let mode = match mode {
         FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
@@ -188,11 +193,11 @@ fn fanout(group: u16, mode: FanoutMode, ignore_outgoing: bool) -> u32 {
     u32::from(group) | (mode | flags) << 16
 }
 
-/// Opens a socket on interface number `index` without a ring: each read of its file takes one
-/// frame, without waiting. Frames that the interface sends are not received.
+/// Opens a socket on interface number `index` without a ring. Each read of the file returns one
+/// frame, without blocking. Frames that the interface sends are not received.
 ///
 /// # Errors
-/// As for [`RxRing::open`].
+/// The same errors as [`RxRing::open`].
 pub fn open_plain(index: u32) -> Result<File, Failure> {
     let socket = open()?;
     set(&socket, "PACKET_IGNORE_OUTGOING", libc::PACKET_IGNORE_OUTGOING, &1i32)?;
@@ -200,10 +205,10 @@ pub fn open_plain(index: u32) -> Result<File, Failure> {
     Ok(File::from(socket))
 }
 
-/// Checks whether this process may open packet sockets.
+/// Checks whether this process can open packet sockets.
 ///
 /// # Errors
-/// EPERM: no CAP_NET_RAW; EAFNOSUPPORT: the kernel does not support them.
+/// EPERM if CAP_NET_RAW is missing; EAFNOSUPPORT if the kernel does not support packet sockets.
 pub fn available() -> io::Result<()> {
     open().map(drop).map_err(|(_, error)| error)
 }

@@ -1,10 +1,10 @@
 //! The ring of slots from which a packet socket sends (TPACKET_V2), and a plain socket for frames
-//! longer than a slot.
+//! that are longer than a slot.
 //!
-//! The owner fills a slot and sets its status to SEND_REQUEST. One send(2) makes the kernel send
-//! all such slots in order, up to one that it rejects (WRONG_FORMAT) or for which it has no room.
-//! The kernel returns a sent slot with the status AVAILABLE. A slot begins with `struct
-//! tpacket2_hdr`, which holds the status word and the frame's length; the frame is at byte 32.
+//! The owner fills a slot and sets its status to SEND_REQUEST. A single send(2) makes the kernel
+//! send all these slots in order, up to one that it rejects (WRONG_FORMAT) or cannot queue. The
+//! kernel returns a sent slot with the status AVAILABLE. A slot begins with `struct tpacket2_hdr`,
+//! which contains the status word and the frame's length; the frame begins at byte 32.
 
 use super::map::Map;
 use super::{Failure, bind, open, ring, set, widen};
@@ -17,24 +17,24 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub struct Config {
     /// Number of slots in the ring, a power of two.
     pub slots: u32,
-    /// Bytes of a slot, a power of two and at least 256.
+    /// Size of a slot in bytes, a power of two and at least 256.
     pub slot: u32,
-    /// Put a virtio header in front of every frame.
+    /// True to put a virtio header in front of every frame.
     pub vnet_hdr: bool,
-    /// Pass frames directly to the driver, bypassing the interface's queueing discipline.
+    /// True to pass frames directly to the driver, bypassing the interface's queueing discipline.
     pub qdisc_bypass: bool,
 }
 
 /// State of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slot {
-    /// Owned by this process, which may fill it.
+    /// The slot is owned by this process, which may fill it.
     Free,
-    /// Passed to the kernel, which has not taken it yet.
+    /// The slot was passed to the kernel, which has not taken it yet.
     Waiting,
-    /// Rejected by the kernel; it sends no later slot until this one is changed.
+    /// The kernel rejected the slot, and sends no later slot until this one is changed.
     Refused,
-    /// Being sent by the kernel.
+    /// The kernel is sending the slot.
     Leaving,
 }
 
@@ -47,16 +47,17 @@ pub struct TxRing {
     slots: usize,
 }
 
-/// Offset of the frame (or its virtio header) in a slot: after `struct tpacket2_hdr`.
+/// Offset in a slot of the frame or its virtio header: after `struct tpacket2_hdr`.
 pub const DATA: usize = size_of::<libc::tpacket2_hdr>();
-/// Offset of the frame's length (`tp_len`).
+/// Offset in a slot of the frame's length (`tp_len`).
 const LEN: usize = 4;
 
 impl TxRing {
-    /// Opens a socket on interface number `index`, with a ring.
+    /// Opens a socket on interface number `index` with a ring.
     ///
     /// # Errors
-    /// The failed step: `socket` (EPERM: no CAP_NET_RAW), `PACKET_TX_RING` (ENOMEM) ...
+    /// The failed step and its error, such as `socket` (EPERM: CAP_NET_RAW is missing) or
+    /// `PACKET_TX_RING` (ENOMEM).
     pub fn open(index: u32, config: &Config) -> Result<TxRing, Failure> {
         let socket = open()?;
         set(&socket, "PACKET_VERSION", libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as i32))?;
@@ -78,12 +79,12 @@ impl TxRing {
         self.slots
     }
 
-    /// Returns the maximum length of a frame, virtio header included.
+    /// Returns the maximum length of a frame, including its virtio header.
     pub fn longest(&self) -> usize {
         self.slot - DATA
     }
 
-    /// Returns the byte offset of slot `n`, modulo the number of slots.
+    /// Returns the byte offset of slot `n` (modulo the number of slots) in the ring.
     #[inline]
     fn start(&self, n: usize) -> usize {
         (n & (self.slots - 1)) * self.slot
@@ -97,23 +98,23 @@ impl TxRing {
             libc::TP_STATUS_SEND_REQUEST => Slot::Waiting,
             status if status & libc::TP_STATUS_WRONG_FORMAT != 0 => Slot::Refused,
             status if status & (libc::TP_STATUS_SENDING | libc::TP_STATUS_SEND_REQUEST) != 0 => Slot::Leaving,
-            _ => Slot::Free, // with a timestamp
+            _ => Slot::Free, // sent, with a timestamp in the slot
         }
     }
 
-    /// Returns the bytes of slot `n` for a frame; empty while the kernel is sending that slot. At
-    /// other times the kernel does not read them: it sends only during [`TxRing::send`].
+    /// Returns the bytes of slot `n` for a frame; empty while the kernel is sending this slot. At
+    /// other times the kernel does not read them, because it sends only during [`TxRing::send`].
     #[inline]
     pub fn data(&mut self, n: usize) -> &mut [u8] {
         let start = self.start(n);
         if matches!(self.state(n), Slot::Leaving) {
             return &mut [];
         }
-        // SAFETY: within one slot, after its header; the slot is not being sent.
+        // SAFETY: the bytes are within one slot, after its header, and the slot is not being sent.
         unsafe { self.map.bytes_mut(start + DATA, start + self.slot) }
     }
 
-    /// Requests that the next [`TxRing::send`] send the first `len` bytes of slot `n`.
+    /// Requests that the next call of [`TxRing::send`] sends the first `len` bytes of slot `n`.
     #[inline]
     pub fn request(&mut self, n: usize, len: usize) {
         let start = self.start(n);
@@ -126,18 +127,18 @@ impl TxRing {
         self.map.status(self.start(n) + LEN) as usize
     }
 
-    /// Takes back slot `n`, so that it is not sent.
+    /// Withdraws the request to send slot `n`.
     pub fn recall(&mut self, n: usize) {
         self.map.set_status(self.start(n), libc::TP_STATUS_AVAILABLE);
     }
 
-    /// Makes the kernel send the requested slots, as many as it can without waiting.
+    /// Makes the kernel send as many of the requested slots as it can without blocking.
     ///
     /// # Errors
-    /// ENETDOWN, ENXIO (the interface is deleted), ENOBUFS and EAGAIN (no room now), EINVAL and
-    /// EMSGSIZE (a slot is rejected).
+    /// ENETDOWN; ENXIO if the interface is deleted; ENOBUFS or EAGAIN if the kernel accepts no more
+    /// now; EINVAL or EMSGSIZE if a slot is rejected.
     pub fn send(&self) -> io::Result<()> {
-        // SAFETY: send(2) without a buffer: the frames are in the ring.
+        // SAFETY: send(2) is called without a buffer, because the frames are in the ring.
         let answer = unsafe { libc::send(self.socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
@@ -149,12 +150,12 @@ impl AsFd for TxRing {
     }
 }
 
-/// Opens a socket on interface number `index` that sends each write as one frame. Frames pass the
-/// interface's queueing discipline, because only there does the kernel split large segments for a
-/// device that cannot.
+/// Opens a socket on interface number `index` that sends each write as one frame. Frames pass
+/// through the interface's queueing discipline, because only there does the kernel split large
+/// segments for a device that cannot split them.
 ///
 /// # Errors
-/// As for [`TxRing::open`].
+/// The same errors as [`TxRing::open`].
 pub fn open_plain(index: u32, vnet_hdr: bool) -> Result<File, Failure> {
     let socket = open()?;
     if vnet_hdr {

@@ -1,8 +1,9 @@
-//! The rings of an AF_XDP socket without frames and without a pool: buffer addresses cycle through
-//! them. The difference between a port and this loop is the cost of the port.
+//! The rings of an AF_XDP socket without frames and without a pool: a loop through which buffer
+//! addresses cycle. The difference between a port and this loop is the cost of the port.
 //!
-//! A buffer goes into the fill ring, comes back with a frame, has its two MAC addresses swapped,
-//! goes out by the transmit ring, comes back by the completion ring, and starts again.
+//! A buffer is put into the fill ring and comes back with a frame. The frame's two MAC addresses
+//! are swapped, and the buffer is put into the transmit ring. It comes back through the completion
+//! ring, and starts again.
 
 use super::frames::open_patiently;
 use super::{Ask, CHUNK_MIN, Failure, Memory, Queue, wake_rx, wake_tx};
@@ -14,7 +15,7 @@ const BUFFERS: usize = 4096;
 
 /// A loop over one queue, with its own memory.
 pub struct Circle {
-    // Field order: closed and unmapped before the memory is freed.
+    // Field order: the rings are unmapped and the socket is closed before the memory is freed.
     queue: Queue,
     region: Region,
     /// Addresses of free buffers.
@@ -24,7 +25,7 @@ pub struct Circle {
 }
 
 impl Circle {
-    /// Opens the queue and gives the kernel `fill` buffers to fill.
+    /// Opens the queue and gives the kernel `fill` buffers to be filled.
     ///
     /// # Errors
     /// The failed step and its error.
@@ -33,7 +34,7 @@ impl Circle {
         let len = BUFFERS * CHUNK_MIN;
         let memory = Memory { base: region.base(), len, chunk: CHUNK_MIN, headroom: 0, unaligned: false };
         // SAFETY: the region outlives the socket and its rings (field order), and a buffer is
-        // accessed only while the rings show that this side owns it.
+        // accessed only while this process owns it according to the rings.
         let queue = unsafe { open_patiently(&memory, ask) }?;
         let free = (0..BUFFERS).map(|i| (i * CHUNK_MIN) as u64).collect();
         let mut circle = Circle { queue, region, free, always: ask.wakeup == super::Wakeup::Always, fill: 0 };
@@ -59,7 +60,7 @@ impl Circle {
         }
     }
 
-    /// Sends up to `most` received frames back. Returns how many.
+    /// Sends up to `most` received frames back. Returns their number.
     pub fn turn(&mut self, most: usize) -> usize {
         while let Some(address) = self.queue.done.read() {
             self.free.push(address & !(CHUNK_MIN as u64 - 1));
@@ -100,8 +101,8 @@ impl Circle {
         if len < 12 || at + len > BUFFERS * CHUNK_MIN {
             return;
         }
-        // SAFETY: inside the region, and the kernel has handed the buffer over: nothing else uses
-        // it now.
+        // SAFETY: the buffer is inside the region, and the kernel has returned it, so nothing else
+        // uses it now.
         let bytes = unsafe { std::slice::from_raw_parts_mut(self.region.base().as_ptr().add(at), len) };
         super::swap_macs(bytes);
     }

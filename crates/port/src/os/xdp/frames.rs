@@ -1,16 +1,16 @@
-//! Exchanges a pool's frames with the kernel. The pool's memory is the socket's memory, so no frame
-//! is copied here.
+//! Exchange of a pool's frames with the kernel. The pool's memory is also the socket's memory, so
+//! frames are not copied here.
 //!
-//! A buffer goes to the kernel to be filled, or as a frame to be sent. Until the kernel returns it,
-//! it is recorded in the account of the half that gave it ([`buf::Away`]). Buffers that are still
-//! with the kernel when both halves have been dropped are freed after the rings are unmapped and
-//! the socket is closed; the kernel then no longer accesses the memory. A device that accesses the
-//! memory itself (zero copy) releases it later, in a kernel worker. The last drop waits for that;
+//! A buffer is given to the kernel to be filled, or as a frame to be sent. Until the kernel returns
+//! it, it is recorded by the half that gave it ([`buf::Away`]). Buffers that the kernel still has
+//! when both halves have been dropped are freed after the rings are unmapped and the socket is
+//! closed, because the kernel then no longer accesses the memory. A device that accesses the memory
+//! itself (zero copy) releases it later, in a worker of the kernel. The last drop waits for that;
 //! if the release takes too long, the buffers are leaked.
 //!
 //! Each socket registers the pool's memory separately. Sockets can share a registration
 //! (`XDP_SHARED_UMEM`), but then all have the copy mode of the first socket and end with it. The
-//! only saving would be that the memory counts once towards RLIMIT_MEMLOCK.
+//! only advantage would be that the memory is counted once towards RLIMIT_MEMLOCK.
 
 mod rx;
 mod tx;
@@ -30,19 +30,19 @@ use std::time::Duration;
 /// Layout of the pool's buffers, as registered with the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Number of bytes of a buffer that the kernel uses, from the start of its stride.
+    /// Number of bytes that the kernel uses of each buffer, from the start of its stride.
     pub chunk: usize,
-    /// Bytes left free in addition to the kernel's own headroom, so that a received frame has the
-    /// pool's headroom.
+    /// Number of bytes that are left free in addition to the kernel's own headroom, so that a
+    /// received frame has the pool's headroom.
     pub headroom: usize,
-    /// True if buffers begin anywhere, not only at multiples of `chunk`; some of them cross a page
-    /// boundary.
+    /// True if buffers may begin anywhere, not only at multiples of `chunk`. Some of them then
+    /// cross a page boundary.
     pub unaligned: bool,
 }
 
 impl Geometry {
-    /// Returns the geometry of a pool with `layout` and buffers of `size` bytes, handed out with
-    /// `headroom` bytes free in front. `None`: the buffers are too short for the kernel.
+    /// Returns the geometry of a pool with `layout` and buffers of `size` bytes, whose frames have
+    /// `headroom` bytes of headroom. Returns `None` if the buffers are too short for the kernel.
     pub fn of(layout: &Layout, size: usize, headroom: usize) -> Option<Geometry> {
         let unaligned = !layout.stride.is_power_of_two();
         let chunk = if unaligned { (layout.front + size).min(CHUNK_MAX) } else { layout.stride.min(CHUNK_MAX) };
@@ -64,7 +64,7 @@ impl Geometry {
 
     fn memory(&self, layout: &Layout) -> Memory {
         let Geometry { chunk, headroom, unaligned } = *self;
-        // Memory in aligned mode consists of whole chunks only.
+        // In aligned mode, the memory consists of whole chunks only.
         let len = if unaligned { layout.len } else { layout.len / chunk * chunk };
         Memory { base: layout.base, len, chunk, headroom, unaligned }
     }
@@ -99,11 +99,11 @@ struct Shared {
     parked: Mutex<Parked>,
 }
 
-/// Buffers that were still with the kernel when a half was dropped.
+/// Buffers that the kernel still had when a half was dropped.
 struct Parked {
     accounts: Vec<Away>,
-    /// Set if the device accesses the memory itself: the buffers may be freed only when the
-    /// device's queue is free again.
+    /// Set if the device accesses the memory itself. The buffers may then be freed only after the
+    /// device's queue has become free.
     device: Option<Ask>,
 }
 
@@ -128,7 +128,8 @@ impl Drop for Parked {
     }
 }
 
-/// Delay between attempts to open a queue that is being released; below, the number of attempts.
+/// Delay between attempts to open a queue that is being released. The next constant is the number
+/// of attempts.
 const NAP: Duration = Duration::from_millis(5);
 const TRIES: usize = 40;
 
@@ -138,17 +139,17 @@ fn is_released(ask: &Ask) -> bool {
     let ask = Ask { mode: CopyMode::Copy, places: 64, ..*ask };
     let Ok(region) = Region::map(CHUNK_MAX, Pages::Small) else { return false };
     let memory = Memory { base: region.base(), len: CHUNK_MAX, chunk: CHUNK_MAX, headroom: 0, unaligned: false };
-    // SAFETY: the kernel receives no buffers of the region; the socket is closed before the region
-    // is unmapped.
+    // SAFETY: the kernel is given no buffers of the region, and the socket is closed before the
+    // region is unmapped.
     let answer = unsafe { open_patiently(&memory, &ask) };
     !matches!(answer, Err((super::STEP_BIND, error)) if error.raw_os_error() == Some(libc::EBUSY))
 }
 
-/// Opens a socket, retrying while its queue is in use: the kernel frees a queue some time after its
-/// socket is closed.
+/// Opens a socket. Retries while the queue is in use, because the kernel frees a queue some time
+/// after its socket was closed.
 ///
 /// # Safety
-/// As for [`super::open`].
+/// The conditions of [`super::open`].
 pub(super) unsafe fn open_patiently(memory: &Memory, ask: &Ask) -> Result<Queue, Failure> {
     let mut tries = 0;
     loop {
@@ -163,16 +164,16 @@ pub(super) unsafe fn open_patiently(memory: &Memory, ask: &Ask) -> Result<Queue,
     }
 }
 
-/// Opens a socket over the memory of `pool`, with layout `geometry`. Also returns whether the
-/// device accesses that memory itself (zero copy).
+/// Opens a socket over the memory of `pool` with the layout `geometry`. Also returns whether the
+/// device accesses the memory itself (zero copy).
 ///
 /// # Errors
-/// The failed step and its error; `None`: the pool has no memory of its own.
+/// The failed step and its error; `None` if the pool has no memory of its own.
 pub fn open(pool: &Pool, geometry: Geometry, ask: &Ask) -> Result<(FrameRx, FrameTx, bool), Option<Failure>> {
     let (rx_away, tx_away) = (Away::new(pool).ok_or(None)?, Away::new(pool).ok_or(None)?);
     let memory = geometry.memory(&rx_away.layout());
-    // SAFETY: the accounts keep the pool, and so its memory, until socket and rings are gone
-    // (`Shared`, `Parked`); the rings contain only buffers recorded in an account.
+    // SAFETY: the records of the halves keep the pool, and so its memory, until socket and rings
+    // are gone (`Shared`, `Parked`). The rings contain only buffers that are in a record.
     let queue = unsafe { open_patiently(&memory, ask) }.map_err(Some)?;
     let device = queue.zero_copy.then_some(*ask);
     let parked = Mutex::new(Parked { accounts: Vec::new(), device });

@@ -1,16 +1,18 @@
-//! A ring shared with the kernel: entries for descriptors, a producer index and a consumer index.
+//! A ring that is shared with the kernel: entries for descriptors, a producer index and a consumer
+//! index.
 //!
-//! Both indices only grow, and wrap at 2^32; an entry's position is its index modulo the size. By
-//! increasing its index, the producer makes entries visible to the consumer (release on one side,
-//! acquire on the other); in the same way, the consumer's index returns free entries to the
-//! producer (linux/if_xdp.h; Documentation/networking/af_xdp.rst, "Rings").
+//! Both indices only increase, and wrap at 2^32; the position of an entry is its index modulo the
+//! size of the ring. By increasing its index, the producer makes entries visible to the consumer
+//! (release on one side, acquire on the other). In the same way, the consumer's index returns free
+//! entries to the producer (linux/if_xdp.h; Documentation/networking/af_xdp.rst, "Rings").
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
-/// Offsets of the parts of a ring in its mapping, and its number of entries, a power of two.
+/// Offsets of the parts of a ring in its mapping, and the number of entries, which is a power of
+/// two.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub offset: libc::xdp_ring_offset,
@@ -18,7 +20,7 @@ pub(super) struct Shape {
     pub places: u32,
 }
 
-/// Mapping of a ring of `T`.
+/// Mapping of a ring with entries of type `T`.
 struct Ring<T> {
     base: NonNull<u8>,
     len: usize,
@@ -39,7 +41,8 @@ impl<T: Copy> Ring<T> {
         let len = start + shape.places as usize * size_of::<T>();
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        // SAFETY: the kernel chooses the address of this new mapping, so it does not affect
+        // existing memory.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd.as_raw_fd(), shape.page) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -63,17 +66,18 @@ impl<T: Copy> Ring<T> {
     }
 
     fn producer(&self) -> &AtomicU32 {
-        // SAFETY: inside the mapping, aligned by the kernel, and only ever used as an atomic.
+        // SAFETY: the index is inside the mapping, aligned by the kernel, and only ever used as an
+        // atomic.
         unsafe { self.producer.as_ref() }
     }
 
     fn consumer(&self) -> &AtomicU32 {
-        // SAFETY: as for `producer`.
+        // SAFETY: same as in `producer`.
         unsafe { self.consumer.as_ref() }
     }
 
-    /// Returns a pointer to the entry with the given index. The mask keeps the pointer in the
-    /// mapping for any index.
+    /// Returns a pointer to the entry with the given index. The mask ensures that the pointer is
+    /// inside the mapping.
     fn place(&self, index: u32) -> *mut T {
         // SAFETY: the mapping has `mask + 1` entries.
         unsafe { self.places.add((index & self.mask) as usize).as_ptr() }
@@ -82,14 +86,14 @@ impl<T: Copy> Ring<T> {
 
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
-        // SAFETY: base and len are those of our live mapping.
+        // SAFETY: base and len are those of this value's live mapping.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.len);
         }
     }
 }
 
-/// Producer side of a ring that this process fills.
+/// Producer side of a ring, which this process fills.
 pub(super) struct Producer<T> {
     ring: Ring<T>,
     /// Index after the last entry written.
@@ -114,14 +118,14 @@ impl<T: Copy> Producer<T> {
         self.end.wrapping_sub(self.at).min(self.ring.size())
     }
 
-    /// Writes an entry, if there is room, and returns whether there was. [`Producer::publish`]
+    /// Writes an entry if one is free, and returns whether it was. [`Producer::publish`] then
     /// passes the entry to the kernel.
     #[inline]
     pub fn write(&mut self, value: T) -> bool {
         if self.room(1) == 0 {
             return false;
         }
-        // SAFETY: this side owns free entries.
+        // SAFETY: free entries are owned by the producer.
         unsafe { self.ring.place(self.at).write(value) };
         self.at = self.at.wrapping_add(1);
         true
@@ -145,13 +149,14 @@ impl<T: Copy> Producer<T> {
         // Orders the store of the index before the load of the flag; otherwise a wakeup could be
         // missed.
         fence(Ordering::SeqCst);
-        // SAFETY: inside the mapping, aligned by the kernel, and only ever used as an atomic.
+        // SAFETY: the flags are inside the mapping, aligned by the kernel, and only ever used as an
+        // atomic.
         let flags = unsafe { self.ring.flags.as_ref() }.load(Ordering::Relaxed);
         flags & libc::XDP_RING_NEED_WAKEUP != 0
     }
 }
 
-/// Consumer side of a ring that the kernel fills.
+/// Consumer side of a ring, which the kernel fills.
 pub(super) struct Consumer<T> {
     ring: Ring<T>,
     /// Index of the next entry to read.
@@ -165,8 +170,8 @@ impl<T: Copy> Consumer<T> {
         Ok(Consumer { ring: Ring::map(fd, shape)?, at: 0, end: 0 })
     }
 
-    /// Returns the next entry, if any. [`Consumer::release`] later returns the entry's place to the
-    /// kernel.
+    /// Returns the next entry; `None` if there is none. [`Consumer::release`] later returns the
+    /// entry to the kernel.
     #[inline]
     pub fn read(&mut self) -> Option<T> {
         if self.at == self.end {
@@ -175,14 +180,14 @@ impl<T: Copy> Consumer<T> {
                 return None;
             }
         }
-        // SAFETY: written by the kernel before its index passed here; it writes integers only, for
-        // which all values are valid.
+        // SAFETY: the kernel wrote the entry before its index passed it. The entry consists of
+        // integers, for which all values are valid.
         let value = unsafe { self.ring.place(self.at).read() };
         self.at = self.at.wrapping_add(1);
         Some(value)
     }
 
-    /// Returns the places of the entries read so far to the kernel.
+    /// Returns the entries read so far to the kernel.
     #[inline]
     pub fn release(&mut self) {
         self.ring.consumer().store(self.at, Ordering::Release);

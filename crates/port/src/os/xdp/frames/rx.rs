@@ -1,4 +1,4 @@
-//! Receiving half: gives buffers to the kernel and takes frames from it.
+//! The receiving half: gives buffers to the kernel and takes frames from it.
 
 use super::super::ring::{Consumer, Producer};
 use super::super::{Statistics, statistics, wake_rx};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 /// The receiving half of a socket.
 pub struct FrameRx {
-    // Field order: unmapped before the socket can be closed.
+    // Field order: the rings are unmapped before the socket can be closed.
     fill: Producer<u64>,
     rx: Consumer<libc::xdp_desc>,
     away: Away,
@@ -20,9 +20,9 @@ pub struct FrameRx {
     shared: Arc<Shared>,
 }
 
-/// State of a frame of several pieces that has not arrived completely.
+/// State of a frame in several buffers that has not arrived completely.
 enum Joined {
-    /// No frame has begun.
+    /// No frame has been started.
     None,
     /// The pieces received so far, joined in the buffer of the first piece.
     Begun(Frame),
@@ -35,10 +35,10 @@ enum Joined {
 pub struct Received {
     /// Number of frames received.
     pub frames: usize,
-    /// Bytes of these frames.
+    /// Number of bytes in these frames.
     pub bytes: usize,
-    /// Number of descriptors dropped because they name a buffer that the kernel does not own, or
-    /// more bytes than a buffer holds.
+    /// Number of descriptors that were dropped because they refer to a buffer that the kernel does
+    /// not own, or to more bytes than a buffer has.
     pub malformed: usize,
 }
 
@@ -53,7 +53,7 @@ impl FrameRx {
         FrameRx { fill, rx, away, geometry, joined: Joined::None, shared }
     }
 
-    /// Appends up to `most` received frames to `into`, as many as it has room for.
+    /// Appends up to `most` received frames to `into`, but no more than fit.
     #[inline]
     pub fn receive(&mut self, into: &mut Burst, most: usize) -> Received {
         let mut got = Received::default();
@@ -73,7 +73,7 @@ impl FrameRx {
             match frame {
                 Some(frame) => {
                     let (len, mut lost) = (frame.len(), 0);
-                    into.put(frame, || lost = 1); // `most` is at most the room
+                    into.put(frame, || lost = 1); // `most` is limited to the free slots of `into`
                     got.malformed += lost;
                     (got.frames, got.bytes) = (got.frames + 1 - lost, got.bytes + len);
                 }
@@ -84,8 +84,8 @@ impl FrameRx {
         got
     }
 
-    /// Adds a piece to the current frame, or begins one. With the last piece, returns the frame;
-    /// `Some(None)`: the frame could not be received.
+    /// Adds a piece to the current frame, or starts a frame. With the last piece, returns the
+    /// frame, or `Some(None)` if the frame could not be received.
     #[cold]
     fn join(&mut self, piece: Option<Frame>, more: bool) -> Option<Option<Frame>> {
         let joined = match (std::mem::replace(&mut self.joined, Joined::None), piece) {
@@ -106,14 +106,14 @@ impl FrameRx {
         }
     }
 
-    /// Gives the kernel buffers from `empty`, as many as the ring has room for; the others stay in
-    /// `empty`.
+    /// Gives the kernel as many buffers from `empty` as the ring has free entries. The others
+    /// remain in `empty`.
     #[inline]
     pub fn refill(&mut self, empty: &mut Burst) {
         let room = self.fill.room(empty.len() as u32);
         for _ in 0..room {
             let Some(frame) = empty.pop() else { break };
-            // A buffer of another pool cannot be used, and is freed here.
+            // A buffer of another pool cannot be used. It is freed here.
             let Ok(place) = self.away.give(frame) else { continue };
             self.fill.write(self.geometry.address(place.slot, 0));
         }
@@ -123,8 +123,8 @@ impl FrameRx {
         }
     }
 
-    /// Returns the number of buffers with the kernel: empty buffers, and received frames not yet
-    /// taken.
+    /// Returns the number of buffers that the kernel has: empty buffers, and received frames that
+    /// have not been taken.
     #[inline]
     pub fn away(&self) -> usize {
         self.away.len()
@@ -148,13 +148,13 @@ impl FrameRx {
         statistics(self.socket())
     }
 
-    /// Returns whether the device is gone, as far as already detected.
+    /// Returns whether the device is gone, as far as this has been detected already.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
 
-    /// Checks, by a system call, whether the device is gone. Returns the reason when first
-    /// detected.
+    /// Checks, by a system call, whether the device is gone. Returns the reason when this is
+    /// detected for the first time.
     pub fn look(&self) -> Option<io::Error> {
         self.shared.look()
     }

@@ -1,4 +1,4 @@
-//! Transmitting half: gives frames to the kernel and takes their buffers back.
+//! The transmitting half: gives frames to the kernel and takes their buffers back.
 
 use super::super::ring::{Consumer, Producer};
 use super::super::{Ask, Wakeup, wake_tx};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 /// The transmitting half of a socket.
 pub struct FrameTx {
-    // Field order: unmapped before the socket can be closed.
+    // Field order: the rings are unmapped before the socket can be closed.
     tx: Producer<libc::xdp_desc>,
     done: Consumer<u64>,
     away: Away,
@@ -20,7 +20,7 @@ pub struct FrameTx {
     shared: Arc<Shared>,
 }
 
-/// Mark whether a frame continues in the next buffer.
+/// Mark of a descriptor: whether the frame continues in the next buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum More {
@@ -33,7 +33,7 @@ pub enum More {
 /// Result of notifying the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kicked {
-    /// The kernel has taken all frames, or will take them without another call.
+    /// The kernel has taken all frames, or will take them without a further call.
     All,
     /// The kernel takes no more frames for now.
     Some,
@@ -55,8 +55,8 @@ impl FrameTx {
         FrameTx { tx, done, away, geometry, places: ask.places as usize, wakeup: ask.wakeup, shared }
     }
 
-    /// Moves the buffers of sent frames to `into`, as many as it has room for; their contents are
-    /// undefined. Returns how many.
+    /// Moves the buffers of sent frames to `into`, as many as fit. The contents of these buffers
+    /// are undefined. Returns the number of buffers.
     #[inline]
     pub fn reclaim(&mut self, into: &mut Burst) -> usize {
         let mut came = 0;
@@ -65,39 +65,41 @@ impl FrameTx {
             let (slot, data) = self.geometry.place(address);
             if let Some(frame) = self.away.take(Place { slot, data, len: 0 }) {
                 came += 1;
-                into.put(frame, || {}); // no count: the frame in it was already sent
+                into.put(frame, || {}); // not counted as lost, because the frame was sent
             }
         }
         self.done.release();
         came
     }
 
-    /// Returns the number of frames that the ring has room for, limited to what the completion ring
-    /// can hold. Reads the kernel's index only if fewer than `want` entries are known to be free.
+    /// Returns the number of free entries in the ring, limited to the number of buffers that the
+    /// completion ring can return. Reads the kernel's index only if fewer than `want` entries are
+    /// known to be free.
     #[inline]
     pub fn room(&mut self, want: usize) -> usize {
         let back = self.places.saturating_sub(self.away.len());
         (self.tx.room(want as u32) as usize).min(back)
     }
 
-    /// Returns whether the frame can be sent from its buffer without a copy.
+    /// Returns whether the frame can be sent from its buffer, without a copy.
     #[inline]
     pub fn accepts(&self, frame: &Frame) -> bool {
         let within = if self.geometry.unaligned { 0 } else { self.away.layout().front + frame.headroom() };
         self.away.accepts(frame) && within + frame.len() <= self.geometry.chunk
     }
 
-    /// Returns the maximum number of bytes of a frame in one buffer; longer frames use several
-    /// buffers.
+    /// Returns the maximum number of bytes of a frame that fit in one buffer. Longer frames use
+    /// several buffers.
     #[inline]
     pub fn part(&self) -> usize {
         self.geometry.chunk.saturating_sub(self.away.layout().front + self.away.pool().headroom())
     }
 
-    /// Puts a frame, or a part of one, into the ring; the next [`FrameTx::kick`] sends it.
+    /// Puts a frame, or a part of a frame, into the ring. The next call of [`FrameTx::kick`] sends
+    /// it.
     ///
     /// # Errors
-    /// Returns the frame if there is no room or it cannot be sent from its buffer.
+    /// Returns the frame if the ring is full, or if the frame cannot be sent from its buffer.
     #[inline]
     pub fn send(&mut self, frame: Frame, more: More) -> Result<(), Frame> {
         if self.room(1) == 0 || !self.accepts(&frame) {
@@ -112,7 +114,7 @@ impl FrameTx {
         Ok(())
     }
 
-    /// Publishes the entries of the ring to the kernel, and notifies the kernel if necessary.
+    /// Publishes the new entries of the ring to the kernel, and notifies the kernel if necessary.
     #[inline]
     pub fn kick(&mut self) -> Kicked {
         self.tx.publish();
@@ -120,8 +122,8 @@ impl FrameTx {
             return Kicked::All;
         }
         let mut waiting = self.tx.waiting();
-        // Each call takes some frames, or is the last, so the loop ends. In copy mode an older
-        // kernel takes 32 frames per call.
+        // Each call takes some frames or is the last, so the loop ends. In copy mode, older kernels
+        // take 32 frames per call.
         while waiting > 0 {
             let answer = wake_tx(self.shared.socket.as_fd()).map_err(|error| error.raw_os_error());
             let left = self.tx.waiting();
@@ -143,7 +145,8 @@ impl FrameTx {
         self.tx.waiting() as usize
     }
 
-    /// Returns the number of buffers with the kernel, whether their frames are sent or not.
+    /// Returns the number of buffers that the kernel has, whether or not their frames have been
+    /// sent.
     #[inline]
     pub fn away(&self) -> usize {
         self.away.len()
@@ -154,7 +157,7 @@ impl FrameTx {
         self.away.pool()
     }
 
-    /// Returns whether the device is gone, as far as already detected.
+    /// Returns whether the device is gone, as far as this has been detected already.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
