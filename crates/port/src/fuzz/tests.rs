@@ -35,7 +35,8 @@ fn corpora_pass_whole_truncated_and_damaged() {
     }
 }
 
-/// Returns a ring slot (`struct tpacket2_hdr`) with `frame`, and a VLAN tag if `tagged`.
+/// Returns a slot of a ring (`struct tpacket2_hdr`) that contains `frame`, and a VLAN tag if
+/// `tagged` is true.
 fn slot(frame: &[u8], tagged: bool) -> Vec<u8> {
     const MAC: usize = 64;
     let mut slot = vec![0; MAC];

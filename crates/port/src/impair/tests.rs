@@ -22,7 +22,7 @@ fn burst(pool: &Pool, n: usize, first: u32, len: usize) -> Burst {
     burst
 }
 
-/// Sends `n` frames of 100 bytes, `every` apart, and returns which arrived and when.
+/// Sends `n` frames of 100 bytes at intervals of `every`. Returns which arrived, and when.
 fn run(how: &Impairment, n: u32, every: Duration) -> (Vec<(u32, u64)>, Arc<PortCounts>) {
     let pool = pool();
     let (port, mut far) = pair::pair("p", 4096, Caps::PLAIN);
@@ -109,8 +109,8 @@ fn a_corrupted_frame_has_one_bit_flipped() {
     assert_eq!(seen.len(), 160, "every bit, in time");
 }
 
-/// Corruption comes last: checksums left to the port are filled in before it (as in netem), and
-/// flags of verified checksums are cleared.
+/// Checks that corruption comes last: checksums left to the port are filled in before it (as in
+/// Linux's netem), and flags of verified checksums are cleared.
 #[test]
 fn corruption_is_applied_after_checksums() {
     use crate::offload::{complete, tests::udp4};
@@ -134,8 +134,8 @@ fn corruption_is_applied_after_checksums() {
         let bits = damaged.bytes().iter().zip(whole.bytes()).map(|(a, b)| (a ^ b).count_ones()).sum::<u32>();
         assert_eq!((bits, damaged.flags(), noted.corrupted), (1, Flags::default(), 1));
     }
-    // A frame without a recognizable checksum offset cannot be corrupted as a link would do it, and
-    // is lost.
+    // A frame without a recognizable checksum offset cannot be corrupted in the way a link does, so
+    // it is lost.
     let mut odd = pool.get().unwrap();
     odd.append(60).unwrap().fill(0);
     odd.set_flags(Flags::TX_L4_CSUM);
@@ -144,7 +144,8 @@ fn corruption_is_applied_after_checksums() {
     assert_eq!((noted.lost, noted.corrupted, link.held()), (1, 0, 0));
 }
 
-/// No frame waits for another: the last of a burst leaves on time, however many overtake it.
+/// Checks that no frame waits for another: the last frame of a burst leaves on time, however many
+/// overtake it.
 #[test]
 fn reordering_never_exceeds_delay_and_jitter() {
     for (reorder, gap, delay, jitter) in [(5000, 1, 0, 0), (5000, 1, 10, 0), (9900, 3, 10, 4), (100, 1000, 5, 5)] {
@@ -185,7 +186,7 @@ fn odd_rates_are_exact() {
             assert_eq!(u128::from(at), (bits * 1_000_000_000).div_ceil(u128::from(rate)));
         }
     }
-    // An idle wire does not accumulate credit.
+    // An idle wire accumulates no credit.
     let (arrived, _) = run(&Impairment { rate: 1_000_000, ..Default::default() }, 10, 10 * MS);
     assert!(arrived.iter().all(|(i, at)| *at == u64::from(*i) * 10_000_000 + 800_000));
 }
@@ -223,7 +224,7 @@ fn a_full_port_is_retried_and_frames_stay_with_the_host() {
     assert_eq!((port.tx.tx_burst(&mut more, Instant::ZERO), more.len()), (0, 3));
     let mut got = Burst::new();
     while let Some(event) = port.tx.next_event() {
-        assert!(event > Instant::ZERO, "no spinning");
+        assert!(event > Instant::ZERO, "the next event is not due at once");
         far.rx.rx_burst(&mut got, 32, event);
         port.tx.poll(event);
     }
@@ -289,13 +290,13 @@ fn a_large_segment_is_impaired_frame_by_frame() {
     assert_eq!((pool.stats().live(), big.stats().live()), (0, 0));
 }
 
-/// TCP payload of the largest IPv4 packet.
+/// Length of the TCP payload of the largest IPv4 packet.
 const LARGEST_TEXT: usize = 65_535 - 40;
 
 /// Sends six segments of 64 KiB, split into pieces of 1000 bytes, through an impaired port. Returns
 /// the arrivals as (segment, piece, nanoseconds), and the counters `segmented`, `segments`,
-/// `duplicated`, `reordered` and `held`. Each frame that arrives equals the one that a sender of
-/// small segments would send.
+/// `duplicated`, `reordered` and `held`. Checks that each frame that arrives equals the one that a
+/// sender of small segments would send.
 fn large_through(how: &Impairment, direction: Direction) -> (Vec<(u32, usize, u64)>, [u64; 5]) {
     use crate::offload::gso::tests::{Sent, large, packet};
     let (pool, big) = (pool(), Pool::new(&PoolConfig { buffers: 8, data: 65_600, ..PoolConfig::default() }).unwrap());
@@ -347,8 +348,8 @@ fn large_through(how: &Impairment, direction: Direction) -> (Vec<(u32, usize, u6
 
 const PIECES: usize = LARGEST_TEXT.div_ceil(1000);
 
-/// A duplicate is a frame of the link and follows its original: a large segment is not duplicated
-/// as a whole.
+/// Checks that a duplicate is a frame of the link and follows its original: a large segment is not
+/// duplicated as a whole.
 #[test]
 fn a_large_segment_is_duplicated_frame_by_frame() {
     for direction in [Direction::Tx, Direction::Rx] {
@@ -367,8 +368,8 @@ fn a_large_segment_is_duplicated_frame_by_frame() {
     }
 }
 
-/// Every fifth frame of the link overtakes the delayed ones, within a large segment and across its
-/// end.
+/// Checks that every fifth frame of the link overtakes the delayed ones, within a large segment and
+/// across its end.
 #[test]
 fn a_large_segment_is_reordered_frame_by_frame() {
     let how = Impairment { reorder: Percent::ALL, gap: 5, delay: 10 * MS, limit: 10_000, ..Default::default() };

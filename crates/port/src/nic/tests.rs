@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 const ZERO: Instant = Instant::ZERO;
 
-/// Returns the settings of a port's name, with register accesses at no cost.
+/// Returns the settings in a port's name, with register accesses that cost nothing.
 pub fn settings(text: &str) -> Settings {
     let settings = Settings::default();
     let spec = crate::Spec::parse(&format!("nic(reg_read_ns=0,reg_write_ns=0{text}):x")).unwrap();
@@ -21,13 +21,14 @@ fn pool(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// Returns a nic in parts and the far end of its wire.
+/// Returns a nic in parts, and the other end of its wire.
 fn parts(text: &str, pool: &Pool) -> (Parts, End) {
     let (near, far) = wire(WIRE_SLOTS);
     (assemble("em0", settings(text), 1500, Some(near), pool).unwrap(), far)
 }
 
-/// Returns `n` frames of `len` bytes, numbered from `first`, to a group address if `first` is odd.
+/// Returns `n` frames of `len` bytes, numbered from `first`. If bit 23 of the number is set, the
+/// destination is a group address.
 fn frames(pool: &Pool, first: u32, n: usize, len: usize) -> Burst {
     let mut burst = Burst::new();
     assert_eq!(pool.get_burst(n, &mut burst), n);
@@ -67,7 +68,7 @@ fn a_frame_passes_from_the_tx_ring_to_the_rx_ring() {
     assert_eq!(numbers(&mut got), [7, 8, 9]);
     let (a_nic, b_nic) = (a.nic.clone().unwrap(), b.nic.clone().unwrap());
     assert_eq!((a_nic.counts.tx_doorbells.get(), a_nic.counts.tx_writebacks.get()), (3, 3));
-    assert_eq!(b_nic.counts.rx_doorbells.get(), 255 + 3, "one for each buffer");
+    assert_eq!(b_nic.counts.rx_doorbells.get(), 255 + 3, "one doorbell for each buffer");
     assert!(a_nic.show().contains("tx doorbells                1.0000 per frame\n"), "{}", a_nic.show());
     drop(a);
     assert!(b.rx.is_gone());
@@ -94,7 +95,7 @@ fn early_parsing_reads_the_frame_in_the_driver() {
     }
 }
 
-/// Sends `n` frames in bursts of 32 through both directions. Returns the counters.
+/// Sends `n` frames in each direction, in bursts of 32. Returns the nic with its counters.
 fn run(text: &str, n: u32) -> Arc<Nic> {
     let pool = pool(16384);
     let (mut nic, mut far) = parts(text, &pool);
@@ -120,7 +121,7 @@ fn run(text: &str, n: u32) -> Arc<Nic> {
     assert_eq!(back, (0..n).collect::<Vec<_>>());
     let shared = nic.nic.clone();
     let rx = shared.counts.rx_doorbells.get() - posted;
-    shared.counts.rx_doorbells.sub(posted); // count only the cost of frames
+    shared.counts.rx_doorbells.sub(posted); // only the cost of frames is counted
     assert_eq!(rx, shared.counts.rx_doorbells.get());
     drop((nic, far, got, sent));
     assert_eq!(pool.stats().live(), 0);
@@ -141,14 +142,15 @@ fn doorbells_and_write_backs_match_the_sysctls() {
     assert_eq!((c.cleaned.get() / c.cleanings.get(), c.register_reads.get()), (64, 0));
     let ahead = run(",fetch=32", n as u32);
     let fetches = |nic: &Nic| (nic.counts.rx_fetches.get(), nic.counts.tx_fetches.get());
-    // A ring of 256 has 255 descriptors posted: once, a fetch near its end finds only three left.
+    // A ring of 256 has 255 posted descriptors, so one fetch near its end finds only three left.
     assert_eq!((fetches(&plain), fetches(&ahead)), ((n / 4 + 1, n / 4), (n / 32 + 1, n / 32)));
-    // 8 clocks per fetch, and 2 for each descriptor of 16 bytes: 16 for four of them, 72 for 32.
+    // 8 clocks per fetch, and 2 for each descriptor of 16 bytes: 16 clocks for four descriptors, 72
+    // for 32.
     let saved = plain.counts.tx_bus_clocks.get() - ahead.counts.tx_bus_clocks.get();
     assert_eq!(saved, n / 4 * 16 - n / 32 * 72);
     let flushed = run(",tx_tail_batch=64", n as u32);
-    assert_eq!(flushed.counts.tx_doorbells.get(), n / 32, "and at the end of the burst");
-    // The bus of bridge2004: 64 bits at 100 MHz, both directions of one frame.
+    assert_eq!(flushed.counts.tx_doorbells.get(), n / 32, "one per burst, although the batch is 64");
+    // The bus of the report bridge2004, 64 bits at 100 MHz, for both directions of one frame.
     let limit = |nic: &Nic| nic.counts.bus_limit(nic.bus_model().unwrap()).unwrap() / 2.0;
     assert!((1.6e6..2.2e6).contains(&limit(&plain)), "{}", limit(&plain));
     assert!(limit(&tuned) > 1.2 * limit(&plain), "{} {}", limit(&plain), limit(&tuned));
@@ -179,7 +181,7 @@ fn wire_speeds_are_exact() {
             assert_eq!(got.len() as u64, frame, "{speed}: frame {frame} at {due} ns");
         }
         assert_eq!(taken, 1);
-        // The FIFO holds 16 KiB: the rest waits in the ring, and the wire is never idle.
+        // The FIFO holds 16 KiB. The remaining frames wait in the ring, and the wire is never idle.
         assert!(nic.tx.pending() > 0);
         let next = nic.card.tx.next_event().unwrap();
         assert!(nic.card.step(at(next.nanos() - 1)) == 0 && nic.card.step(next) == 1, "{speed}");
@@ -190,7 +192,7 @@ fn wire_speeds_are_exact() {
     assert_eq!((wire::bits(60), wire::bits(14), wire::bits(1514)), (672, 672, 12_304));
 }
 
-/// Returns how many frames of a full 1 Gb/s are missed when the driver does not run for a
+/// Returns the number of frames of a full 1 Gb/s that are missed if the driver does not run for a
 /// millisecond.
 fn missed_in_a_stall(ring: &str) -> (u64, u64) {
     let pool = pool(16384);
@@ -250,7 +252,7 @@ fn an_empty_pool_causes_missed_frames_and_no_leaks() {
     assert_eq!((nic.nic.counts.rx_stored.get(), nic.nic.counts.missed.get()), (100, 50));
     assert_eq!(nic.rx.rx_burst(&mut got, 256, ZERO), 100);
     assert_eq!(numbers(&mut got), (0..100).collect::<Vec<_>>());
-    assert_eq!(nic.rx.rx_burst(&mut got, 256, ZERO), 0, "it posts them again");
+    assert_eq!(nic.rx.rx_burst(&mut got, 256, ZERO), 0, "the driver posts the buffers again");
     far.send(&mut frames(&far_pool, 150, 10, 60), ZERO);
     nic.card.step(ZERO);
     assert_eq!(nic.rx.rx_burst(&mut got, 256, ZERO), 10);
@@ -330,7 +332,7 @@ fn an_arriving_frame_wakes_a_sleeping_loop() {
     while b.rx.rx_burst(&mut got, 32, ZERO) > 0 {}
     assert!(!crate::os::is_readable(b.rx.wait_fd().unwrap()));
     a.tx.tx_burst(&mut frames(&pool, 0, 2, 60), ZERO);
-    assert!(crate::os::is_readable(b.rx.wait_fd().unwrap()), "although nobody steps its card");
+    assert!(crate::os::is_readable(b.rx.wait_fd().unwrap()), "although its card was not stepped");
     assert_eq!(b.rx.rx_burst(&mut got, 32, ZERO), 2);
     assert!(!crate::os::is_readable(b.rx.wait_fd().unwrap()));
 }
@@ -347,7 +349,7 @@ fn bus_pace_limits_the_card_to_the_bus_speed() {
         now += 1000;
         nic.card.rx.step(at(now));
     }
-    // 12 clocks of payload, 4 of a fetch, 3 of a write-back: 190 ns each.
+    // 12 clocks of payload, 4 of a fetch and 3 of a write-back: 190 ns for each frame.
     assert!((36_000..45_000).contains(&now), "{now} ns for 200 frames");
 }
 
@@ -380,7 +382,7 @@ fn checksums_are_filled_in_and_verified_on_the_card() {
         assert_eq!(b.rx.rx_burst(&mut got, 9, ZERO), 2);
         assert_eq!(got.as_slice()[0].bytes(), udp4(macs, (src, 5), (dst, 6), b"hello", false));
         assert_eq!(got.as_slice()[0].flags(), Flags::RX_IP_OK.with(Flags::RX_L4_OK), "{dma}");
-        assert_eq!(got.as_slice()[1].flags(), Flags::RX_IP_OK, "its UDP checksum was left open");
+        assert_eq!(got.as_slice()[1].flags(), Flags::RX_IP_OK, "the UDP checksum was left open");
         assert_eq!(a.nic.as_ref().unwrap().counts.tx_malformed.get(), 1);
     }
     assert_eq!(pool.stats().live(), 0);
@@ -416,7 +418,7 @@ fn a_large_segment_is_split_on_the_card() {
         wrong.set_gso_size(4000);
         assert!(a.tx.tx_one(wrong, ZERO).is_ok());
         let nic = a.nic.clone().unwrap();
-        assert_eq!((nic.counts.tx_malformed.get(), nic.counts.tx_segments.get()), (1, 4), "and the ring goes on");
+        assert_eq!((nic.counts.tx_malformed.get(), nic.counts.tx_segments.get()), (1, 4), "the ring continues");
         a.tx.poll(ZERO);
         drop((a, nic));
         got.clear();
@@ -549,8 +551,7 @@ fn a_card_on_its_own_thread_keeps_order_and_loses_nothing() {
         std::thread::sleep(Duration::from_millis(20));
         stop.store(true, Ordering::Relaxed);
         let back = worker.join().unwrap();
-        // The last burst may go beyond N, because an earlier one found fewer buffers than
-        // requested.
+        // The last burst may exceed N, because an earlier burst found fewer buffers than requested.
         assert!((N..N + 32).contains(&(back.len() as u32)), "{}", back.len());
         assert!(back.iter().zip(0..).all(|(got, want)| *got == want));
     });

@@ -3,7 +3,7 @@ use buf::{Pool, PoolConfig};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::{L4Port, Mac, udp};
 
-/// Returns a UDP frame; with `open`, its UDP checksum is left to the port.
+/// Returns a UDP frame. If `open` is true, its UDP checksum is left to the port.
 pub fn udp4(macs: (Mac, Mac), src: (Ipv4Addr, u16), dst: (Ipv4Addr, u16), payload: &[u8], open: bool) -> Vec<u8> {
     let (dst_mac, src_mac) = macs;
     let mut frame = vec![0; 42];

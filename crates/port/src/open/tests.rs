@@ -75,7 +75,7 @@ fn a_pair_has_exactly_two_ends() {
     assert_eq!(open_text("pair:a", &env).unwrap_err().to_string(), "pair:a: both ends are already open");
     let mut burst = Burst::new();
     env.pool.get_burst(6, &mut burst);
-    assert_eq!(a.tx.tx_burst(&mut burst, Instant::ZERO), 4, "its slots");
+    assert_eq!(a.tx.tx_burst(&mut burst, Instant::ZERO), 4, "as many frames as slots");
     let mut got = Burst::new();
     assert_eq!(b.rx.rx_burst(&mut got, 9, Instant::ZERO), 4);
 }
@@ -86,7 +86,7 @@ fn null_has_the_configured_mtu() {
     assert_eq!(open_text("null(mtu=9k):", &env(&pairs)).unwrap().caps.mtu, 9000);
 }
 
-/// Checks that each error chain names the port once.
+/// Checks that each chain of errors contains the port's name once.
 #[test]
 fn errors_name_the_port_once() {
     for (spec, why, said) in [

@@ -23,14 +23,15 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 600, ..PoolConfig::default() }).unwrap()
 }
 
-/// Creates a wire from `ours` to `kernel`, both up; the kernel's end has an address and a neighbor
-/// entry for the other end.
+/// Creates a wire from `ours` to `kernel` with both ends up. The kernel's end has an address and a
+/// neighbor entry for the other end.
 fn wire_up() -> (Netlink, UdpSocket) {
     let mut netlink = Netlink::open().unwrap();
     netlink.add_veth("ours", "kernel").unwrap();
     netlink.set_mac("kernel", KERNEL_MAC).unwrap();
     for end in ["ours", "kernel"] {
-        // Suppress router solicitations and the like, so that all frames are those of the test.
+        // Suppresses router solicitations and similar packets, so that all frames are those of the
+        // test.
         std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1").ok();
         netlink.set_up(end).unwrap();
     }
@@ -41,7 +42,7 @@ fn wire_up() -> (Netlink, UdpSocket) {
     (netlink, socket)
 }
 
-/// Returns frames accepted by `want`, up to `most`, until nothing arrives for 20 ms.
+/// Returns up to `most` frames accepted by `want`. Ends when nothing has arrived for 20 ms.
 fn receive(port: &mut Port, most: usize, want: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Flags)> {
     let (mut got, mut quiet) = (Vec::new(), 0);
     while quiet < 100 && got.len() < most {
@@ -152,9 +153,9 @@ fn sent_frames_reach_a_kernel_socket_in_every_checksum_mode() {
             let mut frame = udp_to_kernel(b"open, odd", true);
             frame[24..26].fill(0);
             frame.extend([0xee; 7]);
-            assert_eq!(arrives(&mut port, &frame, both), Some(b"open, odd".into()), "padding is no payload");
+            assert_eq!(arrives(&mut port, &frame, both), Some(b"open, odd".into()), "padding is not payload");
             let full = udp_to_kernel(&[7; 1472], false);
-            assert_eq!(arrives(&mut port, &full, Flags::default()), Some(vec![7; 1472]), "all of the mtu");
+            assert_eq!(arrives(&mut port, &full, Flags::default()), Some(vec![7; 1472]), "a frame of the whole MTU");
 
             let mut fragment = udp_to_kernel(b"x", true);
             fragment[20] = 0x20;
@@ -278,8 +279,8 @@ fn frames_rejected_by_the_kernel_are_counted_and_the_rest_is_sent() {
     });
 }
 
-/// A frame is available when the sender's call returns, without waiting for a full block or a
-/// millisecond timer.
+/// Checks that a frame is available when the sender's call returns, without waiting for a full
+/// block or a timer of a millisecond.
 #[test]
 fn a_single_frame_is_received_at_once() {
     let name = "packet::tests::a_single_frame_is_received_at_once";
@@ -294,7 +295,7 @@ fn a_single_frame_is_received_at_once() {
                 socket.send_to(b"alone", (US, 9)).unwrap();
                 let mut burst = Burst::new();
                 while port.rx.rx_burst(&mut burst, 32, Instant::ZERO) == 0 {
-                    assert!(begun.elapsed() < Time::from_secs(5), "nothing came");
+                    assert!(begun.elapsed() < Time::from_secs(5), "no frame arrived");
                 }
                 begun.elapsed()
             })
@@ -304,8 +305,8 @@ fn a_single_frame_is_received_at_once() {
     });
 }
 
-/// When the MTU grows later, frames longer than a slot arrive through the socket's queue, whole and
-/// in order.
+/// Checks that, after the MTU has been raised, frames longer than a slot arrive through the
+/// socket's queue, whole and in order.
 #[test]
 fn a_frame_longer_than_a_slot_is_received_whole_and_in_order() {
     let name = "packet::tests::a_frame_longer_than_a_slot_is_received_whole_and_in_order";

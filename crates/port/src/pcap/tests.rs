@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Builds parts of files in either byte order.
+/// Builder of parts of files, in either byte order.
 struct Bytes {
     big: bool,
     out: Vec<u8>,
@@ -86,8 +86,8 @@ fn pcap_of_both_orders_and_both_resolutions_is_read() {
     }
 }
 
-/// draft-ietf-opsawg-pcap 4: if bit 26 of the link type's word is set, its upper 4 bits are the FCS
-/// length in units of 2 bytes.
+/// Checks that an FCS is removed. If bit 26 of the word with the link type is set, the word's upper
+/// 4 bits are the FCS length in units of 2 bytes (draft-ietf-opsawg-pcap 4).
 #[test]
 fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
     let mut file = Bytes::new(false);
@@ -99,14 +99,14 @@ fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
     assert!(error.is_none());
     let lens: Vec<(u32, usize)> = seen.iter().map(|(_, orig, data)| (*orig, data.len())).collect();
     assert_eq!(lens, [(6, 6), (6, 6), (6, 6), (6, 4), (0, 0)]);
-    // In pcapng the length is given by the interface, and by the packet's own flags (4 << 5), which
-    // are cleared.
+    // In pcapng, the FCS length is given by the interface and by the packet's own flags (4 << 5),
+    // which are cleared.
     for big in [false, true] {
         let mut file = Bytes::new(big);
         file.section().interface(0, &[(13, &[2])]).packet(0, 0, b"frame..");
         file.block(ng::PACKET, |b| {
             b.u32(0).u32(0).u32(0).u32(9).u32(9).raw(b"frame....\0\0\0");
-            // An option with a code above 255 before the flags must not hide them.
+            // An option with a code above 255 in front of the flags must not hide the flags.
             b.u16(0x0b00).u16(0).u16(2).u16(4).u32(4 << 5 | 2).u32(0);
         });
         let mut reader = Reader::new(&file.out[..]);
@@ -118,7 +118,7 @@ fn an_announced_fcs_is_stripped_as_far_as_it_was_captured() {
     }
 }
 
-/// The form written by patched kernels, AVM's routers and editcap -F modpcap.
+/// Reads the form that is written by patched kernels, AVM's routers and editcap -F modpcap.
 #[test]
 fn the_modified_form_has_8_more_bytes_a_record() {
     for big in [false, true] {
@@ -137,8 +137,8 @@ fn the_modified_form_has_8_more_bytes_a_record() {
     }
 }
 
-/// Options are copied little-endian: numbers are swapped, names and comments are not, hashes are
-/// omitted.
+/// Checks that options are copied in little-endian byte order: numbers are swapped, names and
+/// comments are not, and hashes are omitted.
 #[test]
 fn metadata_of_interfaces_and_packets_survives_a_copy() {
     for big in [false, true] {
@@ -192,7 +192,7 @@ fn pcapng_of_both_orders_with_sections_options_and_unknown_blocks_is_read() {
         file.block(ng::OLD_PACKET, |b| {
             b.u16(1).u16(0).u32(0).u32(77).u32(4).u32(5).raw(b"obso");
         });
-        // The next section numbers its interfaces from zero, in its own byte order.
+        // The next section numbers its interfaces from zero, and has its own byte order.
         let mut second = Bytes::new(!big);
         second.section().interface(0, &[(9, &[12])]).packet(0, 5_000, b"pico");
         file.raw(&second.out);
@@ -290,7 +290,7 @@ fn write_file(path: &Path, format: Format) {
     }
 }
 
-/// Returns the output of a tool; `None` (and a notice) if it is not installed.
+/// Returns the output of a tool. If it is not installed, prints a notice and returns `None`.
 fn tool(name: &str, args: &[&str]) -> Option<String> {
     match Command::new(name).args(args).output() {
         Ok(output) => {
@@ -375,7 +375,8 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap()
 }
 
-/// Buffered packets are written at the end, and an error in that write is reported.
+/// Checks that buffered packets are written at the end, and that an error of this write is
+/// reported.
 #[test]
 fn a_write_error_ends_the_port() {
     let (pool, (reader, writer)) = (pool(), std::io::pipe().unwrap());
@@ -390,7 +391,7 @@ fn a_write_error_ends_the_port() {
     send(&mut port);
     assert!(!port.tx.is_gone(), "buffered");
     port.tx.finish();
-    assert!(port.tx.is_gone() && port.tx.why_gone().is_none(), "a closed pipe needs no words");
+    assert!(port.tx.is_gone() && port.tx.why_gone().is_none(), "a closed pipe is not an error");
     send(&mut port);
     assert_eq!((port.counts.tx.errors.get(), port.counts.tx.frames.get()), (1, 1));
 }
@@ -424,7 +425,7 @@ fn a_port_writes_what_another_replays() {
     assert_eq!((port.counts.rx.frames.get(), port.rx.why_gone()), (10, None));
 }
 
-/// The child process is this test again, with the capture on its standard input.
+/// Runs this test again in a child process, with the capture on its standard input.
 #[test]
 fn standard_input_is_read_without_blocking() {
     const CHILD: &str = "LINERATE_PCAP_STDIN";
@@ -438,7 +439,7 @@ fn standard_input_is_read_without_blocking() {
             std::thread::sleep(Duration::from_millis(1));
         }
         let rx = &port.counts.rx;
-        assert!(rx.idle.get() > 10, "it had to come back");
+        assert!(rx.idle.get() > 10, "some polls found no frame");
         return println!("received {} of {} bytes", rx.frames.get(), rx.bytes.get());
     }
     let path = temp("stdin.pcapng");
@@ -480,7 +481,7 @@ fn a_truncated_file_ends_the_port_with_a_reason() {
     std::fs::write(&path, &whole[..24]).unwrap();
     let mut port = open_text(&format!("pcap(loop=0):{file}"), &pool).unwrap();
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::ZERO), 0);
-    assert!(port.rx.is_gone(), "a file without frames is not read for ever");
+    assert!(port.rx.is_gone(), "a file without frames is not read forever");
 
     std::fs::write(&path, b"no capture").unwrap();
     assert!(open_text(&format!("pcap:{file}"), &pool).unwrap_err().contains("neither pcap nor pcapng"));
@@ -541,7 +542,8 @@ proptest! {
         let (seen, error) = read(&bytes);
         prop_assert!(error.is_none());
         prop_assert_eq!(seen, wanted);
-        // Truncated input gives the records before the cut, then an end or an error, never a panic.
+        // Truncated input results in the records before the cut, then in an end or an error, never
+        // in a panic.
         let cut = bytes.len() / 2;
         prop_assert!(read(&bytes[..cut]).0.len() <= all.len());
     }

@@ -38,7 +38,7 @@ fn the_default_payload_makes_the_reports_frame() {
     assert_eq!(made[0].len(), 64, "22 + 8 + 20 + 14, FCS not counted");
     let header = ip4::Header::parse(&made[2][14..]).unwrap();
     assert_eq!((header.src.to_string(), header.dst.to_string(), header.ttl), ("1.0.0.2".into(), "1.0.0.1".into(), 5));
-    assert_eq!(header.id, 2, "identifications count up");
+    assert_eq!(header.id, 2, "identifications are incremented");
     made.iter().for_each(|f| assert_checksums(f));
 }
 
@@ -76,7 +76,7 @@ fn rate_and_count_are_kept() {
     let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
     let mut port = open("pg0", Some(&Source { rate: 1000, count: 15, ..Source::default() }), &pool);
     let mut burst = Burst::new();
-    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(100)), 1, "the first at once");
+    assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(100)), 1, "the first frame is due at once");
     assert_eq!(port.rx.next_event(), Some(Instant::from_millis(101)));
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(100)), 0);
     assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::from_millis(110)), 10);

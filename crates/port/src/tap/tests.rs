@@ -19,7 +19,7 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap()
 }
 
-/// Creates a TAP device that is up and has an address, and a kernel socket on it.
+/// Creates a TAP device that is up and has an address, and a socket of the kernel on it.
 fn world(config: &TapConfig, pool: &Pool) -> (Port, Netlink, UdpSocket) {
     let port = open("tap0", &TapConfig { mac: Some(KERNEL_MAC), up: true, ..config.clone() }, pool).unwrap();
     let mut netlink = Netlink::open().unwrap();
@@ -29,8 +29,8 @@ fn world(config: &TapConfig, pool: &Pool) -> (Port, Netlink, UdpSocket) {
     (port, netlink, socket)
 }
 
-/// Returns frames accepted by `want` of those that the kernel sends within a while (it also sends
-/// others by itself).
+/// Returns the frames accepted by `want` among those that the kernel sends within a while. The
+/// kernel also sends other frames by itself.
 fn receive(port: &mut Port, want: impl Fn(&[u8]) -> bool) -> Vec<(Vec<u8>, Flags)> {
     for _ in 0..100 {
         let mut burst = Burst::new();
@@ -82,7 +82,7 @@ fn frames_of_a_kernel_socket_are_received() {
         socket.send_to(b"second", (US, 9)).unwrap();
         let got = receive(&mut port, |f| is_udp(f) && f.ends_with(b"second"));
         let (frame, flags) = &got[0];
-        assert!(flags.has(Flags::RX_L4_OK) && !flags.has(Flags::TX_L4_CSUM), "closed here");
+        assert!(flags.has(Flags::RX_L4_OK) && !flags.has(Flags::TX_L4_CSUM), "completed here");
         assert!(udp_checksum_ok(frame), "{}", wire::dissect::line(frame));
         let rx = &port.counts.rx;
         assert!(rx.frames.get() >= 2 && rx.bytes.get() > 0 && rx.malformed.get() == 0);
@@ -142,7 +142,7 @@ fn sent_frames_reach_a_kernel_socket_in_every_checksum_mode() {
             frame[24..26].fill(0);
             assert_eq!(arrives(&mut port, &frame, both), Some((b"open, odd".into(), from)));
             frame.extend([0xee; 7]);
-            assert_eq!(arrives(&mut port, &frame, both), Some((b"open, odd".into(), from)), "padding is no payload");
+            assert_eq!(arrives(&mut port, &frame, both), Some((b"open, odd".into(), from)), "padding is not payload");
             assert_eq!(arrives(&mut port, &udp(b"never closed", true), Flags::default()), None, "the kernel verifies");
             assert_eq!((port.counts.tx.frames.get(), port.counts.tx.from_host()), (4, 4));
 
@@ -171,12 +171,12 @@ fn a_deleted_device_ends_the_port_and_is_counted() {
         netlink.delete_link("tap0").unwrap();
         let mut burst = Burst::new();
         assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::ZERO), 0);
-        assert!(port.rx.is_gone() && port.rx.wait_fd().is_none(), "nothing to sleep on, nothing to spin on");
+        assert!(port.rx.is_gone() && port.rx.wait_fd().is_none(), "no descriptor to sleep on and no event");
         assert!(port.rx.why_gone().unwrap().starts_with("the TAP device is gone: "));
         assert_eq!(port.rx.rx_burst(&mut burst, 32, Instant::ZERO), 0);
         assert_eq!(port.counts.rx.errors.get(), 1, "once");
         assert_eq!(send(&mut port, &pool, &[0; 60], Flags::default()), 1, "taken");
-        assert_eq!((port.counts.tx.errors.get(), port.counts.tx.from_host()), (1, 1), "and counted as lost");
+        assert_eq!((port.counts.tx.errors.get(), port.counts.tx.from_host()), (1, 1), "the frame is counted as lost");
         drop(port);
         assert_eq!(pool.stats().live(), 0);
     });
@@ -195,8 +195,8 @@ fn a_device_that_is_down_drops_frames_and_recovers() {
         let frame = udp4((KERNEL_MAC, OUR_MAC), (US, 9), (KERNEL, 7000), b"hello", false);
         send(&mut port, &pool, &frame, Flags::default());
         assert_eq!(port.counts.tx.errors.get(), 1);
-        // Frames that the kernel sent before (such as router solicitations, at any time) can still
-        // be read; no more arrive.
+        // Frames that the kernel sent before (such as router solicitations, which may be sent at
+        // any time) can still be read. No more frames arrive.
         while port.rx.rx_burst(&mut Burst::new(), 32, Instant::ZERO) > 0 {}
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert_eq!(port.rx.rx_burst(&mut Burst::new(), 32, Instant::ZERO), 0);
@@ -248,8 +248,8 @@ fn a_frame_longer_than_a_buffer_is_counted_as_malformed() {
     });
 }
 
-/// Connects to a kernel TCP listener with three hand-made frames: SYN, SYN-ACK, ACK. The kernel
-/// sends to this connection.
+/// Connects to a TCP listener of the kernel with three frames built here: SYN, SYN-ACK, ACK. The
+/// kernel then sends data on this connection.
 fn connect(port: &mut Port, pool: &Pool, listener: &std::net::TcpListener) -> (std::net::TcpStream, u32) {
     let dst = listener.local_addr().unwrap().port();
     send(port, pool, &tcp4(dst, 1000, 0, 0x02, &[2, 4, 5, 0xb4]), Flags::default());
@@ -325,7 +325,7 @@ fn large_segments_pass_unsplit_in_both_directions() {
         let mut largest = 0;
         while came.len() < 14_600 {
             let frames = receive(&mut port, |f| is_tcp(f) && f.len() > 54);
-            assert!(!frames.is_empty(), "{} bytes came", came.len());
+            assert!(!frames.is_empty(), "{} bytes arrived", came.len());
             for (frame, flags) in frames {
                 assert!(flags.has(Flags::RX_L4_OK) && flags.has(Flags::TX_L4_CSUM), "trusted");
                 assert_eq!(flags.has(Flags::GSO), frame.len() > 1514);
@@ -368,8 +368,8 @@ fn without_large_buffers_large_segments_are_split() {
                     continue; // retransmitted
                 }
                 came.extend(&frame.bytes()[54..]);
-                // A frame that arrived in a large segment has an open checksum; in split pieces it
-                // is completed.
+                // A frame that arrived as a large segment has an open checksum; the checksums of
+                // split pieces are completed.
                 cut += u32::from(!frame.flags().has(Flags::TX_L4_CSUM));
                 kept.extend(frame.flags().has(Flags::GSO).then_some(frame));
             }
@@ -381,7 +381,7 @@ fn without_large_buffers_large_segments_are_split() {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(came == text, "{} of {} bytes", came.len(), text.len());
-        assert_eq!(kept.len(), 1, "the other large buffer is the one to read into");
+        assert_eq!(kept.len(), 1, "the other large buffer is in reserve for reading");
         assert!(cut > 2, "{cut} pieces");
         assert_eq!((port.counts.rx.malformed.get(), port.counts.rx.no_buffer.get()), (0, 0));
         drop((kept, port));
@@ -437,8 +437,8 @@ fn virtio_headers_round_trip() {
     assert_eq!(virtio::Header::parse(&header.emit()), header);
 }
 
-/// VXLAN: the datagram has no checksum, and the open one belongs to the inner segment. If left
-/// open, it would be completed at the position of the outer header.
+/// Checks VXLAN, where the datagram has no checksum, and the open checksum belongs to the inner
+/// segment. If it were left open, it would be completed at the position of the outer header.
 #[test]
 fn open_checksums_inside_tunnels_are_completed() {
     let inner = tcp4(7, 1, 2, 0x10, b"");

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use wire::Mac;
 
-/// Maximum bytes that a test writes into a FIFO without a reader.
+/// Maximum number of bytes that a test writes to a FIFO without a reader.
 const PIPE: usize = 64 * 1024;
 
 fn line(dst: u8, src: u8) -> String {
@@ -21,7 +21,7 @@ fn pool() -> Pool {
     Pool::new(&PoolConfig { data: 2048, buffers: 4096, ..PoolConfig::default() }).unwrap()
 }
 
-/// A temporary directory of one test, removed at its end.
+/// Temporary directory of one test, which is removed at the end of the test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -58,7 +58,7 @@ fn open_spec(text: &str) -> Port {
     crate::open(&Spec::parse(text).unwrap(), &env).unwrap()
 }
 
-/// Returns all frames available now, as lines.
+/// Returns all frames that are available now, as lines.
 fn received(port: &mut Port) -> String {
     let (mut burst, mut out) = (Burst::new(), String::new());
     while port.rx.rx_burst(&mut burst, 100, Instant::ZERO) > 0 {
@@ -94,7 +94,7 @@ fn a_file_is_read_to_its_end_and_another_is_written() {
     let mut port = open_spec(&format!("text(write={out}):{a}"));
     assert_eq!((port.name.as_str(), port.caps.mtu), (a.as_str(), 65_535));
     assert!(port.rx.wait_fd().is_none(), "a plain file is always ready");
-    assert_eq!(received(&mut port), line(2, 1) + &line(3, 1), "a last line may lack its end");
+    assert_eq!(received(&mut port), line(2, 1) + &line(3, 1), "the last line may lack its newline");
     assert!(port.rx.is_gone() && port.rx.why_gone().is_none() && port.rx.warnings().is_empty());
     let mut frames = burst(&[frame(1, 2), vec![9; 14]]);
     assert_eq!(port.tx.tx_burst(&mut frames, Instant::ZERO), 2);
@@ -144,7 +144,7 @@ fn invalid_lines_are_counted_reported_and_skipped() {
     );
     assert_eq!((port.counts.rx.malformed.get(), port.counts.rx.frames.get()), (3, 3));
     assert!(port.rx.why_gone().is_none());
-    // A wrapper passes the warnings on.
+    // A wrapper returns the warnings of the port inside it.
     let mut port = open_spec(&format!("impair(dir=both):text:{a}"));
     received(&mut port);
     assert_eq!(port.rx.warnings().len(), 4);
@@ -191,7 +191,7 @@ fn a_fifo_opens_without_a_peer_and_ends_with_it() {
     let mut port = open_spec(&format!("text(write={to}):{from}"));
     assert_eq!(received(&mut port), "");
     assert!(!port.rx.is_gone() && port.rx.wait_fd().is_some());
-    // Without a reader the frame is held, and retried until there is one.
+    // Without a reader, the frame is held, and sending is retried until there is a reader.
     let now = Instant::from_millis(5);
     assert_eq!(port.tx.tx_burst(&mut burst(&[frame(1, 2)]), now), 1);
     assert_eq!((port.tx.held(), port.counts.tx.held.get(), port.counts.tx.frames.get()), (1, 1, 0));
@@ -200,7 +200,7 @@ fn a_fifo_opens_without_a_peer_and_ends_with_it() {
 
     let mut writer = OpenOptions::new().write(true).open(&from).unwrap();
     writer.write_all(&line(1, 2).as_bytes()[..50]).unwrap();
-    assert_eq!(received(&mut port), "", "half a line");
+    assert_eq!(received(&mut port), "", "half a line is not a frame");
     writer.write_all(&line(1, 2).as_bytes()[50..]).unwrap();
     assert_eq!(received(&mut port), line(1, 2));
     let mut reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&to).unwrap();
@@ -217,13 +217,13 @@ fn a_fifo_opens_without_a_peer_and_ends_with_it() {
     assert!(port.rx.is_gone() && port.rx.why_gone().is_none());
     assert!(port.rx.wait_fd().is_none());
     drop(reader);
-    assert_eq!(port.tx.tx_burst(&mut burst(&[frame(1, 2), frame(1, 2)]), now), 2, "taken, and dropped");
-    assert!(port.tx.is_gone() && port.tx.why_gone().is_none(), "a reader that leaves is no failure");
+    assert_eq!(port.tx.tx_burst(&mut burst(&[frame(1, 2), frame(1, 2)]), now), 2, "frames are accepted and dropped");
+    assert!(port.tx.is_gone() && port.tx.why_gone().is_none(), "a reader that closes is not a failure");
     assert_eq!((port.counts.tx.errors.get(), port.counts.tx.from_host()), (2, 3));
 }
 
-/// Lines longer than the pipe's remaining space are written in parts. A full port accepts nothing,
-/// and no line is lost or truncated.
+/// Checks that lines longer than the pipe's remaining space are written in parts, that a full port
+/// accepts nothing, and that no line is lost or truncated.
 #[test]
 fn a_slow_reader_receives_whole_lines_in_order() {
     let dir = Dir::new("slow");
@@ -258,8 +258,8 @@ fn a_slow_reader_receives_whole_lines_in_order() {
     assert_eq!((tx.frames.get(), tx.bytes.get(), tx.held.get()), (sent, bytes as u64, 0));
 }
 
-/// Data waiting when the port is dropped is written to a reader; a reader that does not read must
-/// not delay this forever.
+/// Checks that data that is waiting when the port is dropped is written to a reader, and that a
+/// reader that does not read cannot delay this forever.
 #[test]
 fn pending_lines_are_written_at_the_end() {
     let dir = Dir::new("end");
@@ -273,7 +273,7 @@ fn pending_lines_are_written_at_the_end() {
         File::open(&to).unwrap().read_to_string(&mut text).unwrap();
         text
     });
-    // The reader is in open(2) or past it: opening the other end succeeds now.
+    // The reader is in open(2) or has returned from it, so opening the other end succeeds now.
     while port.tx.held() == 200 {
         port.tx.poll(Instant::ZERO);
     }

@@ -3,7 +3,7 @@ use crate::pcap::Reader;
 use crate::{Caps, null, pair};
 use buf::{Pool, PoolConfig};
 
-/// A file that can be read while it is written, and that fails after a number of bytes.
+/// A file that can be read while it is written, and whose writes fail after a number of bytes.
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Vec<u8>>>, usize);
 
@@ -39,7 +39,7 @@ fn frames_of_both_directions_are_traced_if_accepted() {
     let mut a = wrap(Box::new(file.clone()), TracerConfig { snaplen: 60, wall: false }, a).unwrap();
     let mut out = burst(&pool, 6);
     assert_eq!(a.tx.tx_burst(&mut out, Instant::from_millis(1)), 4);
-    assert_eq!(out.len(), 2, "what was not taken stays");
+    assert_eq!(out.len(), 2, "frames that were not accepted stay");
     b.tx.tx_burst(&mut burst(&pool, 1), Instant::ZERO);
     let mut got = Burst::new();
     assert_eq!((a.rx.held(), a.rx.rx_burst(&mut got, 32, Instant::from_nanos(5_000_000_007))), (1, 1));

@@ -16,14 +16,14 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 1);
 const US: Ipv4Addr = Ipv4Addr::new(10, 7, 0, 2);
 const KERNEL_MAC: Mac = Mac([2, 0, 0, 0, 7, 1]);
 const OUR_MAC: Mac = Mac([2, 0, 0, 0, 7, 2]);
-/// EtherType for local experiments (IEEE 802), which no kernel sends by itself.
+/// EtherType for local experiments (IEEE 802). No kernel sends it by itself.
 const OURS: [u8; 2] = [0x88, 0xb5];
 
 fn pool_of(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// Creates two connected devices, both up.
+/// Creates two connected devices that are both up.
 fn veth(a: &str, b: &str) -> Netlink {
     let mut netlink = Netlink::open().unwrap();
     netlink.add_veth(a, b).unwrap();
@@ -31,8 +31,8 @@ fn veth(a: &str, b: &str) -> Netlink {
     netlink
 }
 
-/// Creates a pair of devices, x0 for the port and k0 with an address for the kernel, and a kernel
-/// socket.
+/// Creates a pair of devices, x0 for the port and k0 for the kernel, with an address for k0 and a
+/// socket of the kernel.
 fn world() -> (Netlink, UdpSocket) {
     let mut netlink = veth("x0", "k0");
     netlink.set_mac("k0", KERNEL_MAC).unwrap();
@@ -43,8 +43,8 @@ fn world() -> (Netlink, UdpSocket) {
     (netlink, socket)
 }
 
-/// Returns whether these tests can run here. Prints "skipped" and the reason if not: AF_XDP
-/// requires privileges that root of a user namespace lacks.
+/// Returns whether these tests can run on this system. Prints "skipped" and the reason if they
+/// cannot: AF_XDP requires privileges that root of a user namespace does not have.
 fn has_xdp(test: &str) -> bool {
     let _netlink = veth("p0", "p1");
     match open("p0", &XdpConfig::default(), &pool_of(64)) {
@@ -66,7 +66,8 @@ fn with_xdp(test: &str, body: impl FnOnce()) {
     });
 }
 
-/// Returns payloads of received UDP datagrams, until there are `most` or none arrives for a while.
+/// Returns the payloads of received UDP datagrams. Ends after `most` payloads, or if none arrives
+/// for a while.
 fn payloads(port: &mut Port, most: usize, burst: usize) -> Vec<Vec<u8>> {
     let (mut got, mut last) = (Vec::new(), Wall::now());
     while got.len() < most && last.elapsed() < Duration::from_millis(300) {
@@ -97,7 +98,7 @@ fn numbered(pool: &Pool, number: u32, len: usize) -> Option<Frame> {
 
 fn number_of(frame: &Frame) -> Option<u32> {
     let bytes = frame.bytes();
-    assert!(bytes[12..14] != OURS || bytes[18..].iter().all(|b| *b == bytes[17]), "a frame's bytes are not its own");
+    assert!(bytes[12..14] != OURS || bytes[18..].iter().all(|b| *b == bytes[17]), "bytes of another frame");
     (bytes[12..14] == OURS).then(|| u32::from_be_bytes(bytes[14..18].try_into().unwrap()))
 }
 
@@ -133,7 +134,7 @@ fn a_received_frame_has_the_headroom_of_its_pool() {
             let mut burst = Burst::new();
             let patience = Wall::now();
             while !burst.as_slice().iter().any(|f| f.len() == 1514) {
-                assert!(patience.elapsed() < Duration::from_secs(5), "nothing came");
+                assert!(patience.elapsed() < Duration::from_secs(5), "no frame arrived");
                 port.rx.rx_burst(&mut burst, 8, Instant::ZERO);
             }
             assert!(burst.as_slice().iter().all(|frame| frame.headroom() >= usize::from(headroom)));
@@ -164,7 +165,7 @@ fn frames_are_sent_singly_and_in_bursts() {
         assert_eq!((port.counts.tx.frames.get(), port.counts.tx.copied.get()), (113, 0));
         let wait = Wall::now();
         while port.tx.held() > 0 && wait.elapsed() < Duration::from_secs(2) {
-            let again = port.tx.next_event().expect("what is held is asked for again");
+            let again = port.tx.next_event().expect("the port schedules another call for held frames");
             port.tx.poll(again);
         }
         assert_eq!((port.tx.held(), pool.stats().live()), (0, port.rx.held() as u64));
@@ -203,7 +204,7 @@ fn frames_of_other_pools_and_on_loan_are_copied_and_invalid_ones_counted() {
     });
 }
 
-/// Answers ARP requests and ICMP echo requests in place; `None`: the frame is neither.
+/// Answers ARP requests and ICMP echo requests in place. Returns `None` for any other frame.
 fn answer(frame: &mut [u8]) -> Option<()> {
     let (mac, theirs) = (OUR_MAC.0, frame.get(6..12)?.to_vec());
     if frame[12..14] == [8, 6] && frame.get(20..22)? == [0, 1] && frame.get(38..42)? == US.octets() {

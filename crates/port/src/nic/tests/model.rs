@@ -1,5 +1,5 @@
-//! Tests of the cost model: one bus shared by several cards, delayed reuse of buffers, counts of
-//! the memory that the driver touches.
+//! Tests of the cost model: one bus shared by several cards, delayed reuse of buffers, and counters
+//! of the memory that the driver touches.
 
 use super::*;
 use std::collections::HashSet;
@@ -50,7 +50,7 @@ fn descriptors_are_written_back_by_cache_line_on_a_paced_bus() {
     far.send(&mut frames(&pool, 0, 40, 60), ZERO);
     let mut now = nic.nic.bus.busy_until(&nic.nic.settings);
     for _ in 0..200 {
-        nic.card.rx.step(now); // one frame each time, as the bus is busy after it
+        nic.card.rx.step(now); // one frame per step, because the bus is busy afterwards
         now = now.max(nic.nic.bus.busy_until(&nic.nic.settings));
     }
     assert_eq!((nic.nic.counts.rx_stored.get(), nic.nic.counts.rx_writebacks.get()), (40, 10));
@@ -72,13 +72,13 @@ fn sent_buffers_are_reused_in_order_of_age() {
         nic.card.tx.step(ZERO);
         nic.tx.poll(ZERO);
         let mut back = Burst::new();
-        pool.get_burst_of(4, 60, &mut back); // the buffers freed last
+        pool.get_burst_of(4, 60, &mut back); // the buffers that were freed last
         let back: HashSet<usize> = back.drain().map(|frame| place(&frame)).collect();
         assert_eq!(back, expected.iter().copied().collect::<HashSet<_>>());
         assert!(back.is_disjoint(&sent));
         let mut got = Burst::new();
         far.take(&mut got, 256, ZERO);
-        assert_eq!(numbers(&mut got), [1, 2, 3, 4], "what is sent is what was put there");
+        assert_eq!(numbers(&mut got), [1, 2, 3, 4], "the frames sent are those put into the ring");
     }
     drop(nic);
     assert_eq!(pool.stats().live(), 0);

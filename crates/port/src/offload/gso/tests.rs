@@ -12,14 +12,14 @@ fn pool(data: usize) -> Pool {
     Pool::new(&PoolConfig { buffers: 2048, data, ..PoolConfig::default() }).unwrap()
 }
 
-/// Header fields of a sender, independent of how its payload is split.
+/// Header fields of a sender that do not depend on how its payload is split.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub seq: u32,
     pub id: u16,
     pub df: bool,
     pub flags: u8,
-    /// End of the urgent data, counted from `seq`; 0: none.
+    /// End of the urgent data, relative to `seq`; 0 if there is none.
     pub urgent: u16,
     pub options: Vec<u8>,
     pub tags: usize,
@@ -39,8 +39,8 @@ fn six(payload_len: usize) -> ip6::Header {
     }
 }
 
-/// Returns the `n`-th frame of a sender, with the payload at `at` of `whole` bytes in all. If
-/// `open`, the checksum is left to the port.
+/// Returns the `n`-th frame of a sender, which contains the part `text` at offset `at` of a payload
+/// of `whole` bytes. If `open` is true, the checksum is left to the port.
 pub fn packet(sent: &Sent, at: usize, text: &[u8], whole: usize, n: u16, open: bool) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame[..6].copy_from_slice(&Mac([2, 0, 0, 0, 0, 2]).0);
@@ -96,7 +96,7 @@ pub fn packet(sent: &Sent, at: usize, text: &[u8], whole: usize, n: u16, open: b
     frame
 }
 
-/// Returns the large segment of all of `text`, as a frame.
+/// Returns the large segment that contains all of `text`, as a frame.
 pub fn large(sent: &Sent, text: &[u8], size: u16, pool: &Pool) -> Frame {
     let mut frame = pool.get().unwrap();
     frame.extend(&packet(sent, 0, text, text.len(), 0, true)).unwrap();
@@ -115,7 +115,7 @@ fn cut_all(frame: Frame, pool: &Pool) -> Vec<Frame> {
     while !cutter.is_done() {
         pieces.push(cutter.cut(pool).unwrap());
     }
-    assert!(cutter.into_frame().flags().has(Flags::GSO), "the segment itself is as it was");
+    assert!(cutter.into_frame().flags().has(Flags::GSO), "the segment itself is unchanged");
     pieces
 }
 
@@ -124,8 +124,8 @@ prop_compose! {
         seq: u32, id: u16, df: bool, flags in 0..=255u8, urgent in 0..4000u16,
         options in prop_oneof![Just(vec![]), Just(vec![1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8])], tags in 0..3usize, six: bool,
     ) -> Sent {
-        // A set URG flag with pointer 0 is not generated: a sender that sets URG points past some
-        // data.
+        // A URG flag with pointer 0 is not generated, because a sender that sets URG points to the
+        // end of some data.
         let flags = if urgent == 0 { flags & !tcp::Flags::URG.0 } else { flags };
         let urgent = if flags & tcp::Flags::URG.0 == 0 { 0 } else { urgent };
         Sent { seq, id, df, flags, urgent, options, tags, six }
@@ -159,10 +159,10 @@ proptest! {
 fn other_frames_are_not_split() {
     let pool = pool(4096);
     let text = [7; 3000];
-    assert!(Cutter::new(large(&plain(), &text, 0, &pool)).is_err(), "pieces of nothing");
+    assert!(Cutter::new(large(&plain(), &text, 0, &pool)).is_err(), "segment size 0");
     let mut frame = large(&plain(), &text, 1000, &pool);
     frame.set_flags(frame.flags().without(Flags::GSO));
-    assert!(Cutter::new(frame).is_err(), "not flagged");
+    assert!(Cutter::new(frame).is_err(), "without the GSO flag");
     let mut udp = large(&plain(), &text, 1000, &pool);
     udp.bytes_mut()[14 + 9] = Proto::UDP.0;
     assert!(Cutter::new(udp).is_err());
@@ -172,7 +172,7 @@ fn other_frames_are_not_split() {
     let mut udp6 = large(&Sent { six: true, ..plain() }, &text, 1000, &pool);
     udp6.bytes_mut()[14 + 6] = Proto::UDP.0;
     assert!(Cutter::new(udp6).is_err());
-    // A segment after destination options is valid; after a routing header its checksum covers
+    // A segment after destination options is valid. After a routing header, its checksum covers
     // another address.
     for (next, is_one) in [(Proto::DEST_OPTIONS, true), (Proto::ROUTING, false)] {
         let mut bytes = packet(&Sent { six: true, ..plain() }, 0, &text, text.len(), 0, true);
@@ -190,7 +190,7 @@ fn other_frames_are_not_split() {
     }
     let mut cut = large(&plain(), &text, 1000, &pool);
     cut.truncate(60);
-    assert!(Cutter::new(cut).is_err(), "shorter than its header says");
+    assert!(Cutter::new(cut).is_err(), "shorter than the length in its header");
     assert_eq!(pool.stats().live(), 0);
 }
 

@@ -16,8 +16,8 @@ fn small(buffers: usize) -> Pool {
     Pool::new(&PoolConfig { buffers, ..PoolConfig::default() }).unwrap()
 }
 
-/// With a large MTU a piece may be longer than a buffer of the pool: 8948 bytes of payload for an
-/// MTU of 9000.
+/// Checks that a segment is dropped if its pieces are longer than a buffer of the pool, as may
+/// happen with a large MTU: 8948 bytes of payload for an MTU of 9000.
 #[test]
 fn a_segment_with_pieces_too_long_for_a_buffer_is_dropped() {
     let (small, all) = (small(64), pool(2).unwrap());
@@ -30,7 +30,7 @@ fn a_segment_with_pieces_too_long_for_a_buffer_is_dropped() {
         let segment = large(&SENT, &[7; 30_000], size, &all);
         drop(spare);
         assert!(matches!(half.split(segment, &small), Cut::Uncuttable));
-        assert!(!half.is_cutting() && !half.is_spent(), "the buffer is kept back again");
+        assert!(!half.is_cutting() && !half.is_spent(), "the buffer is in reserve again");
     }
     drop(half.take());
     let segment = large(&SENT, &[7; 3000], (room - headers) as u16, &all);
@@ -39,7 +39,7 @@ fn a_segment_with_pieces_too_long_for_a_buffer_is_dropped() {
     assert!(matches!(half.cut(&small), Cut::Piece(_)) && !half.is_cutting());
 }
 
-/// A single piece may be shorter than the segment size.
+/// Checks that a single piece may be shorter than the segment size.
 #[test]
 fn a_single_piece_segment_has_the_length_of_its_payload() {
     let (small, all) = (small(1), pool(1).unwrap());

@@ -83,9 +83,9 @@ fn links_addresses_neighbours_and_routes_are_set() {
         socket.send_to(b"x", "10.2.3.4:9").unwrap();
         assert_eq!(crate::os::tun::mtu("va").unwrap(), 1400);
         netlink.set_down("va").unwrap();
-        assert!(socket.send_to(b"x", "10.2.3.4:9").is_err(), "a device that is down routes nothing");
+        assert!(socket.send_to(b"x", "10.2.3.4:9").is_err(), "no route leads through a device that is down");
         netlink.delete_link("va").unwrap();
-        assert!(netlink.ifindex("vb").is_err(), "its peer went with it");
+        assert!(netlink.ifindex("vb").is_err(), "the peer was deleted too");
     });
 }
 
@@ -114,13 +114,13 @@ fn drop_filters_drop_and_name_the_classifier() {
             port.rx.rx_burst(&mut burst, 32, Instant::ZERO);
             burst.as_slice().iter().filter(|frame| frame.bytes().ends_with(b"probe")).count()
         };
-        assert_eq!(sent_and_seen(&mut port), 1, "without the filter it comes");
+        assert_eq!(sent_and_seen(&mut port), 1, "without the filter the frame arrives");
         match netlink.add_drop_filter("tap0") {
             Ok(by) => {
                 println!("dropping by {by}");
                 let before = netlink.tx_drops("tap0").unwrap();
                 assert_eq!(sent_and_seen(&mut port), 0, "{by}");
-                assert_eq!(netlink.tx_drops("tap0").unwrap().since(before), 1, "and counts it");
+                assert_eq!(netlink.tx_drops("tap0").unwrap().since(before), 1, "the dropped frame is counted");
             }
             Err(error) => println!("skipped: {error}"),
         }

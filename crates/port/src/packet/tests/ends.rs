@@ -15,10 +15,10 @@ fn an_interface_that_is_down_drops_frames_and_recovers() {
             look(&mut port);
             assert!(!port.rx.is_gone() && port.rx.next_event().is_some());
             assert_eq!(send(&mut port, &pool, &hello, Flags::default()), 1, "taken");
-            assert_eq!((port.counts.tx.errors.get(), port.tx.held()), (turn, 0), "and counted as lost");
+            assert_eq!((port.counts.tx.errors.get(), port.tx.held()), (turn, 0), "the frame is counted as lost");
             netlink.set_up("ours").unwrap();
             netlink.add_neighbor("kernel", US, OUR_MAC).unwrap();
-            // The wire gets its carrier a moment later.
+            // The wire gets carrier a moment later.
             let came = (0..100).any(|_| {
                 send(&mut port, &pool, &hello, Flags::default());
                 socket.set_read_timeout(Some(Time::from_millis(10))).unwrap();
@@ -87,7 +87,7 @@ fn an_interface_deleted_under_load_ends_the_port() {
         }
         deleter.join().unwrap();
         assert!(load.join().unwrap() > 0 && came > 0);
-        assert!(port.rx.is_gone() && port.rx.wait_fd().is_none(), "nothing to sleep on, nothing to spin on");
+        assert!(port.rx.is_gone() && port.rx.wait_fd().is_none(), "no descriptor to sleep on and no event");
         assert!(port.rx.why_gone().unwrap().starts_with("interface ours is gone: "));
         assert_eq!((port.rx.next_event(), port.counts.rx.errors.get()), (None, 1));
         given += send_all(&mut port, &pool, &frames) as u64;
@@ -144,7 +144,7 @@ fn a_port_survives_carrier_loss_under_load() {
             given += port.tx.tx_burst(&mut burst, Instant::ZERO) as u64;
         }
         unplug.join().unwrap();
-        assert!(receive(&mut port, 1000, is_udp).len() >= 1000, "it goes on");
+        assert!(receive(&mut port, 1000, is_udp).len() >= 1000, "reception continues");
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         load.join().unwrap();
         assert!(!port.rx.is_gone() && !port.tx.is_gone());

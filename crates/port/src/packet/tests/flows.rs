@@ -26,11 +26,11 @@ fn two_ports_of_a_fanout_group_share_the_flows() {
         }
         let [a, b] = &mut ports;
         let (first, second) = (sources(a, 500), sources(b, 500));
-        assert!(first.is_disjoint(&second), "each flow on one port");
+        assert!(first.is_disjoint(&second), "each flow arrives on one port");
         assert_eq!(first.len() + second.len(), 40);
         assert!(first.len() > 5 && second.len() > 5, "{} and {}", first.len(), second.len());
         assert_eq!(a.counts.rx.frames.get() + b.counts.rx.frames.get(), 200);
-        // Frames that this end sends are not received by the group.
+        // The group does not receive frames that this end sends.
         send(a, &pool, &udp_to_kernel(b"out", false), Flags::default());
         assert_eq!((receive(a, 1, |_| true).len(), receive(b, 1, |_| true).len()), (0, 0));
 
@@ -46,23 +46,23 @@ fn two_ports_of_a_fanout_group_share_the_flows() {
 const PEER: &str = "LINERATE_PEER";
 const LEN: usize = 8 << 20;
 /// Maximum number of frames that may fail because they are sent before the peer's end is up: ARP
-/// requests and initial IPv6 packets of about two seconds. ARP and TCP retransmit the frames that
-/// matter.
+/// requests and initial IPv6 packets of about two seconds. ARP and TCP retransmit all frames that
+/// are needed.
 const TX_ERRORS_MAX: u64 = 8;
 
 fn text() -> Vec<u8> {
     (0..LEN).map(|n| ((n * 7) >> 3) as u8).collect()
 }
 
-/// Peer process in its own namespace: waits for its end of the wire and for a connection, reads all
-/// data and acknowledges it.
+/// Runs the peer process in its own namespace. It waits for its end of the wire and for a
+/// connection, reads all data and acknowledges it.
 fn be_the_peer() {
     let mut netlink = Netlink::open().unwrap();
     let came = (0..500).any(|_| {
         sleep(Time::from_millis(10));
         netlink.ifindex("right").is_ok()
     });
-    assert!(came, "no wire");
+    assert!(came, "the wire did not appear");
     netlink.set_up("right").unwrap();
     netlink.add_addr("right", Ipv4Addr::new(10, 3, 0, 2), 24).unwrap();
     let (mut stream, _) = TcpListener::bind("10.3.0.2:5001").unwrap().accept().unwrap();
@@ -86,7 +86,7 @@ fn send_to_peer() -> io::Result<()> {
     stream.read_exact(&mut [0; 6])
 }
 
-/// Forwards all frames received on each of two ports to the other.
+/// Forwards all frames received on each of two ports to the other port.
 fn cross(ports: &mut [Port; 2]) {
     for (from, to) in [(0, 1), (1, 0)] {
         let mut burst = Burst::new();
@@ -101,7 +101,7 @@ fn cross(ports: &mut [Port; 2]) {
 }
 
 /// Runs the kernel's TCP between two namespaces through two ports. Returns the number of frames
-/// that carried the data, and their bytes.
+/// that contained the data, and the number of their bytes. Returns `None` if the test cannot run.
 fn through(test: &str, config: &PacketConfig) -> Option<(u64, u64)> {
     if std::env::var_os(PEER).is_some() {
         be_the_peer();

@@ -59,7 +59,7 @@ fn flows_spread_over_queues_and_each_queue_can_send() {
             socket.send_to(b"flow", (US, 9)).unwrap();
         }
         let [first, second] = ports.each_mut().map(sources);
-        assert!(first.is_disjoint(&second), "each flow in one queue");
+        assert!(first.is_disjoint(&second), "each flow arrives on one queue");
         assert_eq!(first.len() + second.len(), 40);
         assert!(first.len() > 5 && second.len() > 5, "{} and {}", first.len(), second.len());
 

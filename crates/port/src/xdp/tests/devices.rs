@@ -2,7 +2,8 @@ use super::*;
 use crate::{RxHalf, TxHalf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Moves frames received on one port to the other; frames not accepted stay in `waiting`.
+/// Moves frames received on one port to the other. Frames that are not accepted remain in
+/// `waiting`.
 fn forward(rx: &mut Port, tx: &mut Port, waiting: &mut Burst, now: Instant) -> usize {
     let room = waiting.room().min(64);
     let came = rx.rx.rx_burst(waiting, room, now);
@@ -10,7 +11,7 @@ fn forward(rx: &mut Port, tx: &mut Port, waiting: &mut Burst, now: Instant) -> u
     came
 }
 
-/// An end of the chain, which sends numbered frames and checks those it receives.
+/// An end of the chain, which sends numbered frames and checks the frames that it receives.
 struct End {
     port: Port,
     pool: Pool,
@@ -25,8 +26,8 @@ impl End {
         End { port: open(dev, &XdpConfig::default(), &pool).unwrap(), pool, sent: 0, came: 0, next: 0 }
     }
 
-    /// Sends frames while fewer are in flight (`under_way`) than buffers wait at the other end:
-    /// 256, minus those for other senders.
+    /// Sends frames as long as fewer are in flight (`under_way`) than buffers wait at the other
+    /// end, which are 256 minus those for other senders.
     fn send(&mut self, most: u32, under_way: u32, now: Instant) {
         let mut burst = Burst::new();
         while self.sent + (burst.len() as u32) < most && under_way + (burst.len() as u32) < 192 && burst.len() < 64 {
@@ -111,7 +112,7 @@ fn an_exhausted_pool_is_counted_and_recovers() {
         assert!(port.counts.rx.no_buffer.get() > 0);
         port.rx.rx_burst(&mut kept, 256, Instant::from_millis(1000));
         assert!(port.counts.rx.missed.get() >= 42, "{} missed", port.counts.rx.missed.get());
-        // Sending still works, and the frames held back are freed.
+        // Sending still works, and the held frames are freed.
         let sent = port.tx.tx_burst(&mut kept, Instant::ZERO);
         assert_eq!((sent, kept.len()), (8, 0));
         drop(hoard);
@@ -156,7 +157,7 @@ fn deleting_the_device_under_load_ends_the_port_without_leaks() {
         let mut late = Burst::of(numbered(&pool, 0, 100).unwrap());
         let errors = port.counts.tx.errors.get();
         assert_eq!((port.tx.tx_burst(&mut late, clock.now()), port.counts.tx.errors.get()), (1, errors + 1));
-        // One half alone keeps buffers that the kernel may still have.
+        // One half alone keeps the buffers that the kernel may still have.
         drop(port.rx);
         assert!(pool.stats().live() >= port.tx.held() as u64);
         drop((port.tx, peer));
@@ -180,7 +181,7 @@ fn a_device_that_is_down_drops_frames_and_recovers() {
         std::thread::sleep(Duration::from_millis(20));
         port.tx.poll(Instant::from_millis(11));
         let mut buffer = [0; 100];
-        assert_eq!(socket.recv(&mut buffer).unwrap(), 4, "what waited in the ring goes out");
+        assert_eq!(socket.recv(&mut buffer).unwrap(), 4, "the frame that waited in the ring is sent");
         drop(port);
         assert_eq!((burst.len(), pool.stats().live()), (0, 0));
     });
@@ -306,8 +307,8 @@ fn overload_is_counted_as_missed() {
     });
 }
 
-/// veth passes on checksums that the peer's kernel left open (CHECKSUM_PARTIAL): the field is the
-/// pseudo header's sum.
+/// Checks frames whose checksum the kernel of the peer left open (CHECKSUM_PARTIAL), which a veth
+/// passes on. The field contains the pseudo header's sum.
 #[test]
 fn open_checksums_follow_rx_csum() {
     with_xdp("devices::open_checksums_follow_rx_csum", || {
@@ -325,14 +326,15 @@ fn open_checksums_follow_rx_csum() {
             let is_ours =
                 |frame: &Frame| frame.bytes().get(30..34) == Some(&US.octets()[..]) && frame.bytes()[23] == 17;
             while !burst.as_slice().iter().any(is_ours) {
-                assert!(start.elapsed() < Duration::from_secs(5), "nothing came");
+                assert!(start.elapsed() < Duration::from_secs(5), "no frame arrived");
                 port.rx.rx_burst(&mut burst, 8, Instant::ZERO);
             }
             let frame = burst.drain().find(is_ours).unwrap();
             let pseudo = wire::checksum::Partial::pseudo4(KERNEL, US, wire::Proto::UDP, 12);
             assert_eq!(frame.flags(), flags, "{rx_csum:?}");
             assert_eq!(wire::udp::checksum_ok(pseudo, &frame.bytes()[34..46]), closed, "{rx_csum:?}");
-            // The reply has an open checksum, which the port completes because the device does not.
+            // The reply has an open checksum, which the port completes, because the device does
+            // not.
             let mut back = pool.get().unwrap();
             back.extend(&udp4((KERNEL_MAC, OUR_MAC), (US, 9), (KERNEL, 7000), b"back", true)).unwrap();
             back.set_flags(Flags::TX_L4_CSUM);
@@ -343,14 +345,15 @@ fn open_checksums_follow_rx_csum() {
     });
 }
 
-/// Returns the first two numbers of the kernel's version.
+/// Returns the first two numbers in the kernel's version.
 fn kernel() -> (u32, u32) {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = text.split(['.', '-']).map(|number| number.trim().parse().unwrap());
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
 
-/// Frames longer than a page are received in several buffers and joined, and split when sent.
+/// Checks that frames longer than a page are received in several buffers and joined, and are split
+/// when they are sent.
 #[test]
 fn long_frames_use_several_buffers() {
     with_xdp("devices::long_frames_use_several_buffers", || {
@@ -362,7 +365,7 @@ fn long_frames_use_several_buffers() {
             let mut port = match open("x0", &XdpConfig::default(), &pool) {
                 Ok(port) => port,
                 Err(XdpError::TooLong { .. }) if kernel() < (6, 6) => {
-                    return println!("skipped: frames of several buffers came with Linux 6.6");
+                    return println!("skipped: frames in several buffers require Linux 6.6");
                 }
                 Err(error) => panic!("{error}"),
             };

@@ -53,11 +53,12 @@ fn opening_errors_name_cause_and_remedy() {
         assert!(says("x0", &plain, &pool).contains("frames of up to 3018 bytes do not fit in the pool's buffers"));
         let features = crate::os::netlink::xdp_features("x0").unwrap();
         assert!(features.redirect() && !features.zero_copy(), "veth: {features:?}");
-        assert_eq!(pool.stats().live(), 0, "what failed keeps nothing");
+        assert_eq!(pool.stats().live(), 0, "a failed open keeps no buffers");
     });
 }
 
-/// A pool created for ports has buffers within pages only if a device accesses them directly.
+/// Checks that a pool created for ports has buffers within pages only if a device accesses them
+/// directly.
 #[test]
 fn the_pool_fits_the_drivers_mode() {
     with_xdp("opening::the_pool_fits_the_drivers_mode", || {
@@ -111,7 +112,7 @@ fn queues_of_one_device_share_its_program() {
         let queue = |queue| XdpConfig { queue, ..XdpConfig::default() };
         let zero = open("m0", &queue(0), &pool).unwrap();
         let mut one = open("m0", &queue(1), &pool).unwrap();
-        // The program stays when the port that attached it ends.
+        // The program remains attached when the port that attached it ends.
         drop(zero);
         let mut peer = open("m1", &queue(1), &pool).unwrap();
         let mut came = 0;
@@ -128,8 +129,8 @@ fn queues_of_one_device_share_its_program() {
     });
 }
 
-/// Runs a test of this binary again under a prefix command. Returns its output; `None`: the prefix
-/// command cannot run here.
+/// Runs a test of this binary again under a prefix command. Returns its output; `None` if the
+/// prefix command cannot run on this system.
 fn again(prefix: &[&str], test: &str, mark: &str) -> Option<String> {
     let exe = std::env::current_exe().unwrap();
     let (first, rest) = prefix.split_first()?;
@@ -155,7 +156,7 @@ fn a_missing_privilege_is_named() {
     with_xdp(name, || {
         let (_netlink, _socket) = world();
         for (prefix, mark, expected) in [
-            // Root of a user namespace may open the socket, but not load the program.
+            // Root of a user namespace can open the socket, but not load the program.
             (&["unshare", "-Urn"][..], "the first namespace", "requires CAP_BPF and CAP_NET_ADMIN"),
             (
                 &["setpriv", "--bounding-set=-all", "--inh-caps=-all"],
