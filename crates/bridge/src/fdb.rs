@@ -366,7 +366,7 @@ impl Fdb {
         self.lookup_in(0, key, now)
     }
 
-    /// Returns the port of an address in a cluster; `None` if the address is not known there.
+    /// Returns the port of an address in a cluster; `None` if it is not known in the cluster.
     #[inline(always)]
     pub fn lookup_in(&self, cluster: u16, key: Key, now: Instant) -> Option<PortNo> {
         self.lookup_hashed(key, cluster, self.hash(key, cluster), now)

@@ -144,8 +144,8 @@ impl Frame {
     }
 
     /// # Safety
-    /// The frame is empty and has `front` bytes of headroom, and its buffer has room for `len`
-    /// bytes from there on (initialised, as all buffers are).
+    /// The frame is empty and has `front` bytes of headroom, and its buffer, which is initialised,
+    /// has at least `len` bytes after the new start of the frame.
     #[inline(always)]
     pub(crate) unsafe fn spanning(mut self, front: usize, len: usize) -> Frame {
         self.meta.0 = self.meta.0 - ((front as u64) << OFF_SHIFT) + len as u64;
@@ -368,7 +368,8 @@ impl Frame {
             return None;
         }
         self.grow_front(N);
-        // SAFETY: off..off+N lies inside the buffer and is ours alone, as checked by `may_push`.
+        // SAFETY: off..off+N lies inside the buffer and is owned by this frame alone, as checked by
+        // `may_push`.
         Some(unsafe { &mut *self.at(self.meta.off()).cast::<[u8; N]>() })
     }
 
@@ -385,8 +386,8 @@ impl Frame {
         if !self.may_push(N) || len < M {
             return false;
         }
-        // SAFETY: off-N..off+M lies inside the buffer and is ours alone (the shared part of a lent
-        // one comes after `len`), and the two views do not overlap.
+        // SAFETY: off-N..off+M lies inside the buffer and is owned by this frame alone (the shared
+        // part of a lent buffer comes after `len`), and the two views do not overlap.
         let (front, behind) =
             unsafe { (&mut *self.at(off - N).cast::<[u8; N]>(), &mut *self.at(off).cast::<[u8; M]>()) };
         let is_pushed = write(front, behind);
@@ -413,8 +414,8 @@ impl Frame {
         if self.meta.0 & ODD != 0 || len > longest || off < N || len < M {
             return false;
         }
-        // SAFETY: off-N..off+M lies inside the buffer and is ours alone, and the two views do not
-        // overlap.
+        // SAFETY: off-N..off+M lies inside the buffer and is owned by this frame alone, and the two
+        // views do not overlap.
         let (front, behind) =
             unsafe { (&mut *self.at(off - N).cast::<[u8; N]>(), &mut *self.at(off).cast::<[u8; M]>()) };
         let is_pushed = write(front, behind);
@@ -527,7 +528,7 @@ impl Frame {
         }
         let start = self.meta.off() + self.len();
         self.meta.0 += n as u64;
-        // SAFETY: start..start+n lies inside the buffer and is ours alone.
+        // SAFETY: start..start+n lies inside the buffer and is owned by this frame alone.
         Some(unsafe { std::slice::from_raw_parts_mut(self.at(start), n) })
     }
 

@@ -185,7 +185,7 @@ fn mmap(len: usize, extra: libc::c_int) -> io::Result<NonNull<u8>> {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: base and len describe a live mapping of ours.
+        // SAFETY: base and len describe the live mapping of this region.
         unsafe {
             libc::munmap(self.base.as_ptr().cast(), self.len);
         }

@@ -178,8 +178,8 @@ impl<T> Consumer<T> {
         let n = self.ready().min(most);
         let (mut at, end) = (self.head, self.head.wrapping_add(n));
         while at != end {
-            // SAFETY: the slot lies inside head..tail: it was written, released to us, and is read
-            // once.
+            // SAFETY: the slot lies inside head..tail: the producer wrote and released it, and it
+            // is read once.
             into(self.shared.slot(at).with_mut(|slot| unsafe { (*slot).assume_init_read() }));
             at = at.wrapping_add(1);
         }

@@ -164,8 +164,8 @@ fn frames_return_to_their_own_pools() {
     }
 }
 
-/// Adding to a full burst that should have room is a bug: tests panic, otherwise it is counted, and
-/// no buffer is lost.
+/// Checks that adding a frame to a full burst, which is a bug, panics in tests, and is otherwise
+/// counted without losing a buffer.
 #[test]
 fn an_overfull_burst_is_detected() {
     let pool = pool(Kind::Stack, BURST_MAX + 1);

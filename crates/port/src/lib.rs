@@ -103,7 +103,8 @@ pub trait RxHalf: Send {
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
-    /// Returns the number of frames that the port holds (delayed, queued), for the audit.
+    /// Returns the number of frames that the port holds (delayed or queued), for the audit of all
+    /// frames.
     fn held(&self) -> usize {
         0
     }
@@ -142,7 +143,7 @@ pub trait TxHalf: Send {
     fn why_gone(&self) -> Option<String> {
         None
     }
-    /// Returns the number of frames that the port holds, for the audit.
+    /// Returns the number of frames that the port holds, for the audit of all frames.
     fn held(&self) -> usize {
         0
     }

@@ -353,7 +353,7 @@ impl Bridge {
     }
 
     /// Updates listeners and routers from a message that another replica received, as of the time
-    /// of its arrival there.
+    /// at which that replica received it.
     pub(super) fn apply_message(&mut self, said: &GroupMessage, now: Instant) {
         let port = self.snoop_port(said.from).unwrap_or_default();
         if let Some(snoop) = self.snoop.as_deref_mut() {

@@ -66,8 +66,8 @@ impl Cached {
         Some(buf)
     }
 
-    /// Takes a buffer from the shared list, and moves as many more as half a cache holds to the
-    /// thread's cache.
+    /// Takes a buffer from the shared list, and moves further buffers from the list to the thread's
+    /// cache, until the cache is half full.
     #[cold]
     fn refill(&self, free: &mut Vec<NonNull<u8>>, room: usize) -> Option<NonNull<u8>> {
         let mut depot = self.depot.lock(lock_cx());

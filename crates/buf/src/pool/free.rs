@@ -143,8 +143,8 @@ impl Free {
             List::Stack(stack) => stack.pop(),
             List::Linked(head) => {
                 let buf = (*head)?;
-                // SAFETY: a free buffer's first word holds the link written by `give`; buffers are
-                // 64-byte aligned.
+                // SAFETY: a free buffer's first word contains the link written by `give`; buffers
+                // are 64-byte aligned.
                 *head = unsafe { buf.cast::<Option<NonNull<u8>>>().read() };
                 Some(buf)
             }
@@ -157,7 +157,8 @@ impl Free {
         match &mut self.list {
             List::Stack(stack) => stack.push(buf),
             List::Linked(head) => {
-                // SAFETY: the buffer is free and ours: at least 64 bytes, aligned.
+                // SAFETY: the buffer is free, belongs to this list, is aligned and has at least 64
+                // bytes.
                 unsafe { buf.cast::<Option<NonNull<u8>>>().write(*head) };
                 *head = Some(buf);
             }

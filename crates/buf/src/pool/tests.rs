@@ -229,7 +229,7 @@ fn impossible_pools_are_rejected() {
 }
 
 proptest! {
-    /// A frame behaves like a byte vector with room at both ends.
+    /// Checks that a frame behaves like a byte vector with free space at both ends.
     #[test]
     fn a_frame_is_a_window(steps in prop::collection::vec((0u8..5, 0usize..40), 0..60)) {
         let pool = Pool::new(&config(Kind::Stack, PoolLocks::Owner, 2)).unwrap();

@@ -43,7 +43,7 @@ fn construct(buf: NonNull<u8>) {
 
 fn destruct(buf: NonNull<u8>) {
     // Writes one word, as mb_dtor_mbuf does when it clears tags and flags; this loads the line.
-    // SAFETY: the buffer is ours and aligned to 64 bytes.
+    // SAFETY: the buffer belongs to the caller and is aligned to 64 bytes.
     unsafe { buf.cast::<u64>().write(0) }
 }
 

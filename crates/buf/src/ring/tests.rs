@@ -117,7 +117,8 @@ mod std_tests {
     }
 }
 
-/// Bursts pass in order, whole or in part, across the ring's end, and no frame is lost.
+/// Checks that bursts pass in order, whole or in part, across the ring's end, and that no frame is
+/// lost.
 #[cfg(not(loom))]
 #[test]
 fn bursts_pass_in_runs() {
@@ -141,7 +142,7 @@ fn bursts_pass_in_runs() {
             assert_eq!(frame.bytes(), got.to_be_bytes());
             got += 1;
         }
-        // Frames without room are first the next time.
+        // Frames that did not fit are the first ones of the next turn.
         while !burst.is_empty() {
             from.pop_burst(&mut out, 5);
             out.drain().for_each(|frame| (assert_eq!(frame.bytes(), got.to_be_bytes()), got += 1).1);

@@ -94,7 +94,7 @@ unsafe fn bpf(command: i32, attr: &mut Attr) -> io::Result<i32> {
 }
 
 /// # Safety
-/// As for [`bpf`]; the command must return a new descriptor.
+/// The conditions of [`bpf`], and the command must return a new descriptor.
 unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {
     // SAFETY: guaranteed by the caller; the descriptor is new and has no other owner.
     unsafe { bpf(command, attr).map(|fd| OwnedFd::from_raw_fd(fd)) }
