@@ -2,8 +2,9 @@
 //!
 //! The input is an 802.3 frame to 01-80-C2-00-00-00, or its LLC payload. The result is a [`Bpdu`]:
 //! a configuration, a topology change notification, or a rapid configuration (RST). A BPDU of a
-//! later version is parsed by its first octets as the latest version known here (9.3.4). The parser
-//! does not check whether a message is too old or was sent by this bridge; the receiver does.
+//! later version is parsed by its first octets as the latest version known here (IEEE 802.1D-2004
+//! 9.3.4). The parser does not check whether a message is too old or was sent by this bridge; the
+//! receiver does.
 
 use crate::eth::{self, EtherType, Mac};
 use crate::{Layer, Malformed};
@@ -16,21 +17,22 @@ mod tests;
 pub const BRIDGE_GROUP: Mac = Mac([0x01, 0x80, 0xc2, 0, 0, 0]);
 /// DSAP, SSAP and control octet before a BPDU (IEEE 802.1D-2004 7.12.3, ISO/IEC 8802-2).
 pub const LLC: [u8; 3] = [0x42, 0x42, 0x03];
-/// Octets of a topology change notification (9.3.2).
+/// Length in octets of a topology change notification (IEEE 802.1D-2004 9.3.2).
 pub const TCN_LEN: usize = 4;
-/// Octets of a configuration BPDU (9.3.1).
+/// Length in octets of a configuration BPDU (IEEE 802.1D-2004 9.3.1).
 pub const CONFIG_LEN: usize = 35;
-/// Octets of an RST BPDU (9.3.3).
+/// Length in octets of an RST BPDU (IEEE 802.1D-2004 9.3.3).
 pub const RST_LEN: usize = 36;
-/// Length in bytes of a frame with a BPDU, without the FCS: each is padded to the minimum frame
-/// length.
+/// Length in bytes of a frame that contains a BPDU, without the FCS. Each frame is padded to the
+/// minimum frame length.
 pub const FRAME_LEN: usize = eth::MIN_FRAME_LEN;
 
 const TYPE_CONFIG: u8 = 0x00;
 const TYPE_RST: u8 = 0x02;
 const TYPE_TCN: u8 = 0x80;
 
-/// Bridge identifier: 16 bits of priority, then the bridge's address; lower is better (9.2.5).
+/// Bridge identifier: 16 bits of priority, then the bridge's address. Lower is better (IEEE
+/// 802.1D-2004 9.2.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct BridgeId(pub u64);
 
@@ -66,7 +68,8 @@ impl fmt::Debug for BridgeId {
     }
 }
 
-/// Port identifier: 4 bits of priority, then a 12-bit number; lower is better (9.2.7).
+/// Port identifier: 4 bits of priority, then a 12-bit number. Lower is better (IEEE 802.1D-2004
+/// 9.2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct PortId(pub u16);
 
@@ -81,7 +84,7 @@ impl PortId {
         (self.0 >> 8) as u8 & 0xf0
     }
 
-    /// Returns the port's number on its bridge, from 1.
+    /// Returns the number of the port on its bridge, counted from 1.
     pub const fn number(self) -> u16 {
         self.0 & 0x0fff
     }
@@ -99,10 +102,10 @@ impl fmt::Debug for PortId {
     }
 }
 
-/// Role of the sending port, a two-bit field (9.2.9).
+/// Role of the sending port, a two-bit field of the flags octet (IEEE 802.1D-2004 9.2.9).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SenderRole {
-    /// 0; used in configuration BPDUs, which carry no role (9.3.3).
+    /// 0: used in configuration BPDUs, which do not contain a role (IEEE 802.1D-2004 9.3.3).
     Unknown,
     /// 1: alternate or backup.
     AlternateOrBackup,
@@ -112,7 +115,8 @@ pub enum SenderRole {
     Designated,
 }
 
-/// The flags octet (9.3.1 for the first and last bit, 9.3.3 for all).
+/// Flags octet of a BPDU. Configuration BPDUs define only its lowest and highest bit (IEEE
+/// 802.1D-2004 9.3.1), RST BPDUs all bits (9.3.3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(pub u8);
 
@@ -137,7 +141,7 @@ impl Flags {
         self.0 & others.0 == others.0
     }
 
-    /// Returns the flags with `others` set too.
+    /// Returns these flags with `others` set as well.
     #[must_use]
     pub const fn with(self, others: Flags) -> Flags {
         Flags(self.0 | others.0)
@@ -179,7 +183,8 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// Fields of a configuration BPDU or an RST BPDU. Times are in units of 1/256 s (9.2.8).
+/// Fields of a configuration BPDU or an RST BPDU. Times are in units of 1/256 s (IEEE 802.1D-2004
+/// 9.2.8).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Config {
     /// Flags, including the sender's role.
@@ -192,7 +197,7 @@ pub struct Config {
     pub bridge: BridgeId,
     /// Identifier of the sending port.
     pub port: PortId,
-    /// Time since the root sent the information.
+    /// Time since the root sent this information.
     pub message_age: u16,
     /// Age at which the information expires.
     pub max_age: u16,
@@ -202,7 +207,7 @@ pub struct Config {
     pub forward_delay: u16,
 }
 
-/// A BPDU with protocol, type and length checked (9.3.4).
+/// A BPDU with valid protocol identifier, type and length (IEEE 802.1D-2004 9.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Bpdu {
     /// Configuration, version 0.
@@ -234,7 +239,7 @@ impl Bpdu {
         if *llc == LLC { Bpdu::parse(bpdu) } else { Err(Malformed::BadLlc) }
     }
 
-    /// Parses a BPDU, without the LLC header (9.3.4).
+    /// Parses a BPDU without its LLC header (IEEE 802.1D-2004 9.3.4).
     pub fn parse(bpdu: &[u8]) -> Result<Bpdu, Malformed> {
         let Some(&[p0, p1, version, ty]) = bpdu.first_chunk::<TCN_LEN>() else {
             return Err(Malformed::truncated(Layer::Bpdu, TCN_LEN, bpdu.len()));
@@ -301,7 +306,7 @@ impl Bpdu {
     }
 }
 
-/// Parses the fields after the type: offsets 4 to 34 (figure 9-1).
+/// Parses the fields after the BPDU type, at offsets 4 to 34 (IEEE 802.1D-2004 figure 9-1).
 fn parse_config(bpdu: &[u8]) -> Result<Config, Malformed> {
     let short = Malformed::truncated(Layer::Bpdu, CONFIG_LEN, bpdu.len());
     let Some((&[flags], rest)) = bpdu.get(TCN_LEN..).and_then(<[u8]>::split_first_chunk) else { return Err(short) };

@@ -1,24 +1,24 @@
-//! A frame as a binary record, in the forms of ethpipe's raw devices (`*.bpkt`).
+//! Binary records of one frame each, in the two formats of ethpipe's raw devices (`*.bpkt`).
 //!
 //! ```text
 //! v1  magic 0x3776, length, frame                u16 LE, u16 LE
 //! v2  magic 0x3776, length, stamp, frame         u16 LE, u16 LE, u64 LE
 //! ```
 //!
-//! The stamp holds the fields of a text line's stamp in another order: 48 bits of ticks, and in the
-//! last byte the register and the reset flag. Both forms have the same magic; [`Form::guess`]
-//! distinguishes them by the position of the second record.
+//! The stamp has the same fields as the time stamp of a text line, in another order: ticks in the
+//! low 48 bits, register number and reset flag in the last byte. Both forms have the same magic
+//! number. [`Form::guess`] distinguishes them by the position of the second record.
 
 use crate::text::{MIN_FRAME, Stamp};
 use std::fmt;
 
-/// Maximum length of a frame in a record (16-bit length field).
+/// Maximum length in bytes of a frame in a record, which has a 16-bit length field.
 pub const MAX_FRAME: usize = 65_535;
 
-/// The first two bytes of every record: `76 37`.
+/// Magic number in the first two bytes of every record: `76 37` (little-endian).
 pub const MAGIC: u16 = 0x3776;
 
-/// Form of a record.
+/// Form of a record: with or without a time stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// Version 1, without a stamp.
@@ -36,17 +36,17 @@ impl Form {
         }
     }
 
-    /// Guesses the form of the records at the start of `bytes`: in the right form, each record
+    /// Guesses the form of the records at the start of `bytes`. In the right form, each record
     /// begins where the previous one ends. Checking a single position is not enough, because a
-    /// frame may contain the magic. Returns V2 if both forms fit. Returns `None` if more bytes are
-    /// needed, or neither form fits.
+    /// frame may contain the magic number. Returns V2 if both forms fit. Returns `None` if more
+    /// bytes are needed, or if neither form fits.
     pub fn guess(bytes: &[u8], at_end: bool) -> Option<Form> {
         let [v1, v2] = [Form::V1, Form::V2].map(|form| form.walk(bytes, at_end));
         match (v1.fits, v2.fits) {
             (true, false) => Some(Form::V1),
             (false, true) => Some(Form::V2),
-            // Both forms have an invalid record. The form with more valid records before it is
-            // chosen, if they differ.
+            // Both forms lead to an invalid record. The form with more valid records before it is
+            // chosen, unless both have equally many.
             (false, false) if v1.records == v2.records => None,
             (true, true) if !at_end && v1.records.min(v2.records) < ENOUGH => None,
             _ => Some(if v1.records > v2.records { Form::V1 } else { Form::V2 }),
@@ -70,23 +70,23 @@ impl Form {
     }
 }
 
-/// Number of consecutive valid records that cannot be a coincidence.
+/// Number of consecutive valid records after which the form counts as certain.
 const ENOUGH: usize = 8;
 
 /// Result of reading bytes as records of one form.
 struct Walk {
     records: usize,
-    /// No record was invalid.
+    /// True if no record was invalid.
     fits: bool,
 }
 
-/// Reason why bytes are not a record. The start of the next record is then unknown, so reading
-/// ends.
+/// Reason why bytes are not a valid record. Reading then ends, because the start of the next record
+/// is unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadRecord {
-    /// The magic is wrong; contains the value found.
+    /// The magic number is wrong. Contains the value found.
     Magic(u16),
-    /// The frame length is invalid; contains the value found.
+    /// The frame length is outside the allowed range. Contains the value found.
     Length(u16),
 }
 
@@ -106,13 +106,13 @@ impl std::error::Error for BadRecord {}
 pub struct Record<'a> {
     /// The frame, without FCS.
     pub frame: &'a [u8],
-    /// Time stamp of the frame, in form V2.
+    /// Time stamp of the frame; `None` in form V1.
     pub stamp: Option<Stamp>,
     /// Length of the whole record in bytes.
     pub used: usize,
 }
 
-/// Returns the length field, if the magic is correct.
+/// Returns the length field if the magic number is correct.
 fn header(bytes: &[u8]) -> Option<u16> {
     let (magic, rest) = bytes.split_first_chunk::<2>()?;
     let len = rest.first_chunk::<2>()?;
@@ -122,7 +122,7 @@ fn header(bytes: &[u8]) -> Option<u16> {
 /// Parses the record at the start of `bytes`; returns `None` if it is incomplete.
 ///
 /// # Errors
-/// Wrong magic, or a length outside [`MIN_FRAME`]..=[`MAX_FRAME`].
+/// Wrong magic number, or a length outside [`MIN_FRAME`]..=[`MAX_FRAME`].
 pub fn parse(form: Form, bytes: &[u8]) -> Result<Option<Record<'_>>, BadRecord> {
     let Some(magic) = bytes.first_chunk::<2>() else { return Ok(None) };
     let magic = u16::from_le_bytes(*magic);
@@ -145,8 +145,8 @@ pub fn parse(form: Form, bytes: &[u8]) -> Result<Option<Record<'_>>, BadRecord> 
     Ok(bytes.get(form.header()..used).map(|frame| Record { frame, stamp, used }))
 }
 
-/// Bit fields from the lowest: `val_low` 32, `val_high` 16, reserved 8, reserved 4, register 3,
-/// reset 1.
+/// Decodes the time stamp of a V2 record. Its bit fields, from the lowest: `val_low` 32 bits,
+/// `val_high` 16, reserved 8, reserved 4, register 3, reset 1.
 fn stamp_of(bits: u64) -> Stamp {
     Stamp::at((bits >> 60) as u8 & 7, bits >> 63 == 1, bits & Stamp::TICKS)
 }

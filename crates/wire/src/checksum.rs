@@ -2,9 +2,9 @@
 //! updates (RFC 1624).
 //!
 //! [`sum`] turns bytes into a [`Partial`]. Partial sums add up in any order, and
-//! [`Partial::finish`] returns the checksum field. This module does not know where headers have
-//! their checksum. Words are loaded in the machine's byte order and the result is swapped once, at
-//! the end: the sum is independent of byte order (RFC 1071 2 (B)).
+//! [`Partial::finish`] returns the checksum field. The caller knows where a header has its
+//! checksum; this module does not. Words are loaded in the machine's byte order and the result is
+//! swapped once, at the end: the sum is independent of byte order (RFC 1071 2 (B)).
 //!
 //! Below [`SHORT`] bytes the sum is inlined at the caller. For longer inputs, the best [`Kind`] for
 //! the machine is selected on first use and kept in an atomic.
@@ -28,7 +28,7 @@ mod tests;
 /// From 128 bytes on, vectors are as fast or faster (examples/checksum_speed.rs, 2.0 GHz TSC).
 pub const SHORT: usize = 64;
 
-/// An unfinished one's-complement sum of 16-bit words in the machine's byte order. It has up to 64
+/// Unfinished one's-complement sum of 16-bit words in the machine's byte order. It has up to 64
 /// bits, which include the carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Partial(u64);
@@ -37,8 +37,8 @@ impl Partial {
     /// Sum of no bytes.
     pub const ZERO: Partial = Partial(0);
 
-    /// Returns the sum of an IPv4 pseudo header; `len` counts transport header and payload (RFC
-    /// 768, RFC 9293 3.1).
+    /// Returns the sum of an IPv4 pseudo header. `len` is the length in bytes of transport header
+    /// and payload (RFC 768, RFC 9293 3.1).
     #[inline]
     pub fn pseudo4(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, len: u16) -> Partial {
         let addresses = u64::from(u32::from_ne_bytes(src.octets())) + u64::from(u32::from_ne_bytes(dst.octets()));
@@ -52,16 +52,16 @@ impl Partial {
         Partial(scalar::halves(addresses.to_be()) + (proto.0 as u16).to_be() as u64 + len.to_be() as u64)
     }
 
-    /// Returns the sum of an IPv6 pseudo header; `len` counts transport header and payload (RFC
-    /// 8200 8.1).
+    /// Returns the sum of an IPv6 pseudo header. `len` is the length in bytes of transport header
+    /// and payload (RFC 8200 8.1).
     #[inline]
     pub fn pseudo6(src: Ipv6Addr, dst: Ipv6Addr, proto: Proto, len: u32) -> Partial {
         let addresses = scalar::sum_16(&src.octets()).wrapping_add(scalar::sum_16(&dst.octets()));
         Partial(addresses + u64::from(u32::from(proto.0).to_be()) + u64::from(len.to_be()))
     }
 
-    /// Adds two sums. The bytes of `other` must start at an even offset of the whole; for an odd
-    /// offset see [`Partial::add_at`].
+    /// Adds two sums. The bytes of `other` must start at an even offset of the summed data. For an
+    /// odd offset see [`Partial::add_at`].
     #[inline]
     #[must_use]
     #[allow(clippy::should_implement_trait, reason = "a chain of named steps reads better than operators here")]
@@ -78,8 +78,8 @@ impl Partial {
         self.add(Partial(word.to_be() as u64))
     }
 
-    /// Adds `other`, a sum over bytes that start at `offset` of the whole. If the offset is odd,
-    /// the bytes of `other` are swapped.
+    /// Adds `other`, the sum over bytes that start at `offset` of the summed data. If the offset is
+    /// odd, the two bytes of each word of `other` are swapped.
     #[inline]
     #[must_use]
     pub const fn add_at(self, offset: usize, other: Partial) -> Partial {
@@ -94,7 +94,7 @@ impl Partial {
         u16::from_be(!self.fold())
     }
 
-    /// Returns the same field as [`Partial::finish`], except that 0 is replaced by 0xffff, as UDP
+    /// Returns the same field as [`Partial::finish`], except that 0xffff replaces 0, as UDP
     /// requires (RFC 768).
     #[inline]
     #[must_use]
@@ -183,7 +183,7 @@ pub const fn update16(old_sum: u16, old: u16, new: u16) -> u16 {
 }
 
 /// Returns the checksum after an aligned 32-bit field, such as an address, changed from `old` to
-/// `new`: see [`update16`].
+/// `new`. See [`update16`].
 #[inline]
 #[must_use]
 pub const fn update32(old_sum: u16, old: u32, new: u32) -> u16 {

@@ -1,9 +1,10 @@
 //! A frame as one line of text, in the style of `tcpdump -e -n -S`.
 //!
 //! [`line()`] borrows a frame and returns a displayable value. The frame is parsed only when the
-//! value is printed, and nothing fails. If bytes are missing, the line ends with tcpdump's mark
-//! (`[|ip]`); malformed fields are reported in brackets. Sequence numbers are absolute, because
-//! each line is independent of all others. The protocol of a payload is not guessed from its ports.
+//! value is printed, and nothing fails. If bytes are missing, the line ends with tcpdump's
+//! truncation marker (`[|ip]`). Malformed fields are reported in brackets. Sequence numbers are
+//! absolute, because each line is independent of all others. The protocol of a payload is not
+//! guessed from its ports.
 
 use crate::eth::{self, EtherType};
 use crate::{arp, bpdu, vlan};
@@ -14,14 +15,15 @@ mod ip;
 mod tests;
 mod transport;
 
-/// Maximum number of VLAN tags parsed, so that a frame that consists of tags only also prints a
-/// short line.
+/// Maximum number of VLAN tags parsed. It keeps the line short for a frame that consists of nothing
+/// but tags.
 const MAX_TAGS: usize = 4;
 
 /// Optional parts of a frame's line.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Shown {
-    /// The link header (`tcpdump -e`). Always shown for a frame of an unknown EtherType.
+    /// True to print the link header (`tcpdump -e`). It is always printed for a frame of an unknown
+    /// EtherType.
     pub link: bool,
     /// Level of detail. From 1 (`tcpdump -v`): the fields of the IP header in parentheses; for IPv4
     /// the addresses follow on a line of their own. Checksums of IPv4, ICMP, TCP, and UDP over IPv6
@@ -41,7 +43,7 @@ pub fn line_of(kept: &[u8], len: usize, shown: Shown) -> impl Display + '_ {
     Line { frame: kept, len: len.max(kept.len()), shown }
 }
 
-/// Returns the same line as [`line_of`], without the optional parts of [`Shown`].
+/// Returns the same line as [`line_of`], with none of the optional parts of [`Shown`].
 pub fn brief(kept: &[u8], len: usize) -> impl Display + '_ {
     line_of(kept, len, Shown::default())
 }

@@ -33,7 +33,7 @@ pub mod ty {
 /// A resource record of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Name that owns the record.
+    /// Domain name to which the record belongs.
     pub name: String,
     /// Time to live in seconds.
     pub ttl: u32,
@@ -46,9 +46,9 @@ pub struct Record {
 pub enum Data {
     /// An address (A, AAAA).
     Address(IpAddr),
-    /// A name (CNAME, PTR).
+    /// A domain name (CNAME, PTR).
     Name(String),
-    /// Data of another type, not parsed.
+    /// Number of any other record type, whose data is not parsed.
     Other(u16),
 }
 
@@ -173,8 +173,8 @@ impl Query {
 }
 
 impl Answer {
-    /// Returns the addresses of `name`, and the name to which they belong. That is the end of the
-    /// chain of CNAME records that starts at `name`. Records of other names are ignored.
+    /// Returns the addresses of `name` and the name that owns them, which is the end of the chain
+    /// of CNAME records that starts at `name`. Records of other names are ignored.
     pub fn addresses(&self, name: &str) -> (Vec<IpAddr>, String) {
         let mut name = name.strip_suffix('.').unwrap_or(name).to_string();
         for _ in 0..ALIASES_MAX {
@@ -211,7 +211,7 @@ pub fn rcode_name(rcode: u8) -> String {
     }
 }
 
-/// Returns the name under which the PTR record of `addr` is stored (RFC 1035 3.5, RFC 3596 2.5).
+/// Returns the name that is queried for the PTR record of `addr` (RFC 1035 3.5, RFC 3596 2.5).
 pub fn reverse_name(addr: IpAddr) -> String {
     match addr {
         IpAddr::V4(addr) => {
@@ -367,7 +367,7 @@ mod tests {
         assert!(cut.truncated && cut.records.len() == 1);
     }
 
-    /// Aliases in a circle and aliases of other names.
+    /// Aliases that form a loop, and aliases of other names.
     #[test]
     fn alias_loops_end() {
         let alias = |name: &str, to: &str| Record { name: name.into(), ttl: 1, data: Data::Name(to.into()) };

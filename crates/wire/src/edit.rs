@@ -1,11 +1,11 @@
 //! Changes fields of a frame in place and updates the checksums that cover them.
 //!
 //! [`Layout::of`] finds the headers of a frame, after up to four VLAN tags, and with IPv4 options
-//! or IPv6 extension headers. The setters of [`Layout`] write a field, and update each checksum
-//! that covers the field by the difference (RFC 1624 3, equation 3). A checksum that was wrong
-//! before is therefore wrong by the same amount afterwards: an error is not hidden. Only the first
-//! fragment has a transport header and its checksum. A UDP checksum of 0 ("not computed") stays 0.
-//! A setter returns whether the frame has the field; if it does not, nothing is written.
+//! or IPv6 extension headers. The setters of [`Layout`] write a field and update each checksum that
+//! covers it by the difference (RFC 1624 3, equation 3). A wrong checksum therefore stays wrong by
+//! the same amount, and an error is not hidden. Only the first fragment has a transport header and
+//! its checksum. A UDP checksum of 0 ("not computed") stays 0. A setter returns whether the frame
+//! has the field. If it does not, the setter writes nothing.
 //!
 //! [`Layout::checksums`] recomputes checksums from scratch, for checking or correcting them.
 
@@ -97,11 +97,11 @@ impl Upper {
     }
 }
 
-/// Byte offsets of a frame's headers. Valid for the frame from which it was made, until the headers
-/// move.
+/// Byte offsets of a frame's headers. They are valid for the frame from which they were computed,
+/// until its headers move.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
-    /// Offset of the last EtherType.
+    /// Offset of the last EtherType, which follows all VLAN tags.
     type_at: usize,
     ip: Ip,
     l3: usize,
@@ -289,8 +289,8 @@ impl Layout {
         }
     }
 
-    /// Sets TTL or hop limit to the result of `new`, which gets the current value. If `new` returns
-    /// `None`, nothing is written.
+    /// Sets the TTL or hop limit to the result of `new`, which is called with the current value. If
+    /// `new` returns `None`, nothing is written.
     #[inline]
     pub fn change_ttl(&self, frame: &mut [u8], new: impl FnOnce(u8) -> Option<u8>) -> Changed {
         let (at, checksum) = match self.ip {
@@ -369,7 +369,8 @@ impl Layout {
     }
 
     /// Applies `change` to the packet that an ICMP error quotes, and updates the checksum of the
-    /// ICMP error.
+    /// ICMP error. Returns `None` if the frame is not an ICMP message for IPv4, or its ICMP header
+    /// is incomplete.
     pub fn change_quoted<R>(&self, frame: &mut [u8], change: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let range = self.l4 + icmp4::HEADER_LEN..self.end;
         let quoted = frame.get_mut(range).filter(|_| self.upper == Upper::Icmp)?;
@@ -478,7 +479,7 @@ fn place<const N: usize>(frame: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
     frame.get_mut(at..)?.first_chunk_mut()
 }
 
-/// Swaps `N` bytes with the next `N`.
+/// Swaps the `N` bytes at `at` with the `N` bytes after them.
 #[inline(always)]
 fn swap<const N: usize>(frame: &mut [u8], at: usize) -> bool {
     let both = frame.get_mut(at..).and_then(<[u8]>::split_first_chunk_mut::<N>);

@@ -38,16 +38,18 @@
 //!
 //! # Differences
 //!
-//! - No names are looked up: no host, network or Ethernet names. Services are a small table (http,
-//!   https, ssh, domain, ntp, ...) with Debian's transports, so `port ssh` is TCP alone; protocol
-//!   names are a table too.
+//! - No names of hosts, networks or Ethernet addresses are looked up. Service names come from a
+//!   small table (http, https, ssh, domain, ntp, ...) with Debian's transports, so `port ssh` is
+//!   TCP alone. Protocol names come from a table too.
 //! - libpcap's optimizer may remove a load whose value is unused, and with it the rejection of a
-//!   short frame. Here a frame is treated as with `tcpdump -O`.
+//!   short frame. Here a frame is treated as with `tcpdump -O`, which disables that optimizer.
 //! - Rejected: `protochain`, `gateway`, DECnet addresses, `geneve`, `inbound`, `outbound`,
-//!   `ifindex` and everything for other link layers than Ethernet; more than 100 nested parentheses
+//!   `ifindex` and everything for link layers other than Ethernet; more than 100 nested parentheses
 //!   or signs; very long expressions.
-//! - Accepted: a value in more than one pair of parentheses, `net ((10))`; a divisor or shift that
-//!   is a load, `10 / ip[0]`, which libpcap mistakes for a constant. `byte 0 & 1` tests that byte.
+//! - Accepted, but not by libpcap: a value in more than one pair of parentheses, `net ((10))`; a
+//!   divisor or shift that is a load, `10 / ip[0]`, which libpcap mistakes for a constant.
+//! - `byte 0 & 1` tests that byte of the frame. In libpcap it tests the current contents of a
+//!   register.
 
 mod arith;
 mod error;
@@ -96,8 +98,8 @@ impl Filter {
         self.matches_captured(frame, frame.len())
     }
 
-    /// Returns whether a frame matches of which only the beginning, `captured`, may be present.
-    /// `wire_len` is its full length in bytes, which `len`, `less` and `greater` use.
+    /// Returns whether a frame matches. `captured` is the frame or its beginning. `wire_len` is the
+    /// length of the whole frame in bytes, which `len`, `less` and `greater` use.
     #[inline]
     pub fn matches_captured(&self, captured: &[u8], wire_len: usize) -> bool {
         run::run(&self.insns, &self.relations, captured, u32::try_from(wire_len).unwrap_or(u32::MAX))

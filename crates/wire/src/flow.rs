@@ -1,5 +1,5 @@
-//! Flow hashes: one number for all frames of a flow, for queues, workers and paths that must keep
-//! the order of each flow.
+//! Flow hashes: one number for all frames of a flow. Queues, workers and paths are selected by it,
+//! so that the frames of each flow stay in order.
 //!
 //! As in receive-side scaling, the hash covers the addresses and, except for fragments, the L4
 //! ports. Options and extension headers in front of the ports are skipped, so a segment with such
@@ -113,9 +113,9 @@ mod tests {
         };
         assert_ne!(of(&udp4(1, 1)), of(&udp4(2, 1)));
         assert_ne!(of(&udp4(1, 1)), of(&udp4(1, 2)));
-        assert!(same(udp4(1, 1), 22, 63), "the TTL is not");
-        assert!(same(udp4(1, 1), 50, 1), "the payload is not");
-        assert!(same(udp4(1, 1), 0, 4), "where there is IP, MAC addresses are not");
+        assert!(same(udp4(1, 1), 22, 63), "the hash does not cover the TTL");
+        assert!(same(udp4(1, 1), 50, 1), "the hash does not cover the payload");
+        assert!(same(udp4(1, 1), 0, 4), "the hash of an IP packet does not cover MAC addresses");
         assert_ne!(of(&six(1)), of(&six(2)));
         assert!(same(six(1), 60, 1));
     }
@@ -129,7 +129,7 @@ mod tests {
             frame[21] = offset;
             of(&frame)
         };
-        assert_eq!(fragment(0, 1), fragment(8, 77), "bytes where the ports would be are payload there");
+        assert_eq!(fragment(0, 1), fragment(8, 77), "fragments have payload where the ports would be");
         let mut tagged = udp4(1, 1);
         tagged.splice(12..12, [0x81, 0, 0, 5]);
         assert_eq!(of(&tagged), of(&udp4(1, 1)));
@@ -144,12 +144,12 @@ mod tests {
         arp[30] = 7;
         assert_eq!(of(&arp), before);
         arp[11] = 7;
-        assert_ne!(of(&arp), before, "the source's last byte");
+        assert_ne!(of(&arp), before, "the last byte of the source address");
         for len in 0..60 {
             let _ = of(&udp4(1, 1)[..len]);
             let _ = of(&six(1)[..len]);
         }
-        assert_ne!(of(&udp4(1, 1)), hash(Key::seeded(2), &udp4(1, 1)), "the key has its say");
+        assert_ne!(of(&udp4(1, 1)), hash(Key::seeded(2), &udp4(1, 1)), "the hash depends on the key");
     }
 
     /// Builds an IPv6 packet with these extension headers before the upper layer `upper`.
@@ -164,8 +164,8 @@ mod tests {
         packet
     }
 
-    /// RFC 8200 4.3 to 4.6, RFC 4302 2.2, RFC 6946: the hash of a flow does not depend on headers
-    /// before its ports.
+    /// RFC 8200 4.3 to 4.6, RFC 4302 2.2, RFC 6946: the hash of a flow does not depend on the
+    /// headers before its ports.
     #[test]
     fn extension_headers_and_options_do_not_hide_ports() {
         let key = Key::seeded(3);
@@ -189,9 +189,9 @@ mod tests {
             assert_ne!(numbers(&packet), numbers(&behind(&[], Proto::TCP, &[1; 8])), "{:?}: by its ports", one.0);
         }
         assert_eq!(numbers(&behind(&all, Proto::TCP, &segment)), numbers(&plain));
-        assert_ne!(numbers(&behind(&all, Proto::TCP, &[9; 8])), numbers(&plain), "ports have their say");
-        // Fragments are hashed by their addresses alone, the first one too, regardless of headers
-        // before the Fragment header.
+        assert_ne!(numbers(&behind(&all, Proto::TCP, &[9; 8])), numbers(&plain), "the hash depends on the ports");
+        // Fragments, including the first one, are hashed by their addresses alone. Headers before
+        // the Fragment header do not matter.
         let first = behind(&[hop.clone(), fragment(1)], Proto::UDP, &segment);
         let later = behind(&[hop, fragment(8 << 3)], Proto::UDP, &[7; 8]);
         let bare = behind(&[fragment(16 << 3)], Proto::TCP, &[8; 8]);
@@ -210,7 +210,7 @@ mod tests {
         // A chain that is truncated, or does not end, is hashed as well.
         let long = vec![(Proto::DEST_OPTIONS, options(0)); 20];
         let packet = behind(&long, Proto::TCP, &segment);
-        assert_eq!(numbers(&packet), numbers(&plain), "more than a host takes");
+        assert_eq!(numbers(&packet), numbers(&plain), "more headers than a host accepts");
         assert!((40..packet.len()).all(|len| super::six(key, &packet[..len]).is_some()));
     }
 }

@@ -1,4 +1,4 @@
-//! Invariants for arbitrary bytes: the bodies of the fuzz targets, also run by the tests.
+//! Invariants for arbitrary bytes: the bodies of the fuzz targets. The unit tests run them too.
 //!
 //! Each function takes arbitrary bytes and panics only if an invariant of this crate is broken.
 //! `cargo xtask fuzz` calls them with the corpora under `fuzz/corpus/wire_*`.
@@ -6,7 +6,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "a broken invariant must panic; built for tests and fuzzing only"
 )]
 
 use crate::checksum::{self, Kind, Partial};
@@ -18,8 +18,9 @@ use crate::{tcp, udp, vlan, vxlan};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A DNS response to the question that it repeats: parsed or rejected, without a panic. A valid
-/// parsed name can be used in a query again, and chains of aliases end.
+/// Checks that a DNS response is parsed or rejected without a panic. The query is taken from the
+/// question of the response. A valid parsed name can be used in a query again, and chains of
+/// aliases end.
 pub fn dns(data: &[u8]) {
     crate::dns::names(data).iter().for_each(|name| assert!(crate::dns::is_name(name)));
     let Some(asked) = crate::dns::question_of(data) else { return };
@@ -35,7 +36,7 @@ pub fn dns(data: &[u8]) {
     }
 }
 
-/// Every parser on a frame, layer by layer as in a host, and each parser on every layer of the
+/// Runs every parser on a frame, layer by layer as in a host, and each parser on every layer of the
 /// frame as well.
 ///
 /// Invariants: no panic; a view never exceeds its bytes; parse, emit and parse again gives the same
@@ -51,8 +52,8 @@ pub fn frame(data: &[u8]) {
     whose(data);
 }
 
-/// Conversation hashes of a packet of either version: repeatable, and present exactly if the peer
-/// hash is.
+/// Checks the conversation hashes of a packet of either IP version: they are repeatable, and exist
+/// exactly if the peer hash exists.
 fn whose(data: &[u8]) {
     let _ = crate::flow::whose::is_for_all(data);
     let (key, mut fragments) = (crate::hash::Key::seeded(1), Fragments::default());
@@ -64,7 +65,8 @@ fn whose(data: &[u8]) {
     }
 }
 
-/// All protocols that may follow an Ethernet header, regardless of its EtherType.
+/// Runs the parsers of all protocols that may follow an Ethernet header, regardless of its
+/// EtherType.
 fn after_eth(data: &[u8]) {
     if let Ok(tag) = vlan::Tag::parse(data) {
         let mut out = [0; vlan::TAG_LEN];
@@ -81,8 +83,8 @@ fn after_eth(data: &[u8]) {
     large(data);
 }
 
-/// A large TCP segment of either family: its pieces are packets, each with at most the requested
-/// payload, and together they hold all of it.
+/// Splits a large TCP segment over IPv4 or IPv6. Checks that each piece is a packet with at most
+/// the requested payload, and that together the pieces contain the whole payload.
 fn large(data: &[u8]) {
     let size = u16::from_be_bytes([0, data.last().copied().unwrap_or(0)]);
     let Some(mut segment) = gso::Segment::read(data, 0, size) else { return };
@@ -102,8 +104,8 @@ fn large(data: &[u8]) {
     assert_eq!((cut, segment.is_done()), (end - text, true));
 }
 
-/// Returns the end of a TCP packet of either family, and the pseudo-header of a segment of a given
-/// length in it.
+/// Returns the end of a TCP packet over IPv4 or IPv6, and a function that returns the sum of the
+/// pseudo header for a segment of a given length.
 fn packet_of(packet: &[u8]) -> (usize, impl Fn(u16) -> Partial) {
     let (end, [src, dst]): (usize, [IpAddr; 2]) = if ip6::is_version(packet) {
         let ip = ip6::Header::parse(packet).unwrap();
@@ -115,7 +117,7 @@ fn packet_of(packet: &[u8]) -> (usize, impl Fn(u16) -> Partial) {
     let pseudo = move |len: u16| match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => Partial::pseudo4(src, dst, Proto::TCP, len),
         (IpAddr::V6(src), IpAddr::V6(dst)) => Partial::pseudo6(src, dst, Proto::TCP, len.into()),
-        _ => unreachable!("both are of the same header"),
+        _ => unreachable!("both have the same IP version"),
     };
     (end, pseudo)
 }
@@ -165,7 +167,7 @@ fn packet6(data: &[u8]) {
     upper(chain.payload(&header, data));
 }
 
-/// Tunnel headers, parsed from any bytes that may follow an IP or a UDP header.
+/// Parses tunnel headers from any bytes that may follow an IP or a UDP header.
 fn tunnels(data: &[u8]) {
     if let Ok(header) = gre::Header::parse(data) {
         let mut copy = data.to_vec();
@@ -190,7 +192,8 @@ fn tunnels(data: &[u8]) {
     }
 }
 
-/// All protocols that may follow an IP header, regardless of its protocol field.
+/// Runs the parsers of all protocols that may follow an IP header, regardless of its protocol
+/// field.
 fn upper(data: &[u8]) {
     tunnels(data);
     if let Ok(header) = udp::Header::parse(data) {
@@ -249,7 +252,7 @@ fn control(data: &[u8]) {
     listeners(data);
 }
 
-/// IGMPv3 and MLD reports, unchanged and with a correct checksum.
+/// Parses IGMPv3 and MLD reports, unchanged and with a corrected checksum.
 fn listeners(data: &[u8]) {
     if let Ok(records) = igmp::v3::report(data) {
         assert_eq!(records.count(), usize::from(u16::from_be_bytes([data[6], data[7]])));
@@ -269,7 +272,7 @@ fn listeners(data: &[u8]) {
     }
 }
 
-/// An ICMPv6 message with a correct checksum.
+/// Parses an ICMPv6 message after its checksum has been corrected.
 fn discovery(message: &[u8], (src, dst): (Ipv6Addr, Ipv6Addr)) {
     match icmp6::Message::parse(message, src, dst) {
         Ok(icmp6::Message::EchoRequest { ident, seq, payload }) => {
@@ -295,10 +298,10 @@ fn discovery(message: &[u8], (src, dst): (Ipv6Addr, Ipv6Addr)) {
     let _ = icmp6::Inner::parse(message);
 }
 
-/// All kinds agree with the naive sum, for the whole input and for two parts; sums that copy do
-/// too.
+/// Checks that all implementations, including those that also copy, give the naive sum, for the
+/// whole input and for two parts.
 ///
-/// The first two bytes give the position of the split, the rest is summed.
+/// The first two bytes select the position of the split; the rest is summed.
 pub fn checksum(data: &[u8]) {
     let (at, bytes) = data.split_first_chunk::<2>().map_or((0, data), |(&at, rest)| (u16::from_be_bytes(at), rest));
     let at = usize::from(at) % (bytes.len() + 1);
@@ -321,7 +324,7 @@ pub fn checksum(data: &[u8]) {
     }
 }
 
-/// The line is one line of printable ASCII, shorter than 4096 characters.
+/// Checks that the output is one line of printable ASCII, shorter than 4096 characters.
 pub fn dissect(data: &[u8]) {
     let mut text = String::new();
     write!(text, "{}", dissector::line(data)).unwrap();
@@ -330,10 +333,10 @@ pub fn dissect(data: &[u8]) {
     assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
 }
 
-/// A filter expression on the first line, and a frame after it.
+/// Compiles the first line as a filter expression, and applies it to the rest, a frame.
 ///
-/// Invariants: an error position lies within the text and the message shows it; a frame that
-/// matches does not match the negated filter, at any length.
+/// Invariants: an error position lies within the text, and the message quotes the text; a frame
+/// that matches does not match the negated filter, at any length.
 pub fn filter(data: &[u8]) {
     let at = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (text, frame) = (String::from_utf8_lossy(&data[..at]), data.get(at + 1..).unwrap_or(&[]));
@@ -365,7 +368,8 @@ pub(crate) fn naive(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// Lines of text, read by every implementation: the same frames and errors, and progress each time.
+/// Parses lines of text with every implementation. All must return the same frames and errors, and
+/// make progress each time.
 pub fn text(data: &[u8]) {
     use crate::text::{self, Kind, Next};
     let mut frame = vec![0; text::MAX_FRAME + text::SLACK];

@@ -15,7 +15,7 @@ fn config() -> Config {
     }
 }
 
-/// Figures 9-1 and 9-3, octet by octet.
+/// Checks a BPDU octet by octet (IEEE 802.1D-2004 figures 9-1 and 9-3).
 #[test]
 fn a_known_rst_bpdu() {
     let octets = [
@@ -40,8 +40,8 @@ fn a_configuration_and_a_notification_are_shorter() {
     assert_eq!(Bpdu::Tcn.emit_frame(Mac::ZERO)[14..21], [0x42, 0x42, 3, 0, 0, 0, 0x80]);
 }
 
-/// 9.3.4: BPDUs that are too short, of another protocol, of an unknown type, or RST with an old
-/// version are rejected.
+/// BPDUs that are too short, of another protocol, of an unknown type, or RST with an old version
+/// are rejected (IEEE 802.1D-2004 9.3.4).
 #[test]
 fn junk() {
     let rst = &Bpdu::Rst(config()).emit_frame(Mac::ZERO)[17..17 + RST_LEN];

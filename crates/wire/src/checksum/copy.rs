@@ -1,18 +1,18 @@
-//! Copying and summing in one pass: into and out of socket buffers, and into frames.
+//! Copying and summing in one pass, used for socket buffers and frames.
 
 use super::{Partial, SHORT, scalar, sum};
 
-/// Number of bytes that are copied and then summed at a time: well within the L1 cache, so the
-/// second pass hits the cache.
+/// Number of bytes that are copied and then summed at a time. The block is much smaller than the L1
+/// cache, so the second pass hits the cache.
 const BLOCK: usize = 2048;
 
-/// Copies as many bytes of `src` as `dst` has room for and returns the sum of the bytes copied.
+/// Copies as many bytes of `src` as fit in `dst` and returns the sum of the bytes copied.
 #[inline(always)]
 pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Partial {
     if src.len() < SHORT { Partial(scalar::short_copy(dst, src)) } else { copy_long(dst, src) }
 }
 
-/// Copies as many bytes of `src` as `dst` has room for. Up to 64 bytes take two moves that may
+/// Copies as many bytes of `src` as fit in `dst`. Up to 64 bytes are copied by two moves that may
 /// overlap, without a call: 12 instructions for 22 bytes. A call of memcpy takes 30, including the
 /// registers that the caller saves.
 #[inline(always)]

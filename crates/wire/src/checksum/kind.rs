@@ -49,7 +49,7 @@ impl Kind {
         }
     }
 
-    /// Returns the name used as the sysctl's value.
+    /// Returns the name, as accepted and printed by commands.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Generic16 => "generic16",
@@ -67,13 +67,13 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Error: this machine, or this build, does not have the requested [`Kind`].
+/// Error: this machine or this build does not support the requested [`Kind`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unavailable;
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("checksum kind is not available on this machine; available:")?;
+        f.write_str("checksum implementation not available on this machine; available:")?;
         Kind::available().try_for_each(|kind| write!(f, " {kind}"))
     }
 }

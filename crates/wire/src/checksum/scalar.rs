@@ -29,14 +29,15 @@ fn tail(bytes: &[u8]) -> u64 {
 }
 
 /// Sums short inputs with unaligned 64-bit loads. Carries are counted separately from the sum, and
-/// no function is called. A word takes an addition and an addition with carry. Adding a word's
-/// halves took four instructions, and made the compiler set up vectors that 64 bytes do not fill.
+/// no function is called. Each word costs an addition and an addition with carry. The alternative,
+/// to add both halves of each word, cost four instructions per word and made the compiler use
+/// vectors, whose setup does not pay for inputs of up to 64 bytes.
 ///
 /// For 8 bytes or more, the last 1 to 7 bytes come from an overlapping load, shifted so that bytes
 /// already counted drop out. For 22 bytes this takes 5.7 ticks; loading the last bytes by fours,
-/// twos and ones takes 6.8. Two alternatives are not faster: end-around carry instead of counting
-/// carries takes 6.0, and separate sums of whole words and high halves, as in the vector code, take
-/// 6.6 (examples/checksum_speed.rs, 2.0 GHz TSC).
+/// twos and ones takes 6.8. Two alternatives are slower: end-around carry instead of counting
+/// carries takes 6.0 ticks. Separate sums of whole words and high halves, as in the vector code,
+/// take 6.6 (examples/checksum_speed.rs, 2.0 GHz TSC).
 #[inline(always)]
 pub(super) fn short(bytes: &[u8]) -> u64 {
     let Some(&last) = bytes.last_chunk::<8>() else {
@@ -80,22 +81,22 @@ pub(super) fn short_copy(dst: &mut [u8], src: &[u8]) -> u64 {
     }
 }
 
-/// Sums 20 bytes as five 32-bit words.
+/// Sums 20 bytes, such as an IPv4 header without options, as five 32-bit words.
 #[inline(always)]
 pub(super) fn sum_20(bytes: &[u8; 20]) -> u64 {
     let (words, _) = bytes.as_chunks::<4>();
     words.iter().map(|&word| u64::from(u32::from_ne_bytes(word))).sum()
 }
 
-/// Sums 16 bytes, an IPv6 address: at most 2^34.
+/// Sums 16 bytes, such as an IPv6 address. The result is at most 2^34.
 #[inline(always)]
 pub(super) fn sum_16(bytes: &[u8; 16]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().map(|&word| halves(u64::from_ne_bytes(word))).sum()
 }
 
-/// Sums one 16-bit word at a time, as the loop of RFC 1071 4.1: the baseline for measurements. The
-/// compiler does vectorize it.
+/// Sums one 16-bit word at a time, as the loop of RFC 1071 4.1. It is the baseline for
+/// measurements, although the compiler vectorizes it.
 pub(super) fn generic16(bytes: &[u8]) -> u64 {
     let (words, odd) = bytes.as_chunks::<2>();
     let mut sum = u64::from(u16::from_ne_bytes([odd.first().copied().unwrap_or(0), 0]));

@@ -5,10 +5,10 @@
 //!
 //! Each 64-bit lane keeps two sums over its words `w`: `all` is the sum of `w`, wrapping; `high` is
 //! the sum of `w >> 32`, which cannot overflow. The sum of the low halves is exactly `all - (high
-//! << 32)`, so a vector takes a load, a shift and two additions, and no mask. Every function itself
-//! checks whether the CPU has its instructions, and falls back to 64-bit words: it is safe to call
-//! on any machine.
-#![allow(unsafe_code, reason = "vector loads and target features; each block says why it holds")]
+//! << 32)`, so each vector costs a load, a shift and two additions, and no mask. Every function
+//! checks whether the CPU has its instructions, and falls back to 64-bit words if not. It is
+//! therefore safe to call on any machine.
+#![allow(unsafe_code, reason = "vector loads and target features; each block states why it is sound")]
 
 use super::scalar;
 

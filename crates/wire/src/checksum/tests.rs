@@ -32,7 +32,7 @@ fn every_length_every_alignment_every_kind() {
     }
 }
 
-/// The longest IP payload, and far longer inputs: no lane overflows.
+/// The longest IP payload, and much longer inputs: no lane overflows.
 #[test]
 fn long_inputs() {
     for bytes in [vec![0xff; 65_535], vec![0xff; 4 << 20], vec![0x01; (1 << 20) + 1]] {

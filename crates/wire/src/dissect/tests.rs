@@ -1,4 +1,4 @@
-//! Golden lines, and a comparison with Debian's tcpdump where installed.
+//! Expected lines, and a comparison with Debian's tcpdump where it is installed.
 
 use super::*;
 use crate::samples;
@@ -28,7 +28,7 @@ fn golden_lines() {
     }
 }
 
-/// Nothing is shown after the tunnel's own header; tcpdump also prints the inner packet.
+/// We print no packet inside a tunnel; tcpdump does.
 #[test]
 fn tunnels_show_their_header() {
     let expected = [
@@ -75,7 +75,7 @@ fn without_the_link_header_and_with_the_end_cut_off() {
     );
     assert_eq!(short(&[0; 14], 9), "[|ether]");
     assert!(short(&[0xff; 60], 20).ends_with("ethertype Unknown (0xffff), length 60: payload length 46"));
-    assert_eq!(brief(&udp, 0).to_string(), short(&udp, udp.len()), "a length that is too short is not believed");
+    assert_eq!(brief(&udp, 0).to_string(), short(&udp, udp.len()), "a length below the captured one is ignored");
 }
 
 #[test]

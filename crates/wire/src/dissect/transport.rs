@@ -9,7 +9,7 @@ use std::net::IpAddr;
 /// Offset of a TCP header's checksum (RFC 9293 3.1).
 const CHECKSUM_AT: usize = 16;
 
-/// Addresses, if not yet printed, and the payload length according to the IP header.
+/// Addresses, if not printed yet, and the length of the payload according to the IP header.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub addresses: Option<(IpAddr, IpAddr)>,
@@ -32,7 +32,7 @@ impl Checksum {
         let found = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
         let whole = before.add(checksum::sum(bytes));
         // Adding the complement of the field removes it from the sum. If the sum verifies, the
-        // value found counts as the expected one, so that both forms of zero are correct.
+        // value found is also the expected one, so that both forms of zero are correct.
         let expected = if whole.verifies() { found } else { whole.add_u16(!found).finish() };
         Some(Checksum { found, expected })
     }

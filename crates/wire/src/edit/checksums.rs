@@ -65,8 +65,8 @@ fn without(bytes: &[u8], at: usize) -> Option<Partial> {
 }
 
 impl Layout {
-    /// Returns the two checksums of a frame: of its IPv4 header, and of the upper layer. The second
-    /// is `None` if it cannot be computed: for a fragment, a truncated packet, or a Routing header
+    /// Returns the checksum of the frame's IPv4 header and that of its upper layer. The second is
+    /// `None` if it cannot be computed: for a fragment, a truncated packet, or a Routing header
     /// with segments left.
     pub fn checksums(&self, frame: &[u8]) -> [Option<Checksum>; 2] {
         [self.header_checksum(frame), self.upper_checksum(frame)]
@@ -97,7 +97,7 @@ impl Layout {
             Upper::Igmp => (Covered::Igmp, None),
             Upper::Icmp6 => (Covered::Icmp6, Some(Proto::IPV6_ICMP)),
         };
-        // Bytes after the datagram within its packet are not covered.
+        // Bytes after the end of the UDP datagram within its IP packet are not covered.
         let message = match of {
             Covered::Udp => message.get(..usize::from(udp::Header::parse(message).ok()?.len))?,
             _ => message,

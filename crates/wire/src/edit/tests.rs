@@ -117,7 +117,7 @@ proptest! {
         if let Some((index, by)) = spoil
             && let Some(checksum) = layout.checksums(&frame)[index]
         {
-            // Neither the other form of zero, nor UDP's "not computed".
+            // Neither the other form of zero, nor the UDP value for "not computed".
             let wrong = (u32::from(checksum.right) + u32::from(by)) % 0xffff;
             checksum.write(&mut frame, wrong as u16);
             prop_assume!(wrong != 0);

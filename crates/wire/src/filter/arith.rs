@@ -98,23 +98,24 @@ pub(super) struct Relation {
     pub compare: Compare,
 }
 
-/// Condition that a frame must satisfy so that a load from it is valid.
+/// Condition on the frame that must be true before a value is loaded from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
-    /// The link layer carries this protocol.
+    /// The payload of the link layer is this protocol.
     Carries(Word),
-    /// The IPv4 packet carries this protocol and is not a later fragment.
+    /// The payload of the IPv4 packet is this protocol, and the packet is not a later fragment.
     FirstOf(u8),
     /// The Next Header field of the IPv6 packet is this protocol.
     Next(u8),
 }
 
-/// A parsed arithmetic expression: its guards, and its operations.
+/// A parsed arithmetic expression: its operations, and the conditions on the frame that they
+/// require.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arith {
     pub guards: Vec<Guard>,
     pub ops: Vec<Op>,
-    /// Number of values on the stack that the operations need.
+    /// Maximum number of values that the operations have on the stack at once.
     pub depth: usize,
 }
 
@@ -127,7 +128,7 @@ impl Arith {
         Arith { guards: Vec::new(), ops: vec![Op::Field(Test::wire_len())], depth: 1 }
     }
 
-    /// Returns the value if it does not depend on the frame.
+    /// Returns the value of the expression if it does not depend on the frame.
     pub fn constant(&self) -> Option<u32> {
         match self.ops.as_slice() {
             [Op::Push(value)] => Some(*value),
@@ -163,7 +164,7 @@ impl Arith {
         self
     }
 
-    /// Joins two expressions so that both values are on the stack, with that of `right` on top. The
+    /// Joins two expressions: afterwards both values are on the stack, that of `right` on top. The
     /// guards of `self` are checked first.
     pub fn beside(mut self, right: Arith) -> Arith {
         self.guards.extend(right.guards);

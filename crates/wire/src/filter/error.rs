@@ -3,7 +3,7 @@
 use std::{error, fmt};
 
 /// Error of an expression that does not compile: the position at which parsing stopped, and what
-/// was expected there.
+/// the parser expected at this position.
 ///
 /// `Display` prints the reason, the expression, and a caret below the position, on three lines.
 #[derive(Clone, PartialEq, Eq, Debug)]

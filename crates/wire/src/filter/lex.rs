@@ -1,5 +1,5 @@
-//! Splits text into tokens. The longest match is taken. If several kinds match the same length, the
-//! order is: keyword, address, number, name.
+//! Splits text into tokens. The longest match wins. If several kinds of token match the same
+//! length, the order is: keyword, address, number, name.
 //!
 //! Names may contain hyphens (`80-90`, `tcp-syn`, and also `1-2`), so a minus sign needs blanks
 //! around it, as in tcpdump.
@@ -130,7 +130,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Spot<'_>>, Refusal> {
     Ok(found)
 }
 
-/// Returns the first token of `text`, which must not begin with a blank, and its length.
+/// Returns the first token of `text` and its length. `text` must not begin with a blank.
 fn next(text: &str) -> Result<(Token<'_>, usize), String> {
     if let Some(name) = text.strip_prefix('\\') {
         let len = name.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(name.len());
@@ -207,7 +207,7 @@ fn number(word: &str) -> Result<u32, String> {
     u32::from_str_radix(digits, radix).map_err(|_| format!("'{word}' does not fit in 32 bits"))
 }
 
-/// Parses the longest IPv6 address at the start.
+/// Parses the longest IPv6 address at the start of `text`, and returns it with its length.
 fn address6(text: &str) -> Option<(Ipv6Addr, usize)> {
     let inside = |byte: u8| byte.is_ascii_hexdigit() || byte == b':' || byte == b'.';
     let run = text.bytes().take(MAX_ADDRESS6_LEN).take_while(|byte| inside(*byte)).count();
@@ -217,8 +217,8 @@ fn address6(text: &str) -> Option<(Ipv6Addr, usize)> {
     (2..=run).rev().find_map(|len| Some((text.get(..len)?.parse().ok()?, len)))
 }
 
-/// Parses an Ethernet address at the start: `1:2:3:4:5:6` with `:`, `-` or `.`, `0102.0304.0506`,
-/// or `010203040506`.
+/// Parses an Ethernet address at the start of `text`: `1:2:3:4:5:6` with `:`, `-` or `.`,
+/// `0102.0304.0506`, or `010203040506`.
 fn mac(text: &str) -> Option<([u8; 6], usize)> {
     [':', '-', '.'].into_iter().find_map(|mark| pairs(text, mark)).or_else(|| quads(text))
 }

@@ -1,4 +1,4 @@
-//! The words of the language: keywords, protocols, constants, and a small table of services.
+//! The words of the filter language: keywords, protocols, constants, and a small table of services.
 
 use super::lex::{Key, Token};
 
@@ -46,7 +46,7 @@ pub(super) enum Word {
     Netbeui,
 }
 
-/// Protocol names. The first spelling of a word is the one used in messages.
+/// Protocol names. Messages use the first spelling of each protocol.
 const WORDS: &[(&str, Word)] = &[
     ("ether", Word::Link),
     ("link", Word::Link),
@@ -131,9 +131,9 @@ const KEYS: &[(&str, Key)] = &[
     ("rnr", Key::Rnr),
 ];
 
-/// Words of the language that do not apply to single Ethernet frames, grouped by the reason.
+/// Words of pcap-filter(7) that cannot be tested on a single Ethernet frame, grouped by the reason.
 const FOREIGN: &[(&str, &[&str])] = &[
-    ("frames carry neither direction nor interface", &["inbound", "outbound", "ifindex"]),
+    ("a frame contains neither its direction nor its interface", &["inbound", "outbound", "ifindex"]),
     ("tunnels are not decoded", &["geneve", "vxlan"]),
     (
         "it applies only to 802.11 frames",
@@ -156,7 +156,7 @@ const FOREIGN: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it applies only to the packet filter's log",
+        "it applies only to logs of the packet filter pf",
         &["on", "ifname", "rset", "ruleset", "rulenum", "srnr", "subrulenum", "reason", "action"],
     ),
     (

@@ -19,7 +19,7 @@ mod arith;
 /// Maximum nesting of parentheses and negations; bounds the recursion.
 const MAX_NESTING: usize = 100;
 
-/// Items that are valid at this position.
+/// Kinds of items that are valid at the current position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Allow {
     /// Only a primitive, because there are no qualifiers that a value could inherit.
@@ -40,9 +40,10 @@ enum Item {
 
 struct Condition {
     code: Code,
-    /// Qualifiers that the following values inherit.
+    /// Qualifiers that the values after the condition inherit.
     qualifiers: Option<Qualifiers>,
-    /// True if it consists of values only: the parenthesis around it may contain nothing else.
+    /// True if the condition consists of values only. Parentheses around it then accept nothing but
+    /// values.
     is_value: bool,
 }
 
@@ -147,7 +148,8 @@ impl<'a> Parser<'a> {
         self.settle(item, inherited, allow)
     }
 
-    /// Turns an item into a condition, or fails.
+    /// Turns an item into a condition. Fails if the item is a number or an arithmetic expression
+    /// that does not form one.
     fn settle(&mut self, item: Item, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Condition> {
         match item {
             Item::Condition(condition) => Ok(condition),

@@ -1,9 +1,9 @@
 //! Translation of primitives into tests at offsets of the frame.
 //!
-//! The compiler keeps its position in the headers, [`Link`]. `vlan`, `mpls` and `pppoes` advance
-//! the position for everything after them in the text, regardless of `or` or `not` in between, as
-//! pcap-filter(7) specifies. The order of tests is that of libpcap wherever it matters for a short
-//! frame.
+//! The compiler keeps its position in the headers in a [`Link`]. `vlan`, `mpls` and `pppoes`
+//! advance this position for everything after them in the text, regardless of `or` or `not` in
+//! between, as pcap-filter(7) specifies. The order of tests is that of libpcap wherever the order
+//! decides whether a short frame is rejected.
 
 use super::arith::Relation;
 use super::names::{self, Word};
@@ -37,7 +37,7 @@ struct Link {
     ethertype: u32,
     /// Offset after the EtherType, where an 802.2 header would begin.
     payload: u32,
-    /// Number of MPLS labels passed so far, of four bytes each, between `payload` and the packet.
+    /// Number of MPLS labels between `payload` and the packet, four bytes each.
     labels: u32,
 }
 
@@ -50,7 +50,8 @@ impl Link {
 
 /// Maximum value of an 802.3 length field; libpcap treats larger values as EtherTypes.
 const MAX_LENGTH: u32 = 1500;
-/// Maximum offset in bytes; larger ones would not fit in an instruction.
+/// Maximum offset in bytes of a packet within its frame; larger ones would not fit in an
+/// instruction.
 const MAX_DEPTH: u32 = 1 << 16;
 
 const IP: u32 = 0x0800;
@@ -209,7 +210,7 @@ impl Compiler {
         Ok(self.builder.and(isis, kinds))
     }
 
-    /// Returns a test of the byte at offset `at` after the three bytes of an 802.2 header.
+    /// Returns a test of the byte at offset `at` after the 802.2 header, which has three bytes.
     fn osi(&self, at: u32) -> Test {
         Test::field(self.link.packet().saturating_add(3 + at), 1, 0xff)
     }
@@ -332,8 +333,8 @@ impl Compiler {
     }
 }
 
-/// Returns the number that the link layer has for a protocol; numbers below 1500 are 802.2
-/// services.
+/// Returns the number by which the link layer identifies a protocol: an EtherType, or an 802.2
+/// service if it is below 1500.
 fn carried(word: Word) -> Option<u32> {
     match word {
         Word::Ip

@@ -1,29 +1,29 @@
-//! Compiled filters: tests with two branches. They are linked by filling in jump targets, then
+//! Compiled filters: tests with two branches. Jump targets are filled in first, then the program is
 //! shortened.
 //!
-//! A [`Test`] reads one number from a frame and checks that the number lies in a range. Equality,
-//! order, port ranges and masked bits are all expressed in this way. A [`Code`] is a part of the
-//! program: its first instruction, and the jumps that have no target yet, in one list for true and
-//! one for false. Parts are joined in the order in which they were made, so jumps only go forward
-//! and every execution ends.
+//! A [`Test`] reads one number from a frame and checks that it lies in a range. Equality, order,
+//! port ranges and masked bits are all expressed in this way. A [`Code`] is a part of the program:
+//! its first instruction, and the jumps that have no target yet, in one list for true and one for
+//! false. Parts are joined in the order in which they were built, so jumps only go forward and
+//! every execution ends.
 
 /// Source of the number that a test reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {
-    /// The four bytes at `at`. A narrower field is their low end, selected by the mask: one kind of
-    /// load serves all sizes.
+    /// The four bytes at `at`. For a narrower field, `at` is lower and the mask selects the low
+    /// bits, so that one kind of load serves all sizes.
     Bytes,
     /// Like `Bytes`, but relative to the end of the IPv4 header at `ip`.
     Transport { ip: u32 },
-    /// A field of `size` bytes so close to the frame's start that no four-byte load can end with
-    /// it.
+    /// A field of `size` bytes that is too close to the start of the frame for a four-byte load
+    /// that ends with it.
     Early { size: u8 },
     /// 1 if the byte at `at` is the protocol number of TCP, UDP or SCTP, otherwise 0. This is a
     /// single test, so that in `port 80 or 443` its result is already known for 443.
     HasPorts,
     /// The frame's length on the wire.
     WireLen,
-    /// 1 if the relation of this number in the program is true, otherwise 0.
+    /// 1 if the relation with this index in the program's list is true, otherwise 0.
     Relation(u16),
 }
 
@@ -99,7 +99,8 @@ impl Test {
     }
 }
 
-/// A test and its two branch targets: another instruction, [`NEXT`], [`ACCEPT`] or [`REJECT`].
+/// A test and its two branch targets, each of which is the index of an instruction, [`NEXT`],
+/// [`ACCEPT`] or [`REJECT`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Insn {
     pub test: Test,
@@ -107,18 +108,18 @@ pub(super) struct Insn {
     pub no: u16,
 }
 
-/// Branch target: the next instruction, in a finished program. No jump leads back to the first
-/// instruction, so its number 0 is free for this.
+/// Branch target in a finished program: the next instruction. No jump leads back to the first
+/// instruction, so its index 0 is free for this meaning.
 pub(super) const NEXT: u16 = 0;
-/// Branch target: the frame matches. This number and [`REJECT`] lie after every program, so that
-/// one bounds check detects the end too.
+/// Branch target: the frame matches. This index and [`REJECT`] are beyond the end of every program,
+/// so that the bounds check for an index also detects the end of execution.
 pub(super) const ACCEPT: u16 = u16::MAX;
 /// Branch target: the frame does not match.
 pub(super) const REJECT: u16 = u16::MAX - 1;
 /// Maximum number of instructions in a program.
 pub(super) const MAX_INSNS: usize = 16_384;
 
-/// Branch that a test takes: for true or for false.
+/// The branch of a test that is followed, for a true or a false result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Yes,
@@ -152,8 +153,8 @@ impl Builder {
     }
 
     pub fn test(&mut self, test: Test) -> Code {
-        // The caller checks later whether the program is full; until then the index must only stay
-        // addressable.
+        // The caller checks later whether the program is full. Until then the index only has to
+        // stay in range.
         let at = self.insns.len().min(MAX_INSNS) as u16;
         self.insns.truncate(MAX_INSNS);
         self.insns.push(Insn { test, yes: REJECT, no: REJECT });
@@ -178,8 +179,8 @@ impl Builder {
         }
     }
 
-    /// Returns the finished program, which begins at its first instruction; `None` accepts every
-    /// frame.
+    /// Returns the finished program, which begins at its first instruction. An empty program, for
+    /// `None`, accepts every frame.
     pub fn finish(mut self, code: Option<Code>) -> Vec<Insn> {
         let Some(code) = code else { return Vec::new() };
         self.patch(&code.yes, ACCEPT);
@@ -209,8 +210,8 @@ fn joined(mut left: Vec<(u16, Way)>, right: Vec<(u16, Way)>) -> Vec<(u16, Way)> 
 /// Result of an earlier test on the path to an instruction.
 type Fact = (Test, Way);
 
-/// Maximum number of results kept, the latest ones. More would cost time on long expressions and
-/// gain little.
+/// Maximum number of results kept. The latest ones are kept; more would cost time on long
+/// expressions and gain little.
 const MAX_FACTS: usize = 24;
 
 /// Redirects each jump past tests whose result is already known on the path to it.

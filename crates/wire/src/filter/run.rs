@@ -47,8 +47,8 @@ pub(super) fn run(insns: &[Insn], relations: &[Relation], frame: &[u8], wire_len
     false
 }
 
-/// Returns the number that a test reads if it is not bytes at a fixed offset. L4 ports are handled
-/// first.
+/// Returns the number that a test reads from a source other than bytes at a fixed offset. L4 ports
+/// are handled first, because they are the most frequent case.
 #[inline(always)]
 fn seldom(test: &Test, relations: &[Relation], frame: &[u8], wire_len: u32) -> Option<u32> {
     if let Source::Transport { ip } = test.source {

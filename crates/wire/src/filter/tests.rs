@@ -35,7 +35,7 @@ fn errors_have_the_right_position() {
         ("gateway a", 8, "'gateway' is not supported: host names are not resolved"),
         ("ip protochain 6", 14, "'protochain' is not supported: use 'proto'"),
         ("tcp and 80", 8, "no qualifiers before this value to inherit"),
-        ("inbound", 0, "this word is not supported: frames carry neither direction nor interface"),
+        ("inbound", 0, "this word is not supported: a frame contains neither its direction nor its interface"),
         ("port 08", 5, "'08' has a digit that is not octal"),
         ("len = 4294967296", 6, "'4294967296' does not fit in 32 bits"),
         ("ip \u{e4}", 3, "unexpected character '\u{e4}'"),
@@ -75,7 +75,7 @@ fn a_long_chain_is_accepted() {
     for text in ["tcp port 1", "port 1", "host 1.2.3.4"] {
         let (_, value) = text.rsplit_once(' ').unwrap();
         let long = Filter::compile(&format!("{text}{}", format!(" or {value}").repeat(300))).unwrap();
-        assert!(long == Filter::compile(text).unwrap(), "what is known is not asked again: {text}");
+        assert!(long == Filter::compile(text).unwrap(), "a known result is not tested again: {text}");
     }
     assert!(Filter::compile(&format!("host 1.0.0.1{}", " or 10.0.0.1 and 10.0.0.2".repeat(150))).is_ok());
 }
@@ -103,8 +103,8 @@ fn is_sound(insns: &[Insn]) -> bool {
     }) && reached.iter().skip(1).all(|there| *there)
 }
 
-/// Words of the language in any order: most are rejected, none panics, and all that compile are
-/// sound.
+/// Words of the language in any order: most texts are rejected, none causes a panic, and all that
+/// compile are sound.
 fn soup() -> impl Strategy<Value = String> {
     let words: Vec<&str> = include_str!("tests/accepted.txt").split_whitespace().collect();
     prop::collection::vec(prop::sample::select(words), 0..12).prop_map(|words| words.join(" "))

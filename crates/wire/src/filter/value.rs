@@ -66,7 +66,7 @@ impl Qualifiers {
         let len = match prefix {
             None => 128,
             Some(Prefix::Len(len)) => len,
-            Some(Prefix::Mask(_)) => return Err("an IPv6 net takes a prefix length, not a mask".to_owned()),
+            Some(Prefix::Mask(_)) => return Err("an IPv6 net needs a prefix length, not a mask".to_owned()),
         };
         let mask = match len {
             0 => 0,
@@ -154,10 +154,10 @@ impl Qualifiers {
 
     /// Returns the layer of a `proto`, which has no direction.
     fn proto_layer(&self) -> Result<Option<Word>, String> {
-        if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' takes no direction".to_owned()) }
+        if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' cannot have a direction".to_owned()) }
     }
 
-    /// Compiles a port test for the transport protocols that both the qualifier and the service's
+    /// Compiles a port test for the transport protocols that both the qualifier and the service
     /// name allow.
     fn ports(&self, to: &mut Compiler, low: u16, high: u16, carrier: Option<Carrier>) -> Outcome {
         let proto = match (self.layer, carrier) {

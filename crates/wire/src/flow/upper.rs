@@ -1,5 +1,5 @@
-//! Finds the offset of a packet's upper layer without checking the headers in front of it. Used for
-//! hashes, access to fields, and filters; not for the input of hosts.
+//! Finds the offset of a packet's upper layer without checking the headers in front of it. Hashes,
+//! field access and filters use it; the input path of hosts does not.
 
 use crate::{Proto, ip4, ip6};
 
@@ -36,7 +36,7 @@ pub(crate) fn upper4(packet: &[u8]) -> Option<Upper> {
 }
 
 /// Finds the upper layer of an IPv6 packet, after its extension headers. If the chain of headers is
-/// truncated, returns the last position reached.
+/// truncated, returns the last position that was reached.
 #[inline]
 pub(crate) fn upper6(packet: &[u8]) -> Option<Upper> {
     let proto = *packet.get(6)?;

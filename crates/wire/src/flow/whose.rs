@@ -1,10 +1,10 @@
 //! Conversation hashes: one number for all packets of a conversation, including its fragments and
-//! the ICMP errors about it. Used when several stacks share an address.
+//! the ICMP errors about it. They are used if several stacks share an address.
 //!
 //! [`four`](super::four) and [`six`](super::six) only keep the order of packets within a flow. The
-//! functions here recognize the conversation of a packet in more cases: if its L4 ports come after
-//! options, are in another fragment, or are in the packet that an ICMP error quotes. Such a quoted
-//! packet is one that we sent, with source and destination reversed.
+//! functions of this module also recognize the conversation of a packet whose L4 ports come after
+//! options, are in another fragment, or are in the packet that an ICMP error quotes. This host sent
+//! the quoted packet, so its source and destination are reversed.
 //!
 //! | packet | hash of |
 //! |---|---|
@@ -20,7 +20,7 @@ use crate::eth::{self, EtherType};
 use crate::hash::Key;
 use std::net::{IpAddr, SocketAddr};
 
-/// Number of datagrams whose first fragment is remembered: as many as are in transit at one moment.
+/// Number of datagrams whose first fragment is stored, enough for those in transit at one moment.
 const FRAGMENTS: usize = 256;
 /// Header fields of a packet that the hash needs, and the offset of its payload.
 #[derive(Clone, Copy)]
@@ -32,14 +32,14 @@ struct Parts {
     fragment: Option<Fragment>,
 }
 
-/// Direction of the packet: sent to us, or by us (quoted in an error).
+/// Direction of a packet: sent to this host, or sent by it and quoted in an ICMP error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Here,
     There,
 }
 
-/// Hashes of first fragments, indexed by a hash of their datagram: a table of fixed size, in which
+/// Hashes of first fragments, indexed by a hash of their datagram. The table has a fixed size, and
 /// a new entry replaces the old one in its slot.
 #[derive(Debug)]
 pub struct Fragments {
@@ -127,8 +127,8 @@ fn pair_of(key: Key, from: IpAddr, to: IpAddr) -> u64 {
     }
 }
 
-/// Returns whether every stack must get the frame: ARP, IPv6 neighbor discovery, and group
-/// membership (IGMP, MLD).
+/// Returns whether every stack that shares the address must receive the frame: ARP, IPv6 neighbor
+/// discovery, and group membership (IGMP, MLD).
 pub fn is_for_all(frame: &[u8]) -> bool {
     let ethertype = frame.get(12..).and_then(|rest| rest.first_chunk()).map(|two| EtherType(u16::from_be_bytes(*two)));
     let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();

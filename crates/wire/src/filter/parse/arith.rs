@@ -1,4 +1,4 @@
-//! Arithmetic: operators by precedence, loads by index.
+//! Parser of arithmetic: operators by precedence, and loads by index.
 
 use super::{Parsed, Parser};
 use crate::filter::arith::{Arith, Binary, Compare};

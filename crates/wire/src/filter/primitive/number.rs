@@ -98,14 +98,14 @@ impl Compiler {
 fn fixed(index: u32, load: Op) -> Option<Test> {
     match load {
         Op::Load { base, size } => Some(Test::field(base.checked_add(index)?, size, u32::MAX)),
-        // A larger index may wrap around to the header.
+        // With a larger index, the sum could wrap around and point into the header.
         Op::LoadTransport { ip, size } if index <= 0xffff => Some(Test::transport(ip, index, size, u32::MAX)),
         _ => None,
     }
 }
 
-/// Returns the test for a field at a fixed offset, masked or not. Most arithmetic has this form,
-/// and then takes one instruction.
+/// Returns the test for a field at a fixed offset, with or without a mask. Most arithmetic has this
+/// form and then needs only one instruction.
 fn simple(ops: &[Op]) -> Option<Test> {
     match ops {
         [Op::Field(test)] => Some(*test),

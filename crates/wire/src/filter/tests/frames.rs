@@ -91,7 +91,8 @@ fn v6(proto: Proto, payload: &[u8]) -> Vec<u8> {
     samples::ethernet(EtherType::IPV6, &samples::packet6(proto, payload))
 }
 
-/// Transports with ports, in both families, to and from ports that the expressions use.
+/// Segments and datagrams of the transports with ports, over IPv4 and IPv6, to and from ports that
+/// the expressions use.
 fn ports() -> Vec<(String, Vec<u8>)> {
     let mut frames = Vec::new();
     for (proto, name) in [(Proto::TCP, "tcp"), (Proto::UDP, "udp"), (Proto::SCTP, "sctp")] {
@@ -109,7 +110,7 @@ fn ports() -> Vec<(String, Vec<u8>)> {
     frames
 }
 
-/// First, middle and last fragments; headers that are longer, or with a wrong length.
+/// First, middle and last fragments, and headers that are longer than usual or have a wrong length.
 fn fragments() -> Vec<(String, Vec<u8>)> {
     let mut frames = Vec::new();
     let payload = [&443u16.to_be_bytes()[..], &443u16.to_be_bytes(), &[0x5a; 28]].concat();

@@ -1,5 +1,5 @@
-//! Compares random expressions with an evaluator that walks their tree and the frame as the manual
-//! page describes.
+//! Compares random expressions with an evaluator that interprets their tree on the frame, as the
+//! manual page describes it.
 
 use super::frames;
 use crate::filter::Filter;
@@ -65,8 +65,8 @@ impl fmt::Display for Condition {
     }
 }
 
-/// The frame does not match, because a read goes beyond it or a division is by zero, wherever that
-/// occurs.
+/// Result for a frame that does not match because the expression reads beyond it or divides by
+/// zero, wherever that occurs.
 struct Rejected;
 
 type Answer<T> = Result<T, Rejected>;
@@ -94,7 +94,8 @@ impl Frame<'_> {
         Ok(self.load(23, 1)? == proto && self.load(20, 2)? & 0x1fff == 0)
     }
 
-    /// Returns whether IPv4 or IPv6 carries `proto`; in IPv6 also after a Fragment header.
+    /// Returns whether the payload of IPv4 or IPv6 is `proto`. In IPv6 it may follow a Fragment
+    /// header.
     fn carries(&self, proto: u32) -> Answer<bool> {
         if self.is_type(0x0800)? {
             return Ok(self.load(23, 1)? == proto);
@@ -126,8 +127,8 @@ impl Frame<'_> {
             && self.either(dir, 54, 56, |at| Ok(within(self.load(at, 2)?)))?)
     }
 
-    /// Returns whether the protocol from which `number` reads is present. Of two operands only the
-    /// left one is checked.
+    /// Returns whether the protocol from which `number` reads is present. If it has two operands,
+    /// only the left one is checked.
     fn is_there(&self, number: &Number) -> Answer<bool> {
         Ok(match number {
             Number::Is(_) | Number::Len => true,
@@ -274,7 +275,7 @@ proptest! {
         let text = condition.to_string();
         let filter = match Filter::compile(&text) {
             Ok(filter) => filter,
-            // An invalid constant divisor or shift, or more values than the stack holds.
+            // An invalid constant as divisor or shift, or more values than fit on the stack.
             Err(why) => {
                 let reason = why.reason();
                 prop_assert!(["division", "shift", "the arithmetic"].iter().any(|start| reason.starts_with(start)), "{why}");

@@ -1,4 +1,4 @@
-//! Compares with tcpdump on the same frames, where installed.
+//! Compares the filter with tcpdump on the same frames, where tcpdump is installed.
 
 use super::frames::{self, Captured};
 use super::naive;
@@ -67,8 +67,8 @@ fn expressions(text: &'static str) -> impl Iterator<Item = &'static str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Prints how tcpdump with `options` differs from us on `frames`, and returns the number of
-/// expressions that differ.
+/// Prints the frames on which tcpdump with `options` differs from us, and returns the number of
+/// expressions with a difference.
 fn differences<'a>(expressions: impl Iterator<Item = &'a str>, frames: &[Captured], options: &[&str]) -> usize {
     let file = File::write(frames, &format!("pass{}", options.concat()));
     let (mut differ, mut count) = (0, 0);
@@ -103,8 +103,8 @@ fn libpcap_matches_the_same_frames() {
     }
 }
 
-/// libpcap's optimizer removes loads, so only frames long enough for all loads are used. For an
-/// index below 0 it also computes other offsets than libpcap's own interpreter.
+/// libpcap's optimizer removes loads, so only frames long enough for all loads are used. For a
+/// negative index, the optimizer also computes other offsets than libpcap's own interpreter.
 #[test]
 fn optimized_libpcap_matches_the_same_frames() {
     if !installed() {
@@ -131,8 +131,8 @@ fn libpcap_rejects_the_same_expressions() {
     }
 }
 
-/// tcpdump's errors for a divisor or shift that it wrongly takes for a constant, or that is an
-/// invalid constant.
+/// Errors of tcpdump for an invalid constant as divisor or shift, or for one that it wrongly treats
+/// as a constant.
 const DIVISIONS: &[&str] = &["division by zero", "modulus by zero", "shift by more than 31"];
 
 #[test]
@@ -158,10 +158,10 @@ fn random_expressions_match_the_same_frames() {
         .unwrap();
 }
 
-/// Takes accepted lines in which a word is deleted, doubled, moved or replaced by one from another
-/// line. Prints the lines that only one of the two programs accepts.
+/// Mutates accepted expressions by deleting, doubling or moving a word, or replacing it by one from
+/// another expression. Prints the expressions that only one of the two programs accepts.
 #[test]
-#[ignore = "a hunt, whose findings need eyes"]
+#[ignore = "prints differences that need manual review"]
 fn mutated_expressions() {
     let lines: Vec<&str> = expressions(include_str!("accepted.txt")).collect();
     let words: Vec<&str> = lines.iter().flat_map(|line| line.split(' ')).collect();

@@ -52,7 +52,7 @@ fn primitives() {
         ("tcp src port 5001", &[]),
         ("src portrange 39999-40001", TCP),
         ("ip6 and port 55443", &["udp6"]),
-        // This fragment is a later one and has no ports.
+        // The sample `udp_fragment` is a later fragment and has no ports.
         ("ip and udp port 55443", &["rump_udp", "udp_options"]),
         ("vlan", &["vlan_udp", "qinq_udp"]),
         ("vlan 100", &["vlan_udp", "qinq_udp"]),

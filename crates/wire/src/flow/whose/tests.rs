@@ -29,12 +29,12 @@ fn number(packet: &[u8]) -> u64 {
 fn a_conversation_is_recognized_in_every_encapsulation() {
     let plain = packet4(6, PEER, US, 0, (0, 0), &ports(7000, 80));
     let is_same = |packet: &[u8]| number(packet) == number(&plain);
-    assert!(is_same(&packet4(6, PEER, US, 3, (77, 0x4000), &ports(7000, 80))), "options and DF say nothing");
+    assert!(is_same(&packet4(6, PEER, US, 3, (77, 0x4000), &ports(7000, 80))), "options and DF do not matter");
     assert!(!is_same(&packet4(6, PEER, US, 0, (0, 0), &ports(7001, 80))));
     assert!(!is_same(&packet4(17, PEER, US, 0, (0, 0), &ports(7000, 80))));
     assert!(!is_same(&packet4(6, [10, 0, 0, 8], US, 0, (0, 0), &ports(7000, 80))));
     let (from, to) = (SocketAddr::from((PEER, 7000)), SocketAddr::from((US, 80)));
-    assert_eq!(of_ends(KEY(), from, to, Proto::TCP), number(&plain), "as it is known before anything came");
+    assert_eq!(of_ends(KEY(), from, to, Proto::TCP), number(&plain), "the hash of the endpoints, before any packet");
     assert_eq!(Some(of_peer(KEY(), PEER.into(), US.into())), peer(KEY(), &plain));
     // A router's error about a packet that we sent.
     for kind in [3, 4, 5, 11, 12] {
@@ -57,7 +57,7 @@ fn fragments_follow_their_first_one() {
     let later = packet4(17, PEER, US, 0, (9, 0x2001), &ports(1, 2));
     let last = packet4(17, PEER, US, 0, (9, 0x0002), &ports(3, 4));
     let before = of(&last);
-    assert_ne!(before, of(&whole), "nobody knows yet whose it is");
+    assert_ne!(before, of(&whole), "the first fragment has not arrived");
     assert_eq!([of(&first), of(&later), of(&last)], [of(&whole); 3]);
     let other = packet4(17, PEER, US, 0, (10, 0x2001), &ports(1, 2));
     assert_ne!(of(&other), of(&whole));
@@ -84,7 +84,7 @@ fn ipv6_conversations_are_recognized() {
     assert_eq!(
         of_ends(KEY(), at(9, 7000), at(2, 80), Proto::TCP),
         number(&plain),
-        "as it is known before anything came"
+        "the hash of the endpoints, before any packet"
     );
     assert_eq!(Some(of_peer(KEY(), at(9, 0).ip(), at(2, 0).ip())), peer(KEY(), &plain));
     let ours = packet6(6, 2, 9, &ports(80, 7000));
