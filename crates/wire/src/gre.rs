@@ -20,8 +20,8 @@ pub const MAX_HEADER_LEN: usize = 16;
 const CHECKSUM: u16 = 0x8000;
 const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
-/// Flags of RFC 1701: routing, strict source route and recursion (RFC 2784 2.3: such a packet is
-/// discarded).
+/// Flags of RFC 1701: routing, strict source route and recursion. A packet in which one is set must
+/// be discarded (RFC 2784 2.3).
 const REFUSED: u16 = 0x4c00;
 const VERSION: u16 = 0x0007;
 
@@ -30,11 +30,11 @@ const VERSION: u16 = 0x0007;
 pub struct Header {
     /// Protocol of the payload.
     pub protocol: EtherType,
-    /// Set if a checksum over header and payload is present.
+    /// True if a checksum over header and payload is present.
     pub has_checksum: bool,
-    /// Key that identifies a flow between two tunnel ends (RFC 2890 2.1).
+    /// Key that identifies a flow between two tunnel ends (RFC 2890 2.1); `None` if absent.
     pub key: Option<u32>,
-    /// Sequence number of the packet in its flow (RFC 2890 2.2).
+    /// Sequence number of the packet in its flow (RFC 2890 2.2); `None` if absent.
     pub sequence: Option<u32>,
 }
 

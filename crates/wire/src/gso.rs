@@ -1,15 +1,15 @@
 //! Segmentation of a large TCP segment to fit a link, as a NIC's TSO or Linux's GSO does.
 //!
-//! Each piece equals the segment that a sender without the offload would have sent: headers are
-//! repeated, sequence number and identification advance, CWR is set only on the first piece (RFC
-//! 3168 6.1.2), PSH and FIN only on the last, and all checksums are filled in. An identification of
-//! 0 with DF stays 0 (RFC 6864 4.1: it has no meaning then). The payload is copied and summed in
-//! one pass. Over IPv6, extension headers in front of the segment are repeated unchanged.
+//! Each piece equals the segment that a sender without the offload would have sent. Headers are
+//! repeated, and sequence number and identification advance. CWR is set only on the first piece
+//! (RFC 3168 6.1.2), PSH and FIN only on the last. All checksums are filled in. An identification
+//! of 0 with DF stays 0, because it has no meaning then (RFC 6864 4.1). The payload is copied and
+//! summed in one pass. Over IPv6, extension headers in front of the segment are repeated unchanged.
 
 use crate::checksum::{self, Partial};
 use crate::{Proto, ip4, ip6, tcp};
 
-/// Headers of a large segment, and how much of it has been split off.
+/// Headers of a large segment, and the position up to which it has been split.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     ip: Ip,
@@ -51,8 +51,8 @@ impl Ip {
 }
 
 impl Segment {
-    /// Parses the large segment whose IP header is at offset `l3` of `frame`, for pieces of `size`
-    /// payload bytes. Returns `None` if it is not TCP, or `size` is 0.
+    /// Parses the large segment whose IP header is at offset `l3` of `frame`, to be split into
+    /// pieces of `size` payload bytes. Returns `None` if it is not TCP, or `size` is 0.
     pub fn read(frame: &[u8], l3: usize, size: u16) -> Option<Segment> {
         let packet = frame.get(l3..).filter(|_| size > 0)?;
         let (ip, l4, end) = Ip::read(packet)?;
@@ -62,7 +62,7 @@ impl Segment {
         Some(Segment { ip, tcp, l3, l4, text, end, size: size.into(), done: 0, pieces: 0 })
     }
 
-    /// Returns the offsets of the TCP header and of the payload.
+    /// Returns the offsets of the TCP header and of the payload in the frame.
     pub fn places(&self) -> (usize, usize) {
         (self.l4, self.text)
     }
@@ -72,7 +72,7 @@ impl Segment {
         self.text + self.done >= self.end && self.pieces > 0
     }
 
-    /// Returns the length of the longest piece in bytes, including the bytes in front of the IP
+    /// Returns the length in bytes of the longest piece, including the bytes in front of the IP
     /// header.
     pub fn longest(&self) -> usize {
         self.end.min(self.text + self.size)
@@ -84,8 +84,8 @@ impl Segment {
     }
 
     /// Writes the next piece into `piece`, which must be [`next_len`](Segment::next_len) bytes
-    /// long. `frame` must be the frame that was parsed. Returns `None` if nothing is left, or one
-    /// of the two has the wrong length.
+    /// long. `frame` must be the frame that was parsed. Returns `None` if nothing is left, or if
+    /// `frame` or `piece` has the wrong length.
     pub fn cut(&mut self, frame: &[u8], piece: &mut [u8]) -> Option<()> {
         let from = self.text + self.done;
         let text = frame.get(from..self.end.min(from + self.size)).filter(|_| !self.is_done())?;

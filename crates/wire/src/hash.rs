@@ -1,7 +1,7 @@
 //! Keyed hashing for tables whose keys are chosen by remote hosts.
 //!
-//! Folded multiplication (the construction of wyhash and aHash) with a random 128-bit key per
-//! table: an attacker without the key cannot choose addresses that collide. Hashing a connection's
+//! Uses folded multiplication (the construction of wyhash and aHash) with a random 128-bit key per
+//! table. An attacker without the key cannot choose addresses that collide. Hashing a connection's
 //! four-tuple takes about 5 ticks; SipHash takes about 40.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -88,14 +88,14 @@ impl Hasher for KeyedHasher {
 mod tests {
     use super::*;
 
-    /// Counts, for each bit, how many of 4096 keys set it.
+    /// Returns, for each bit of the hash, how many of 4096 keys set it.
     fn ones(hash: impl Fn(u64) -> u64) -> Vec<u64> {
         let hashes: Vec<u64> = (0..4096).map(hash).collect();
         (0..64).map(|bit| hashes.iter().map(|hash| hash >> bit & 1).sum()).collect()
     }
 
     /// Each bit of a hash depends on the key: half of the keys set it, within six standard
-    /// deviations (32 each).
+    /// deviations of 32 keys each.
     #[test]
     fn every_bit_depends_on_the_key() {
         let even = |what: &str, ones: Vec<u64>| {

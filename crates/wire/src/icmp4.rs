@@ -2,8 +2,8 @@
 //!
 //! [`Message::parse`] takes an IP payload, and checks length and checksum. In an ICMP error it also
 //! checks that the quoted packet has its header and at least 8 bytes after it (RFC 792 "64 bits of
-//! data"). The connection that an error is about is not looked up here: [`Inner`] is passed to
-//! `inet::demux`, which finds the connection and checks sequence numbers (RFC 5927).
+//! data"). This module does not look up the connection to which an error refers. [`Inner`] is
+//! passed to `inet::demux`, which finds the connection and checks sequence numbers (RFC 5927).
 
 use crate::checksum;
 use crate::ip4;
@@ -50,7 +50,7 @@ pub mod unreachable {
     pub const PROTOCOL: u8 = 2;
     /// The port is unreachable.
     pub const PORT: u8 = 3;
-    /// Fragmentation needed and DF set; carries the next-hop MTU (RFC 1191 4).
+    /// Fragmentation needed and DF set. The message contains the next-hop MTU (RFC 1191 4).
     pub const FRAG_NEEDED: u8 = 4;
     /// The source route failed.
     pub const SOURCE_ROUTE: u8 = 5;
@@ -97,13 +97,13 @@ impl Header {
     }
 }
 
-/// The packet quoted in an ICMP error, which was sent by this host or is claimed to be.
+/// The packet quoted in an ICMP error. It was sent by this host, or is claimed to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inner<'a> {
     /// IPv4 header of the quoted packet. Its total length is as sent, and may exceed the quoted
     /// bytes.
     pub header: ip4::Header,
-    /// Quoted bytes after the header: at least 8, at most up to the packet's own length.
+    /// Quoted bytes after the header: at least 8, and at most the payload of the original packet.
     pub payload: &'a [u8],
 }
 
@@ -124,7 +124,7 @@ impl<'a> Inner<'a> {
 /// An ICMP message with a verified checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// A request to return the data.
+    /// A request to send the data back.
     EchoRequest {
         /// Identifier chosen by the sender.
         ident: u16,
@@ -161,8 +161,8 @@ pub enum Message<'a> {
     },
     /// Redirect to a better first hop.
     Redirect {
-        /// 0: for the network; 1: for the host; 2 and 3: the same, for the packet's type of service
-        /// only.
+        /// Packets that are redirected. 0: to the network; 1: to the host; 2 and 3: to the network
+        /// or the host, with the quoted packet's type of service only (RFC 792).
         code: u8,
         /// Address of the better first hop.
         gateway: Ipv4Addr,
@@ -171,7 +171,7 @@ pub enum Message<'a> {
     },
     /// Parameter problem (RFC 792).
     ParameterProblem {
-        /// Offset of the octet in the header that has the problem (code 0).
+        /// Offset of the octet in the quoted header that has the problem (code 0).
         pointer: u8,
         /// Packet that caused the error.
         inner: Inner<'a>,

@@ -19,10 +19,11 @@ pub mod nd;
 #[cfg(test)]
 mod tests;
 
-/// Length of every ICMPv6 header: type, code, checksum and four bytes that depend on the type.
+/// Length in bytes of every ICMPv6 header: type, code, checksum and four bytes that depend on the
+/// type.
 pub const HEADER_LEN: usize = 8;
-/// Minimum number of bytes of the quoted payload: both L4 ports, or a tunnel's header. They
-/// identify the socket or tunnel that sent the packet.
+/// Minimum number of payload bytes that an error must quote: both L4 ports, or the header of a
+/// tunnel. They identify the socket or tunnel that sent the packet.
 pub const MIN_QUOTED_PAYLOAD: usize = 8;
 /// Maximum length of an ICMP error in bytes, including its IPv6 header (RFC 4443 2.4 c).
 pub const MAX_ERROR: usize = 1280;
@@ -102,7 +103,7 @@ pub fn is_link_upkeep(packet: &[u8]) -> bool {
     chain.upper == Proto::IPV6_ICMP && kind.is_some_and(is_it)
 }
 
-/// The packet quoted in an ICMPv6 error, which was sent by this host or is claimed to be.
+/// The packet quoted in an ICMPv6 error. It was sent by this host, or is claimed to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Inner<'a> {
     /// IPv6 header of the quoted packet. Its payload length is as sent, and may exceed the quoted
@@ -141,7 +142,7 @@ impl<'a> Inner<'a> {
 /// An ICMPv6 message with a verified checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message<'a> {
-    /// A request to return the data.
+    /// A request to send the data back.
     EchoRequest {
         /// Identifier chosen by the sender.
         ident: u16,
@@ -203,14 +204,14 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Returns the checksum over a whole message. The sum includes the checksum field as it is: 0
-/// results if it is correct.
+/// Returns the checksum over a whole message, including its checksum field. The result is 0 if that
+/// field is correct.
 pub fn checksum_of(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
     Partial::pseudo6(src, dst, Proto::IPV6_ICMP, message.len() as u32).add(checksum::sum(message)).finish()
 }
 
-/// Fills in the checksum of a whole message. Returns `None` if the message is too short to have
-/// one.
+/// Fills in the checksum of a whole message. Returns `None` if the message is too short to contain
+/// a checksum.
 pub fn fill_checksum(src: Ipv6Addr, dst: Ipv6Addr, message: &mut [u8]) -> Option<()> {
     message.get_mut(2..4)?.fill(0);
     let sum = checksum_of(src, dst, message);

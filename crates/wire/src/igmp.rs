@@ -2,8 +2,9 @@
 //! must process.
 //!
 //! [`Message::parse`] takes an IP payload, and checks length and checksum. Only the first 8 bytes
-//! of longer messages are parsed (RFC 2236 2.5): a version 3 query is parsed as a version 2 query,
-//! a version 3 report as `Other`. The module [`v3`] parses the remaining fields of version 3.
+//! of longer messages are parsed (RFC 2236 2.5). A version 3 query is therefore parsed as a version
+//! 2 query, and a version 3 report as `Other`. The module [`v3`] parses the remaining fields of
+//! version 3.
 
 use crate::checksum;
 use crate::{Layer, Malformed};
@@ -13,7 +14,7 @@ use std::net::Ipv4Addr;
 mod tests;
 pub mod v3;
 
-/// Length of an IGMPv2 message.
+/// Length in bytes of an IGMPv2 message.
 pub const MESSAGE_LEN: usize = 8;
 
 const QUERY: u8 = 0x11;

@@ -1,9 +1,9 @@
-//! IPv4: the header, its checksum, its options (RFC 791 3.1).
+//! IPv4: the header, its checksum and its options (RFC 791 3.1).
 //!
 //! [`Header::parse`] takes the bytes after the Ethernet header, padding included, and checks
 //! version and lengths. It does not verify the checksum, because the port may have done so, and
-//! packets quoted in ICMP errors are not verified; [`header_checksum_ok`] verifies it. `inet`
-//! checks the addresses.
+//! because the checksum of a packet quoted in an ICMP error is not verified. [`header_checksum_ok`]
+//! verifies it. `inet` checks the addresses.
 
 use crate::checksum;
 use crate::{Layer, Malformed};
@@ -57,8 +57,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns a header without options for `payload_len` bytes: TTL 64, not a fragment, ID 0 with
-    /// DF set (RFC 6864 4.1).
+    /// Returns a header without options for `payload_len` bytes of payload. Its TTL is 64, and its
+    /// ID is 0 with DF set (RFC 6864 4.1).
     ///
     /// Returns `None` if the packet would be longer than 65,535 bytes.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, payload_len: usize) -> Option<Header> {
@@ -89,8 +89,8 @@ impl Header {
         Ok(header)
     }
 
-    /// Parses a header as [`Header::parse`] does, of a packet that may be truncated: the total
-    /// length may exceed the bytes present.
+    /// Parses a header as [`Header::parse`] does, but accepts a truncated packet: the total length
+    /// may exceed the bytes present.
     #[inline(always)]
     pub fn parse_quoted(packet: &[u8], layer: Layer) -> Result<Header, Malformed> {
         let Some(h) = packet.first_chunk::<HEADER_LEN>() else {
@@ -172,10 +172,9 @@ impl Header {
 /// The fixed header as three words, for access to the fields that nearly every received packet
 /// needs.
 ///
-/// [`Header::parse`] and [`header_checksum_ok`], which split a header into all its fields and
-/// verify its checksum, take 93 instructions, most of them for fields that are not needed. Checking
-/// with this type that a header is valid, without options and not a fragment takes about 45
-/// (callgrind).
+/// [`Header::parse`] and [`header_checksum_ok`] together take 93 instructions, most of them for
+/// fields that are not needed. Checking with this type that a header is valid, has no options and
+/// is not a fragment takes about 45 (callgrind).
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderView {
     first: u64,  // version to fragment offset, in memory order
@@ -197,7 +196,7 @@ impl HeaderView {
         })
     }
 
-    /// Returns whether this is version 4, without options, and not a fragment.
+    /// Returns whether the packet is version 4, has no options and is not a fragment.
     #[inline(always)]
     pub fn is_unfragmented_without_options(self) -> bool {
         const MASK: u64 = u64::from_le_bytes([0xff, 0, 0, 0, 0, 0, 0x3f, 0xff]);
@@ -289,8 +288,8 @@ pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
     decrement(packet.first_chunk_mut()?, 0)
 }
 
-/// Decrements the TTL of a packet that is forwarded, and updates the checksum, as [`decrement_ttl`]
-/// does. Returns false, and writes nothing, if the result would be 0.
+/// Decrements the TTL of a packet that is to be forwarded, and updates the checksum, as
+/// [`decrement_ttl`] does. Returns false, and writes nothing, if the new TTL would be 0.
 #[inline]
 pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     decrement(header, 1).is_some()

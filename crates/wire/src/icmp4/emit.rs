@@ -12,8 +12,8 @@ pub enum Problem {
     Unreachable {
         /// See [`mod@super::unreachable`].
         code: u8,
-        /// Next-hop MTU in bytes with [`super::unreachable::FRAG_NEEDED`] (RFC 1191 4), otherwise
-        /// 0.
+        /// Next-hop MTU in bytes if `code` is [`super::unreachable::FRAG_NEEDED`] (RFC 1191 4),
+        /// otherwise 0.
         next_mtu: u16,
     },
     /// Time exceeded (RFC 792).
@@ -23,15 +23,15 @@ pub enum Problem {
     },
     /// Redirect to a better first hop.
     Redirect {
-        /// 0: for the network; 1: for the host; 2 and 3: the same, for the packet's type of service
-        /// only.
+        /// Packets that are redirected. 0: to the network; 1: to the host; 2 and 3: to the network
+        /// or the host, with the quoted packet's type of service only (RFC 792).
         code: u8,
         /// Address of the better first hop.
         gateway: Ipv4Addr,
     },
     /// Parameter problem, code 0.
     ParameterProblem {
-        /// Offset of the octet in the header that has the problem.
+        /// Offset of the octet in the quoted header that has the problem.
         pointer: u8,
     },
 }
@@ -50,8 +50,8 @@ impl Problem {
     }
 }
 
-/// Writes an error that quotes `quoted`, the beginning of the offending packet from its IP header
-/// on. Returns the length.
+/// Writes an ICMP error that quotes `quoted`, the beginning of the offending packet from its IP
+/// header on. Returns the length in bytes.
 ///
 /// The caller must limit `quoted` so that the whole reply has at most 576 bytes (RFC 1812 4.3.2.3).
 /// Returns `None` if `out` is too short.

@@ -26,8 +26,8 @@ fn errors_quote_the_offending_packet() {
     }
 }
 
-/// CVE-2020-11910 and similar: a truncated quoted packet is rejected at every length below header +
-/// 8.
+/// A truncated quoted packet is rejected at every length below its header and 8 bytes
+/// (CVE-2020-11910 and similar).
 #[test]
 fn quoted_packets_cut_short() {
     let frame = rump_frame();
@@ -123,7 +123,7 @@ proptest! {
     }
 }
 
-/// Found by fuzzing: an echo request with a reply that is all zeros except for its checksum.
+/// Found by fuzzing: an echo request whose reply is all zeros except for its checksum.
 #[test]
 fn the_reply_to_an_empty_echo_with_ident_and_seq_0_verifies() {
     let mut message = [0x08, 0, 0xf7, 0xff, 0, 0, 0, 0];

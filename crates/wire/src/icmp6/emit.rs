@@ -26,7 +26,7 @@ pub enum Problem {
     Parameter {
         /// See [`super::parameter`].
         code: u8,
-        /// Byte offset of the problem in the packet.
+        /// Byte offset of the problem in the quoted packet.
         pointer: u32,
     },
 }
@@ -42,8 +42,8 @@ impl Problem {
     }
 }
 
-/// Writes an error, with checksum, that quotes `quoted`, the beginning of the offending packet from
-/// its IPv6 header on. Returns the length.
+/// Writes an ICMPv6 error, with checksum, that quotes `quoted`, the beginning of the offending
+/// packet from its IPv6 header on. Returns the length in bytes.
 ///
 /// The caller must limit `quoted` so that the whole packet has at most [`super::MAX_ERROR`] bytes.
 /// Returns `None` if `out` is too short.
@@ -82,8 +82,8 @@ pub(super) fn emit(
 }
 
 /// Turns an echo request into its reply in place: type 128 becomes 129, and the checksum is updated
-/// (RFC 1624 3). The checksum stays correct if the caller swaps the packet's addresses, but not if
-/// it changes them.
+/// (RFC 1624 3). The caller may swap the packet's addresses, which does not change the checksum,
+/// but may not replace them.
 ///
 /// Returns `None`, and writes nothing, if the message is not an echo request.
 pub fn echo_reply_in_place(message: &mut [u8]) -> Option<()> {

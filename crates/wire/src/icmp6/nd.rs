@@ -2,8 +2,9 @@
 //!
 //! [`Message::parse`] checks all options once: a length of 0 or past the end makes the whole
 //! message malformed (RFC 4861 4.6; CVE-2020-16898), so reading [`Options`] afterwards cannot fail.
-//! Of the address checks in RFC 4861 6.1, 7.1 and 8.1, those that concern the message alone (the
-//! target is not a group) are made here; those that concern the packet are made by the caller.
+//! It also makes those address checks of RFC 4861 6.1, 7.1 and 8.1 that need only the message: the
+//! target must not be a multicast address. The caller makes the checks that need the addresses of
+//! the packet.
 
 use super::{emit, ty};
 use crate::{Layer, Mac, Malformed};
@@ -39,7 +40,7 @@ impl Preference {
     }
 }
 
-/// A prefix that a router advertises.
+/// A prefix information option of a router advertisement (RFC 4861 4.6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrefixInfo {
     /// Prefix length in bits.
@@ -195,19 +196,19 @@ pub enum Message<'a> {
     },
     /// Router advertisement (RFC 4861 4.2).
     RouterAdvert {
-        /// Hop limit for hosts to use; 0: unspecified.
+        /// Hop limit for hosts to use; 0 if unspecified.
         hop_limit: u8,
         /// Preference as a default router.
         preference: Preference,
-        /// Lifetime as a default router in seconds; 0: not a default router.
+        /// Lifetime as a default router in seconds; 0 if the sender is not a default router.
         lifetime: u16,
         /// True if DHCPv6 servers can supply configuration other than addresses, such as name
         /// servers (RFC 4861 4.2, O flag).
         other_config: bool,
-        /// Time in milliseconds for which a neighbor counts as reachable after a confirmation; 0:
+        /// Time in milliseconds for which a neighbor counts as reachable after a confirmation; 0 if
         /// unspecified.
         reachable_ms: u32,
-        /// Time in milliseconds between retransmitted solicitations; 0: unspecified.
+        /// Time in milliseconds between retransmitted solicitations; 0 if unspecified.
         retrans_ms: u32,
         /// Options of the message.
         options: Options<'a>,
@@ -242,7 +243,7 @@ pub enum Message<'a> {
 pub struct Advert {
     /// True if the sender is a router.
     pub router: bool,
-    /// True if the advertisement answers a solicitation.
+    /// True if the advertisement was sent in response to a solicitation.
     pub solicited: bool,
     /// Override flag: true if the advertisement replaces a cached entry.
     pub replaces: bool,
@@ -300,7 +301,7 @@ pub fn emit_router_solicit(link: Option<Mac>, addresses: (Ipv6Addr, Ipv6Addr), o
     emit::emit((ty::ROUTER_SOLICIT, 0, 0), addresses, option.as_ref().map_or(&[], |option| option.as_slice()), out)
 }
 
-/// A router advertisement to be written.
+/// Contents of a router advertisement to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterAdvert<'a> {
     /// Hop limit for hosts to use.
@@ -309,14 +310,14 @@ pub struct RouterAdvert<'a> {
     pub lifetime: u16,
     /// The router's link-layer address.
     pub link: Option<Mac>,
-    /// MTU of the link.
+    /// MTU of the link in bytes.
     pub mtu: u32,
     /// Prefixes to be advertised.
     pub prefixes: &'a [PrefixInfo],
 }
 
 impl RouterAdvert<'_> {
-    /// Writes the advertisement. Returns the length, or `None` if `out` is too short.
+    /// Writes the advertisement. Returns its length in bytes, or `None` if `out` is too short.
     pub fn emit(&self, addresses: (Ipv6Addr, Ipv6Addr), out: &mut [u8]) -> Option<usize> {
         let mut body = vec![0; 8]; // reachable time and retransmission timer: unspecified
         body.extend(self.link.iter().flat_map(|mac| link_option(1, *mac)));
@@ -331,9 +332,9 @@ impl RouterAdvert<'_> {
     }
 }
 
-/// Writes a redirect: packets to `hop.1` should use the first hop `hop.0`. It contains the
-/// link-layer address of the first hop and the beginning of the packet `quoted` (RFC 4861 4.5).
-/// Returns the length in bytes; `None` if `out` is too short.
+/// Writes a redirect, which instructs the receiver to send packets for `hop.1` to the first hop
+/// `hop.0`. It contains the link-layer address of the first hop and the beginning of the packet
+/// `quoted` (RFC 4861 4.5). Returns the length in bytes; `None` if `out` is too short.
 pub fn emit_redirect(
     hop: (Ipv6Addr, Ipv6Addr),
     link: Option<Mac>,
@@ -350,9 +351,9 @@ pub fn emit_redirect(
     emit::emit((ty::REDIRECT, 0, 0), addresses, &body, out)
 }
 
-/// Writes a solicitation for `target`. `link` is the sender's link-layer address, or `None` in a
-/// probe for duplicate addresses (RFC 4862 5.4.2). Returns the length in bytes; `None` if `out` is
-/// too short.
+/// Writes a neighbor solicitation for `target`. `link` is the sender's link-layer address, or
+/// `None` for duplicate address detection (RFC 4862 5.4.2). Returns the length in bytes; `None` if
+/// `out` is too short.
 pub fn emit_solicit(
     target: Ipv6Addr,
     link: Option<Mac>,
@@ -363,7 +364,7 @@ pub fn emit_solicit(
     emit::emit((ty::NEIGHBOR_SOLICIT, 0, 0), addresses, body.get(..len)?, out)
 }
 
-/// Writes a neighbor advertisement. Returns the length, or `None` if `out` is too short.
+/// Writes a neighbor advertisement. Returns its length in bytes, or `None` if `out` is too short.
 pub fn emit_advert(
     advert: Advert,
     link: Option<Mac>,

@@ -62,7 +62,8 @@ fn a_quoted_packet_may_be_cut_but_not_before_its_8_bytes() {
         let message = written(|out| emit_error(Problem::TimeExceeded { code: 0 }, ENDS, &quoted[..len], out));
         assert_eq!(parse(&message).is_ok(), len >= 48, "{len}");
     }
-    // A payload length beyond the quoted bytes is accepted; a shorter one is respected.
+    // A payload length beyond the quoted bytes is accepted. If it is shorter, the payload is cut to
+    // it.
     let mut liar = quoted.clone();
     liar[4..6].copy_from_slice(&8u16.to_be_bytes());
     assert_eq!(Inner::parse(&liar).unwrap().payload.len(), 8);
@@ -98,7 +99,8 @@ fn sealed(mut message: Vec<u8>) -> Vec<u8> {
     message
 }
 
-/// CVE-2020-16898, CVE-2010-0239: an option with length 0, or one that ends elsewhere.
+/// An option with length 0, or one that ends elsewhere, is rejected (CVE-2020-16898,
+/// CVE-2010-0239).
 #[test]
 fn an_option_without_length_ends_the_message() {
     let advert = |options: &[u8]| sealed([&[134, 0, 0, 0, 64, 0, 7, 8][..], &[0; 8], options].concat());
@@ -119,7 +121,7 @@ fn an_option_without_length_ends_the_message() {
     let info = nd::PrefixInfo { len: 64, on_link: true, autonomous: true, valid, preferred, prefix: A6 };
     let other = nd::Opt::Other { kind: 9, data: &[1, 2, 3, 4, 5, 6] };
     assert_eq!(options, [nd::Opt::Prefix(info), nd::Opt::Mtu(1280), other]);
-    // The same message written by us parses to the same value.
+    // The same message, written by this crate, parses to the same value.
     let link = crate::Mac([2, 0, 0, 0, 0, 1]);
     let ours = nd::RouterAdvert { hop_limit: 64, lifetime: 0x708, link: Some(link), mtu: 1280, prefixes: &[info] };
     let mut out = [0; 64];
@@ -183,7 +185,7 @@ fn address_types_are_recognized() {
 }
 
 proptest! {
-    /// For any input, options that parse can be walked, and have 8 bytes or more each.
+    /// For any input, the options that parse can be iterated, and each has at least 8 bytes.
     #[test]
     fn options_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(options) = nd::Options::parse(&bytes) {

@@ -9,7 +9,7 @@ use crate::checksum;
 use crate::{Layer, Malformed};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Length of a version 3 query without sources (RFC 3376 4.1).
+/// Length in bytes of a version 3 query without sources (RFC 3376 4.1).
 pub const QUERY_LEN: usize = 12;
 /// Type of a version 3 report (RFC 3376 4.2).
 pub const REPORT: u8 = 0x22;
@@ -51,7 +51,7 @@ impl RecordKind {
     }
 }
 
-/// A record to be sent, of IGMPv3 or MLDv2.
+/// A group record of an IGMPv3 or MLDv2 report to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewRecord {
     /// Kind of the record.
@@ -68,7 +68,7 @@ impl NewRecord {
         if self.group.is_ipv4() { 4 } else { 16 }
     }
 
-    /// Returns the length in bytes of the record if it had `sources` sources.
+    /// Returns the length in bytes that the record would have with `sources` sources.
     pub fn len_with(&self, sources: usize) -> usize {
         RECORD + (sources + 1) * self.len_of_source()
     }
@@ -91,7 +91,7 @@ pub(crate) fn emit(ty: u8, records: &[NewRecord]) -> Vec<u8> {
     bytes
 }
 
-/// Builds a version 3 report of these records.
+/// Builds an IGMPv3 report that consists of these records. Its checksum is filled in.
 pub fn new_report(records: &[NewRecord]) -> Vec<u8> {
     let mut bytes = emit(REPORT, records);
     let [sum0, sum1] = checksum::sum(&bytes).finish().to_be_bytes();
@@ -108,7 +108,7 @@ pub struct Record<const N: usize> {
     pub kind: RecordKind,
     /// Address of the group.
     pub group: [u8; N],
-    /// Number of sources listed.
+    /// Number of listed sources.
     pub sources: u16,
 }
 
@@ -132,8 +132,8 @@ impl<const N: usize> Record<N> {
         (rest.len() >= behind).then_some((RECORD + N + behind, Record { kind, group: *group, sources }))
     }
 
-    /// Returns whether the sender listens to the group; `None` if the record does not show this.
-    /// The list of sources is not considered.
+    /// Returns whether the sender listens to the group; `None` if the record leaves this open. The
+    /// addresses of the sources are ignored.
     pub fn listens(&self) -> Option<bool> {
         match (self.kind, self.sources) {
             (RecordKind::IsExclude | RecordKind::ToExclude, _) => Some(true),
@@ -189,12 +189,13 @@ pub fn report(message: &[u8]) -> Result<Records<'_, 4>, Malformed> {
     }
 }
 
-/// Additional fields of an IGMPv3 or MLDv2 query (RFC 3376 4.1, RFC 3810 5.1).
+/// Fields that an IGMPv3 or MLDv2 query has in addition to earlier versions (RFC 3376 4.1, RFC 3810
+/// 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct QueryMore {
     /// S flag: true if routers must not update their timers.
     pub suppress: bool,
-    /// Number of sources queried; 0: the query is for the group as a whole.
+    /// Number of sources queried; 0 if the query is for the group as a whole.
     pub sources: u16,
 }
 
@@ -207,14 +208,14 @@ impl QueryMore {
     }
 }
 
-/// Returns the additional fields of a query that was parsed; `None` for a query of an earlier
-/// version.
+/// Returns the additional fields of a query that [`Message::parse`] has accepted; `None` for a
+/// query of an earlier version.
 pub fn query_more(message: &[u8]) -> Option<QueryMore> {
     QueryMore::read(message.get(super::MESSAGE_LEN..)?)
 }
 
 /// Encodes a number as an 8-bit code, rounded down. Numbers above 127 are encoded as exponent and
-/// mantissa (RFC 3376 4.1.1); at most 31,744.
+/// mantissa (RFC 3376 4.1.1). The maximum is 31,744.
 pub fn code8(number: u16) -> u8 {
     if number < 128 {
         return number as u8;
@@ -224,7 +225,7 @@ pub fn code8(number: u16) -> u8 {
     0x80 | exponent << 4 | (number >> (exponent + 3)) as u8 & 0xf
 }
 
-/// Decodes an 8-bit code as written by [`code8`].
+/// Decodes an 8-bit code that [`code8`] has written.
 pub fn number8(code: u8) -> u16 {
     if code < 128 { code.into() } else { (u16::from(code & 0xf) | 0x10) << ((code >> 4 & 7) + 3) }
 }

@@ -9,10 +9,10 @@ use super::HEADER_LEN;
 use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
-/// A recorded route or a source route: RFC 791's pointer and the addresses.
+/// Contents of a Record Route or source route option: RFC 791's pointer and the addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route<'a> {
-    /// Octet of the next address slot to be used, counted from 1, at least 4. It is beyond the
+    /// Octet number of the next free address slot, counted from 1, at least 4. It is beyond the
     /// option's length if all slots are used.
     pub pointer: u8,
     addresses: &'a [[u8; 4]],
@@ -25,15 +25,15 @@ impl<'a> Route<'a> {
     }
 }
 
-/// The Internet Timestamp option.
+/// Contents of the Internet Timestamp option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timestamps<'a> {
-    /// Octet of the next timestamp slot to be used, counted from 1, at least 5.
+    /// Octet number of the next free timestamp slot, counted from 1, at least 5.
     pub pointer: u8,
     /// Number of hosts that could not add a timestamp for lack of space, 0 to 15.
     pub overflow: u8,
-    /// Kind of entries. 0: timestamps only; 1: addresses and timestamps; 3: timestamps of
-    /// prespecified addresses.
+    /// Kind of entries. 0: timestamps only; 1: addresses and timestamps; 3: timestamps of hosts
+    /// whose addresses the sender has specified.
     pub flag: u8,
     /// Timestamps, or addresses and timestamps alternately.
     pub words: &'a [[u8; 4]],
@@ -45,14 +45,15 @@ impl Timestamps<'_> {
         4 + 4 * self.words.len()
     }
 
-    /// Returns whether the option has room for an address, but not for its timestamp too.
+    /// Returns whether the option has space for an address, but not for its timestamp too.
     fn is_short(&self) -> bool {
         let pointer = usize::from(self.pointer);
         matches!(self.flag, 1 | 3) && (pointer..pointer + 7).contains(&self.len())
     }
 
-    /// Returns whether the overflow counter has its maximum value. Prespecified addresses have
-    /// their room already, so that no host lacks room.
+    /// Returns whether a host that finds no space must increase the overflow counter, but the
+    /// counter has its maximum value. With prespecified addresses (flag 3), space for each
+    /// timestamp is reserved, so no host lacks space.
     fn is_overflowing(&self) -> bool {
         self.flag != 3 && usize::from(self.pointer) > self.len() && self.overflow == 15
     }
@@ -141,7 +142,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// An error in a header's options.
+/// An error in the options of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Octet of the header with the error, counted from 0, as needed for the pointer of a Parameter
@@ -149,13 +150,13 @@ pub struct Fault {
     pub octet: u8,
 }
 
-/// Checks a header's options. The layout must be valid. Record Route, Internet Timestamp and source
-/// routes may each occur at most once (RFC 791 3.1, RFC 1812 5.2.4.1). A router must be able to add
-/// its entry: there must be room for a whole entry or for none, and the overflow counter must be
-/// below its maximum.
+/// Checks the options of a header. Each option must be well-formed. Record Route, Internet
+/// Timestamp and source routes may each occur at most once (RFC 791 3.1, RFC 1812 5.2.4.1). A
+/// router must be able to add its entry: an option must have space for a whole entry or for none,
+/// and its overflow counter must be below the maximum.
 ///
 /// # Errors
-/// The position of the first error.
+/// Position of the first error.
 pub fn check_options(header: &[u8]) -> Result<(), Fault> {
     let mut options = Options::new(header.get(HEADER_LEN..).unwrap_or_default());
     let mut seen = [false; 3];
@@ -169,7 +170,7 @@ pub fn check_options(header: &[u8]) -> Result<(), Fault> {
             Ok(Opt::Lsrr(_) | Opt::Ssrr(_)) => 2,
             Ok(_) => continue,
             Err(Malformed::BadOptionPointer { .. }) => return Err(fault(2)),
-            // The length octet, if present.
+            // The error is in the length octet, or in the type octet if there is no length octet.
             Err(_) => return Err(fault(usize::from(at + 1 < header.len()))),
         };
         if seen.get_mut(once).is_some_and(|seen| std::mem::replace(seen, true)) {
@@ -183,7 +184,7 @@ pub fn check_options(header: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Splits an option with a length byte into its data and the bytes after it.
+/// Splits off an option with a length byte; returns its data and the bytes after it.
 fn take(kind: u8, bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let len = bytes.get(1).copied().unwrap_or(0);
     bytes
@@ -206,8 +207,8 @@ fn typed(kind: u8, data: &[u8]) -> Result<Opt<'_>, Malformed> {
     })
 }
 
-/// Parses a route. RFC 791: the length is 3 plus a multiple of 4, the pointer is at least 4 and
-/// points to an address.
+/// Parses a route. The length must be 3 plus a multiple of 4, and the pointer must be at least 4
+/// and point to the start of an address (RFC 791 3.1).
 fn route(kind: u8, data: &[u8]) -> Result<Route<'_>, Malformed> {
     let (&pointer, addresses) = data.split_first().ok_or(bad_len(kind, data))?;
     let (addresses, odd) = addresses.as_chunks();
@@ -220,7 +221,8 @@ fn route(kind: u8, data: &[u8]) -> Result<Route<'_>, Malformed> {
     Ok(Route { pointer, addresses })
 }
 
-/// Parses timestamps. RFC 791: the pointer is at least 5; the length is 4 plus a multiple of 4.
+/// Parses timestamps. The pointer must be at least 5, the length 4 plus a multiple of 4 (RFC 791
+/// 3.1).
 fn timestamps(kind: u8, data: &[u8]) -> Result<Timestamps<'_>, Malformed> {
     let Some((&[pointer, overflow_flag], words)) = data.split_first_chunk() else {
         return Err(bad_len(kind, data));

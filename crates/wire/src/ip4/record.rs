@@ -5,12 +5,13 @@ use super::{HEADER_LEN, Header, Opt, fill_checksum};
 use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
-/// Address and time that a router records.
+/// Address and time that a router records in the options of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Scribe {
     /// Address of the outgoing interface.
     pub addr: Ipv4Addr,
-    /// Milliseconds since midnight UT; with the high bit set, in another time base (RFC 791 3.1).
+    /// Milliseconds since midnight UT. If the high bit is set, the time has another base (RFC 791
+    /// 3.1).
     pub millis: u32,
 }
 
@@ -18,8 +19,8 @@ pub struct Scribe {
 /// whether an address belongs to this router.
 ///
 /// # Errors
-/// The option has room, but not for a whole entry, or the overflow counter has its maximum value:
-/// RFC 791 requires that such a packet is discarded.
+/// The option has some space, but not for a whole entry, or the overflow counter has its maximum
+/// value. RFC 791 requires that such a packet is discarded.
 pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Result<(), Malformed> {
     let header = Header::parse(packet)?;
     let Some(header) = packet.get_mut(..header.ihl_len) else { return Ok(()) };
@@ -42,7 +43,7 @@ pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bo
 /// Adds the entry to a single option; [`record`] calls this for all options of a packet.
 ///
 /// # Errors
-/// Same as for [`record`].
+/// Fails under the same conditions as [`record`].
 pub fn record_option(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Result<(), Malformed> {
     let (kind, len) = (option.first().copied().unwrap_or_default(), option.len() as u8);
     write(option, scribe, is_own).ok_or(Malformed::BadOptionLen { layer: Layer::Ip4, kind, len })
@@ -71,7 +72,7 @@ pub fn raw_options(mut options: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns the four octets to which a pointer (counted from 1) points.
+/// Returns the four octets at the octet number `pointer` of an option, counted from 1.
 fn at(option: &mut [u8], pointer: usize) -> Option<&mut [u8; 4]> {
     option.get_mut(pointer.checked_sub(1)?..)?.first_chunk_mut()
 }
@@ -89,8 +90,8 @@ fn route(option: &mut [u8], scribe: Scribe) -> Option<()> {
 fn stamp(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -> Option<()> {
     let (pointer, overflow) = (usize::from(*option.get(2)?), *option.get(3)?);
     if pointer > option.len() {
-        // Counts one more host without room. With prespecified addresses (flag 3) no host lacks
-        // room.
+        // Counts one more host that found no space. With prespecified addresses (flag 3) no host
+        // lacks space.
         if overflow & 0x0f != 3 {
             *option.get_mut(3)? = overflow.checked_add(0x10)?;
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::samples::{A4, B4, packet4};
 use proptest::prelude::*;
 
-/// The common textbook example.
+/// The common textbook example of a header checksum.
 const TEXTBOOK: [u8; 20] = [
     0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0, 0xa8, 0x00,
     0xc7,
@@ -144,7 +144,7 @@ fn options_with_bad_lengths_end_the_walk() {
     assert_eq!(items(&[68, 8, 4, 0, 1, 2, 3, 4]), bad_pointer(68, 4));
 }
 
-/// RFC 792: the pointer identifies the octet with the error; 20 is the first option's type.
+/// The pointer identifies the octet with the error; 20 is the type of the first option (RFC 792).
 #[test]
 fn errors_point_at_the_wrong_octet() {
     let fault = |options: &[u8]| {
@@ -179,7 +179,7 @@ proptest! {
         prop_assert_eq!(Header { checksum: 0, ..parsed }, header);
     }
 
-    /// etherparse accepts the same packets with the same values, and rejects no others.
+    /// Our parser accepts and rejects the same packets as etherparse, with the same values.
     #[test]
     fn etherparse_agrees(header in arbitrary(), first: u8, edits in prop::collection::vec((0..28usize, any::<u8>()), 0..3), len in 0..80usize) {
         let mut packet = vec![0; usize::from(header.total_len)];
