@@ -1,4 +1,4 @@
-//! IPv6: the fixed header and the chain of extension headers after it (RFC 8200 3, 4).
+//! IPv6: the fixed header and the chain of extension headers that follows it (RFC 8200 3, 4).
 //!
 //! [`Header::parse`] takes the bytes after the Ethernet header, padding included, and checks
 //! version and payload length. [`Chain::walk`] then finds the upper layer, in one loop of at most
@@ -33,7 +33,7 @@ pub struct Header {
     pub flow_label: u32,
     /// Number of bytes after this header, including extension headers.
     pub payload_len: u16,
-    /// Protocol of the next header.
+    /// Protocol number of the header or payload that follows.
     pub next: Proto,
     /// Hop limit of the packet.
     pub hop_limit: u8,
@@ -84,7 +84,7 @@ impl Header {
         packet.get(HEADER_LEN..HEADER_LEN + usize::from(self.payload_len)).unwrap_or_default()
     }
 
-    /// Writes the header; only the low 20 bits of the flow label are written.
+    /// Writes the header, with the low 20 bits of the flow label.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0x000f_ffff;
@@ -98,13 +98,14 @@ impl Header {
     }
 }
 
-/// The fixed header as words, for access to the fields that nearly every received packet needs.
+/// The fixed header as three words, for access to the fields that nearly every received packet
+/// needs.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderView {
     first: u64, // version to hop limit
-    /// Bits of the source address.
+    /// Source address of the packet.
     pub src: u128,
-    /// Bits of the destination address.
+    /// Destination address of the packet.
     pub dst: u128,
 }
 
@@ -131,7 +132,7 @@ impl HeaderView {
         (self.first >> 16) as u16
     }
 
-    /// Returns the Next Header: the protocol, or the first extension header.
+    /// Returns the Next Header field: the upper-layer protocol, or the first extension header.
     #[inline(always)]
     pub fn next(self) -> Proto {
         Proto((self.first >> 8) as u8)
@@ -150,7 +151,7 @@ pub fn is_version(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Decrements the hop limit and returns the new value. Returns `None` if the header is incomplete,
+/// Decrements the hop limit and returns the new value. Returns `None` if the header is incomplete
 /// or the hop limit is already 0.
 pub fn decrement_hop_limit(packet: &mut [u8]) -> Option<u8> {
     let header = packet.first_chunk_mut::<HEADER_LEN>()?;
@@ -158,8 +159,8 @@ pub fn decrement_hop_limit(packet: &mut [u8]) -> Option<u8> {
     Some(header[7])
 }
 
-/// Decrements the hop limit of a packet that is forwarded. Returns false, and writes nothing, if
-/// the result would be 0.
+/// Decrements the hop limit of a packet that is to be forwarded. Returns false, and writes nothing,
+/// if the new hop limit would be 0.
 #[inline(always)]
 pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     let is_taken = header[7] > 1;

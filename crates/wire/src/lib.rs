@@ -9,7 +9,7 @@
 //! byte string leads to a panic, an unbounded loop or recursion (the `fuzz` module lists the
 //! invariants, the tests check them).
 //!
-//! | module | what | clause |
+//! | module | contents | standard |
 //! |---|---|---|
 //! | [`eth`], [`vlan`] | Ethernet II header, 802.1Q tag | IEEE 802.3 3.2, 802.1Q 9.6 |
 //! | [`bpdu`] | BPDUs of the spanning tree | IEEE 802.1D 9 |
@@ -23,10 +23,10 @@
 //! | [`gso`] | segmentation of a large TCP segment | RFC 9293, RFC 3168 6.1.2 |
 //! | [`edit`] | changes of fields in place, with their checksums | RFC 1624 |
 //! | [`dissect`] | a frame as one line of text | tcpdump(1) |
-//! | [`text`], [`bpkt`] | frames as lines of hexadecimal digits or binary records | ethpipe2013 |
-//! | [`flow`] | flow of a frame, as a keyed hash | - |
-//! | [`rss`] | receive queue that a NIC would choose | - |
-//! | [`filter`] | tcpdump expressions, compiled | pcap-filter(7) |
+//! | [`text`], [`bpkt`] | frames as lines of hexadecimal digits or binary records | ethpipe |
+//! | [`flow`] | keyed hash of the flow to which a frame belongs | - |
+//! | [`rss`] | receive queue that a NIC would select for a packet | - |
+//! | [`filter`] | filter expressions in tcpdump's language, compiled | pcap-filter(7) |
 //!
 //! ```
 //! use linerate_wire::{Mac, dissect, eth};

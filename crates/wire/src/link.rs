@@ -1,4 +1,4 @@
-//! Link headers of captures other than Ethernet, and the Ethernet header that replaces each of
+//! Link headers other than Ethernet in capture files, and the Ethernet header that replaces each of
 //! them.
 //!
 //! ```text
@@ -10,13 +10,13 @@
 //!
 //! The numbers are those of the registry of link types (draft-ietf-opsawg-pcaplinktype). The
 //! payload after a link header is the same as after an Ethernet header with the corresponding
-//! EtherType. After the header is replaced, all code that processes Ethernet frames can therefore
-//! be used.
+//! EtherType. Once the header has been replaced, all code for Ethernet frames can process the
+//! packet.
 
 use crate::Mac;
 use crate::eth::{self, EtherType};
 
-/// A supported kind of link header.
+/// A supported kind of link header, with its number in the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkType {
     /// Ethernet (1).
@@ -53,7 +53,7 @@ impl LinkType {
         })
     }
 
-    /// Returns the name in the registry, without LINKTYPE_.
+    /// Returns the name in the registry, without the prefix LINKTYPE_.
     pub const fn name(self) -> &'static str {
         match self {
             LinkType::Ethernet => "ETHERNET",
@@ -67,7 +67,7 @@ impl LinkType {
         }
     }
 
-    /// Returns the length of the link header.
+    /// Returns the length of the link header in bytes.
     pub const fn header_len(self) -> usize {
         match self {
             LinkType::Ethernet => eth::HEADER_LEN,
@@ -79,8 +79,9 @@ impl LinkType {
     }
 
     /// Returns the Ethernet header that replaces the link header of `packet`. Its destination is
-    /// zero; its source is that of a Linux "any" device's header, if there is one; its EtherType is
-    /// that of the payload. Returns `None` if the packet is shorter than its link header.
+    /// zero. Its source is the address in the header of a Linux "any" device, if present, otherwise
+    /// zero. Its EtherType is that of the payload. Returns `None` if the packet is shorter than its
+    /// link header.
     pub fn ethernet_header(self, packet: &[u8]) -> Option<eth::Header> {
         let half = |at: usize| packet.get(at..)?.first_chunk::<2>().copied().map(u16::from_be_bytes);
         let version = || match packet.first()? >> 4 {

@@ -1,6 +1,6 @@
 //! Parse errors: one small error type for all parsers of this crate.
 //!
-//! Each variant is a reason; its `Display` text is a sentence for a log line. Callers map the
+//! Each variant is a reason. Its `Display` text is suitable for a log line. Callers map the
 //! variants to their drop counters.
 
 use std::{error, fmt};
@@ -62,50 +62,51 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Reason why a parser rejected its input. Six bytes, `Copy`; lengths are in bytes and saturate at
-/// 65,535.
+/// Reason why a parser rejected its input. The type has six bytes and is `Copy`. Lengths are in
+/// bytes and saturate at 65,535.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Malformed {
     /// Fewer bytes are present than the header or its length field requires.
     Truncated {
-        /// Layer of the error.
+        /// Header in which the error was found.
         layer: Layer,
         /// Number of bytes needed.
         need: u16,
         /// Number of bytes present.
         have: u16,
     },
-    /// The version nibble is not that of the protocol.
+    /// The version field does not have the value of the protocol.
     BadVersion {
-        /// Layer of the error.
+        /// Header in which the error was found.
         layer: Layer,
         /// Version in the header.
         found: u8,
     },
     /// The header length field is smaller than the fixed header (IHL, TCP data offset).
     BadHeaderLen {
-        /// Layer of the error.
+        /// Header in which the error was found.
         layer: Layer,
-        /// Header length in the header, in bytes.
+        /// Header length as received, converted to bytes.
         len: u16,
     },
     /// The total length is smaller than the header (IPv4 total length, UDP length).
     BadTotalLen {
-        /// Layer of the error.
+        /// Header in which the error was found.
         layer: Layer,
-        /// Total length in the header.
+        /// Total length as received, in bytes.
         len: u16,
     },
-    /// A forbidden flag is set, or a required one is not.
+    /// A forbidden flag is set, a required one is not, or an ICMPv6 message of neighbor discovery
+    /// has an invalid code or target.
     BadFlags {
-        /// Layer of the error.
+        /// Header in which the error was found.
         layer: Layer,
-        /// Flags as received.
+        /// Flags as received, or the ICMPv6 code.
         found: u16,
     },
     /// The checksum is wrong.
     BadChecksum {
-        /// Layer of the error.
+        /// Header in which the error was found.
         layer: Layer,
     },
     /// The frame does not have the LLC header of a BPDU, or is not addressed to the bridge group
@@ -131,24 +132,24 @@ pub enum Malformed {
     /// An option has an invalid length: shorter than its own header, past the end, or wrong for its
     /// kind.
     BadOptionLen {
-        /// Layer of the error.
+        /// Header in which the error was found.
         layer: Layer,
-        /// Kind of the option.
+        /// Type of the option.
         kind: u8,
         /// Length in the option; 0 if the length byte itself is missing.
         len: u8,
     },
-    /// An option has a pointer that its kind does not allow (RFC 791 3.1).
+    /// A route or timestamp option of IPv4 has an invalid pointer (RFC 791 3.1).
     BadOptionPointer {
-        /// Kind of the option.
+        /// Type of the option.
         kind: u8,
         /// Pointer in the option.
         pointer: u8,
     },
-    /// IPv6: the packet has more extension headers than allowed.
+    /// IPv6: the packet has more extension headers than this crate accepts.
     TooManyExtensions,
     /// IPv6: a Hop-by-Hop Options header is not the first header, or there is a second Fragment
-    /// header (RFC 8200 4.1, RFC 8200 4.5).
+    /// header (RFC 8200 4.1, 4.5). Contains the protocol number of the header.
     BadExtensionOrder(u8),
 }
 
@@ -170,17 +171,17 @@ impl fmt::Display for Malformed {
             Malformed::Truncated { layer, need, have } => {
                 write!(f, "{layer}: truncated, needs {need} bytes and has {have}")
             }
-            Malformed::BadVersion { layer, found } => write!(f, "{layer}: version is {found}"),
+            Malformed::BadVersion { layer, found } => write!(f, "{layer}: unexpected version {found}"),
             Malformed::BadHeaderLen { layer, len } => {
                 write!(f, "{layer}: header length {len} is less than the fixed header")
             }
             Malformed::BadTotalLen { layer, len } => {
                 write!(f, "{layer}: length field {len} is less than the header length")
             }
-            Malformed::BadFlags { layer, found } => write!(f, "{layer}: flags are {found:#06x}"),
-            Malformed::BadChecksum { layer } => write!(f, "{layer}: checksum does not verify"),
+            Malformed::BadFlags { layer, found } => write!(f, "{layer}: invalid flags {found:#06x}"),
+            Malformed::BadChecksum { layer } => write!(f, "{layer}: checksum is wrong"),
             Malformed::BadLlc => f.write_str("BPDU: invalid LLC header or destination address"),
-            Malformed::BadBpduProtocol(found) => write!(f, "BPDU: protocol identifier is {found:#06x}"),
+            Malformed::BadBpduProtocol(found) => write!(f, "BPDU: protocol identifier is {found:#06x}, not 0"),
             Malformed::BadBpduType(found) => write!(f, "BPDU: type {found:#04x} is not supported"),
             Malformed::BadHardwareType(found) => write!(f, "ARP: hardware type {found} is not Ethernet"),
             Malformed::BadProtocolType(found) => write!(f, "ARP: protocol type {found:#06x} is not IPv4"),
@@ -188,12 +189,14 @@ impl fmt::Display for Malformed {
                 write!(f, "ARP: address lengths are {hlen} and {plen}, not 6 and 4")
             }
             Malformed::BadOperation(found) => write!(f, "ARP: operation {found} is neither request nor reply"),
-            Malformed::BadOptionLen { layer, kind, len } => write!(f, "{layer}: option {kind} has bad length {len}"),
+            Malformed::BadOptionLen { layer, kind, len } => {
+                write!(f, "{layer}: option {kind} has invalid length {len}")
+            }
             Malformed::BadOptionPointer { kind, pointer } => {
-                write!(f, "IPv4: option {kind} has bad pointer {pointer}")
+                write!(f, "IPv4: option {kind} has invalid pointer {pointer}")
             }
             Malformed::TooManyExtensions => f.write_str("IPv6: too many extension headers"),
-            Malformed::BadExtensionOrder(proto) => write!(f, "IPv6: extension header {proto} is out of place"),
+            Malformed::BadExtensionOrder(proto) => write!(f, "IPv6: extension header {proto} is at a wrong position"),
         }
     }
 }

@@ -12,9 +12,9 @@ use std::net::Ipv6Addr;
 #[cfg(test)]
 mod tests;
 
-/// Length of a version 1 message (RFC 2710 3).
+/// Length in bytes of a version 1 message (RFC 2710 3).
 pub const MESSAGE_LEN: usize = 24;
-/// Length of a version 2 query without sources (RFC 3810 5.1).
+/// Length in bytes of a version 2 query without sources (RFC 3810 5.1).
 pub const QUERY_LEN: usize = 28;
 
 const QUERY: u8 = 130;
@@ -27,7 +27,8 @@ const REPORT_V2: u8 = 143;
 pub enum Message<'a> {
     /// Multicast listener query.
     Query {
-        /// Maximum response code: milliseconds if below 32,768.
+        /// Maximum Response Code as received: milliseconds if below 32,768, otherwise a
+        /// floating-point code (RFC 3810 5.1.3).
         max_resp: u16,
         /// Group that is queried; unspecified in a general query.
         group: Ipv6Addr,
@@ -39,7 +40,7 @@ pub enum Message<'a> {
         /// Group that is joined.
         group: Ipv6Addr,
     },
-    /// Done: the listener leaves the group.
+    /// Listener done: the sender leaves the group.
     Done {
         /// Group that is left.
         group: Ipv6Addr,
@@ -82,7 +83,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Builds a version 2 query without sources, which is a general query if `group` is unspecified.
+/// Builds a version 2 query without sources. It is a general query if `group` is unspecified.
 pub fn query(
     addresses: (Ipv6Addr, Ipv6Addr),
     group: Ipv6Addr,
@@ -102,7 +103,8 @@ pub fn query(
     bytes
 }
 
-/// Builds a version 2 report of these records, sent from `src` to all MLDv2 routers.
+/// Builds a version 2 report that consists of these records, sent from `src` to the group of all
+/// MLDv2 routers.
 pub fn report(src: Ipv6Addr, records: &[NewRecord]) -> Vec<u8> {
     let mut bytes = v3::emit(REPORT_V2, records);
     // Cannot fail: the report is long enough for a checksum.

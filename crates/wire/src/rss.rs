@@ -8,14 +8,15 @@
 use crate::Proto;
 use crate::flow::{Upper, upper4, upper6};
 
-/// The default key of most drivers.
+/// The hash key that most drivers use by default.
 const KEY: [u8; 40] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0, 0xca, 0x2b,
     0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac,
     0x01, 0xfa,
 ];
 
-/// Number of entries in the indirection table, which maps a hash's low bits to queues in turn.
+/// Number of entries in the indirection table, which assigns queues in turn to the low bits of a
+/// hash.
 const BUCKETS: u32 = 128;
 
 /// Returns the XOR of the 32 bits of the key that begin at each bit set in `input`.
@@ -33,8 +34,8 @@ fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
     hash
 }
 
-/// Returns the hash over the bytes `addresses` of the packet and, if `ports` is given, the four
-/// bytes of L4 ports at that offset.
+/// Returns the hash over the bytes of `packet` in the range `addresses` and, if `ports` is the
+/// offset of the L4 ports, over their four bytes.
 fn hash(packet: &[u8], addresses: std::ops::Range<usize>, ports: Option<usize>) -> Option<u32> {
     let addresses = packet.get(addresses)?;
     let ports = ports.and_then(|at| packet.get(at..at + 4)).unwrap_or_default();
@@ -51,7 +52,8 @@ pub fn four(packet: &[u8]) -> Option<u32> {
     hash(packet, 12..20, upper4(packet).and_then(ports_at))
 }
 
-/// Returns the hash of an IPv6 packet. Extension headers are skipped; NICs may or may not do so.
+/// Returns the hash of an IPv6 packet without its Ethernet header. Extension headers are skipped;
+/// NICs may or may not do so. `None` if the header is incomplete.
 pub fn six(packet: &[u8]) -> Option<u32> {
     hash(packet, 8..40, upper6(packet).and_then(ports_at))
 }
@@ -60,7 +62,7 @@ fn ports_at(Upper { proto, at, fragment }: Upper) -> Option<usize> {
     (fragment.is_none() && has_ports(proto)).then_some(at)
 }
 
-/// Returns the index of the indirection table entry for a hash.
+/// Returns the index of the indirection table entry that a hash selects.
 pub fn bucket(hash: u32) -> usize {
     (hash % BUCKETS) as usize
 }
@@ -102,7 +104,7 @@ mod tests {
         let first = four(&packet);
         packet[7] = 9;
         packet[20] = 77;
-        assert_eq!(four(&packet), first, "bytes where the ports would be are payload there");
+        assert_eq!(four(&packet), first, "fragments have payload where the ports would be");
         assert!(
             (0..20).all(|len| four(&packet[..len]).is_none())
                 && (0..40).all(|len| six(&packet[..len.min(24)]).is_none())

@@ -1,4 +1,4 @@
-//! Frames that the tests share: one of each kind that this crate parses, with valid checksums.
+//! Frames that several tests use: one of each kind that this crate parses, with valid checksums.
 
 use crate::checksum::Partial;
 use crate::eth::{self, EtherType, Mac};
@@ -102,7 +102,7 @@ pub(crate) fn tcp_segment(flags: Flags, options: &OptionWriter, text: &[u8]) -> 
     segment
 }
 
-/// Returns the frame measured in the reports: 22 + 8 + 20 + 14 = 64 bytes.
+/// Returns a UDP frame of 64 bytes: 22 bytes of payload, 8 UDP, 20 IPv4, 14 Ethernet.
 pub(crate) fn rump_frame() -> Vec<u8> {
     ethernet(EtherType::IPV4, &packet4(Proto::UDP, B4, &udp_datagram(pseudo4, &[0x5a; 22])))
 }
@@ -196,7 +196,7 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns the first of [`frames`] in each kind of tunnel.
+/// Returns the first of [`frames`] encapsulated in each kind of tunnel.
 pub(crate) fn tunnels() -> Vec<(&'static str, Vec<u8>)> {
     let rump = rump_frame();
     let v4 = |proto, payload: &[u8]| ethernet(EtherType::IPV4, &packet4(proto, B4, payload));

@@ -1,8 +1,8 @@
 //! The TCP header: ports, sequence numbers, flags, window, options (RFC 9293 3.1).
 //!
 //! [`Header::parse`] takes the bytes after the IP header, and checks the data offset. The checksum
-//! needs the IP addresses; [`checksum_ok`] verifies it. Sequence numbers are plain `u32` here; the
-//! crate `tcp` has a type for their circular order.
+//! also covers the IP addresses; [`checksum_ok`] verifies it. Sequence numbers are plain `u32`
+//! here; the crate `tcp` has a type for their circular order.
 
 use crate::checksum::{self, Partial};
 use crate::{L4Port, Layer, Malformed};
@@ -20,7 +20,8 @@ mod timestamped;
 /// Length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
 
-/// The control bits, in the order of the header's second flag byte (RFC 9293 3.1, RFC 3168 6.1).
+/// Control bits, in the order of the second byte of flags in the header (RFC 9293 3.1, RFC 3168
+/// 6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(pub u8);
 
@@ -29,7 +30,7 @@ impl Flags {
     pub const FIN: Flags = Flags(0x01);
     /// Synchronize sequence numbers.
     pub const SYN: Flags = Flags(0x02);
-    /// Resets the connection.
+    /// Reset the connection.
     pub const RST: Flags = Flags(0x04);
     /// Push function.
     pub const PSH: Flags = Flags(0x08);
@@ -39,16 +40,16 @@ impl Flags {
     pub const URG: Flags = Flags(0x20);
     /// ECN-Echo (RFC 3168 6.1).
     pub const ECE: Flags = Flags(0x40);
-    /// Congestion window reduced.
+    /// Congestion Window Reduced (RFC 3168 6.1).
     pub const CWR: Flags = Flags(0x80);
 
-    /// Returns whether all of `other` are set.
+    /// Returns whether all flags in `other` are set.
     #[inline]
     pub const fn contains(self, other: Flags) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Returns whether any of `other` is set.
+    /// Returns whether any flag in `other` is set.
     #[inline]
     pub const fn intersects(self, other: Flags) -> bool {
         self.0 & other.0 != 0
@@ -63,7 +64,7 @@ impl BitOr for Flags {
     }
 }
 
-/// Prints tcpdump's letters, in its order; `none` if no flag is set.
+/// Prints the flags as tcpdump does: its letters, in its order, or `none` if no flag is set.
 impl fmt::Display for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LETTERS: [(Flags, char); 8] = [
@@ -116,8 +117,8 @@ pub struct Header {
 impl Header {
     /// Parses a header. Checks that 20 <= data offset <= `segment.len()`. Reserved bits are
     /// ignored.
-    // Always inlined: a header returned through memory is read in wider words than it was written,
-    // and each such read stalls.
+    // Always inlined. Otherwise the header is returned through memory and read in wider words than
+    // it was written, and each read of this kind stalls.
     #[inline(always)]
     pub fn parse(segment: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
@@ -155,7 +156,7 @@ impl Header {
         Options::new(segment.get(HEADER_LEN..self.header_len).unwrap_or_default())
     }
 
-    /// Writes the 20 fixed bytes, with `checksum` unchanged and reserved bits zero.
+    /// Writes the 20 fixed bytes. The field `checksum` is written as it is, reserved bits as zero.
     ///
     /// The caller then appends options with [`OptionWriter`] and calls [`fill_checksum`] on the
     /// whole segment.

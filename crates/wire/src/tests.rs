@@ -52,8 +52,8 @@ proptest! {
     }
 }
 
-/// The seeds are the samples: written if missing or outdated, so that the corpus follows the tests.
-/// Other files there are kept.
+/// Writes the samples as seeds of the fuzz targets if they are missing or outdated, so that the
+/// corpus follows the tests. Other files in the corpus are kept.
 #[test]
 fn fuzz_seeds_are_on_disk() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
@@ -73,7 +73,7 @@ fn fuzz_seeds_are_on_disk() {
     }
 }
 
-/// Same for filters: an expression of each kind, and a frame after it.
+/// Writes the seeds for filters: an expression of each kind, followed by a frame.
 #[test]
 fn filter_seeds_are_on_disk() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wire_filter");

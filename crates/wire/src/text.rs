@@ -1,4 +1,4 @@
-//! Frames as lines of text, in the formats of ethpipe (ethpipe2013).
+//! Frames as lines of text, in the formats of the program ethpipe.
 //!
 //! ```text
 //! F1                   DDDDDDDDDDDD SSSSSSSSSSSS TTTT HH HH ... HH
@@ -6,11 +6,11 @@
 //! F0  0000000007735940 00000000 DDDDDDDDDDDD SSSSSSSSSSSS TTTT HH ...
 //! ```
 //!
-//! A line (format F1) has the destination, the source, the EtherType and then each byte separately,
-//! in upper-case hexadecimal without the FCS; one line is one frame. A frame of `n` bytes is a line
-//! of [`len`]`(n)` = 31 + 3 (n - 14) bytes: 169 for 64 bytes on the wire, 4531 for 1518. Format F2
-//! has a [`Stamp`] of 16 digits in front. F0, an early form of F2, has eight more digits without
-//! meaning, and is only read.
+//! A line in format F1 consists of destination, source and EtherType, followed by each byte
+//! separately, in upper-case hexadecimal without the FCS. One line is one frame. A frame of `n`
+//! bytes without FCS is a line of [`len`]`(n)` = 31 + 3 (n - 14) bytes: 169 for 64 bytes on the
+//! wire with FCS, 4531 for 1518. Format F2 begins with a [`Stamp`] of 16 digits. F0, an early form
+//! of F2, has eight more digits without meaning. It is read, but never written.
 //!
 //! Lines are always written in this canonical form. Lines that are read may have spaces and tabs
 //! anywhere, or none, and digits of either case. A line is F2 only if its first word has exactly 16
@@ -41,17 +41,17 @@ pub const MAX_LINE: usize = len(MAX_FRAME) + STAMP;
 /// Maximum length in bytes of a line that is read, without the newline. It is longer than any line
 /// that is written, because spaces are allowed anywhere.
 pub const MAX_READ: usize = 1024 * 1024;
-/// Number of bytes that vector stores may write past the end of their output. If less room follows,
-/// slower code writes the line or frame.
+/// Number of bytes that vector stores may write past the end of their output. If the buffer has
+/// less space after its output, slower code writes the line or frame.
 pub const SLACK: usize = 64;
 
 /// Length in bytes of a stamp and the space after it.
 pub const STAMP: usize = 17;
-/// Length of `DDDDDDDDDDDD SSSSSSSSSSSS TTTT`
+/// Length in bytes of `DDDDDDDDDDDD SSSSSSSSSSSS TTTT`.
 pub const HEADER: usize = 30;
 
-/// Returns the length of the F1 line of a frame of `frame` bytes (without FCS), including the
-/// newline.
+/// Returns the length in bytes of the F1 line of a frame, including the newline. `frame` is the
+/// length of the frame without FCS.
 #[inline]
 pub const fn len(frame: usize) -> usize {
     HEADER + 1 + 3 * frame.saturating_sub(MIN_FRAME)
@@ -103,7 +103,7 @@ pub enum Next {
     Frame {
         /// Length of the frame in bytes.
         len: usize,
-        /// Time stamp of an F2 or F0 line.
+        /// Time stamp of an F2 or F0 line; `None` for F1.
         stamp: Option<Stamp>,
         /// Bytes of the text consumed, including the newline.
         used: usize,
@@ -120,13 +120,13 @@ pub enum Next {
         /// Bytes of the text consumed.
         used: usize,
     },
-    /// A line whose end has not arrived.
+    /// A line whose newline is not in the text yet.
     Partial,
 }
 
 /// Parses the first line of `text` into the start of `frame`. Up to [`SLACK`] bytes after the frame
-/// may be overwritten. A frame longer than `frame` is a bad line. More than [`MAX_READ`] bytes
-/// without a newline are a bad line that consumes all of them.
+/// may be overwritten. A frame longer than `frame` makes a bad line. More than [`MAX_READ`] bytes
+/// without a newline are a bad line, and all of them are consumed.
 #[inline]
 pub fn next(text: &[u8], frame: &mut [u8]) -> Next {
     next_with(Kind::best(), text, frame)
@@ -151,10 +151,10 @@ pub fn next_with(kind: Kind, text: &[u8], frame: &mut [u8]) -> Next {
     slow::next(text, frame)
 }
 
-/// Buffer for several frames in sequence.
+/// Buffer that stores several frames in sequence.
 pub trait Arena {
-    /// Returns room for the next frame: [`MAX_FRAME`] bytes plus [`SLACK`], or an empty slice if
-    /// full.
+    /// Returns space for the next frame: [`MAX_FRAME`] bytes plus [`SLACK`], or an empty slice if
+    /// the buffer is full.
     fn room(&mut self) -> &mut [u8];
     /// Stores the frame of `len` bytes that was written into the slice from the last call of
     /// `room`, with its time stamp.
@@ -162,8 +162,8 @@ pub trait Arena {
 }
 
 /// Parses lines at the start of `text`, as long as they have the form that [`encode`] writes and
-/// `into` has room. Equivalent to repeated [`next`], but checks the CPU features only once. Returns
-/// the number of bytes consumed and the number of lines.
+/// `into` has space. The result is that of repeated calls of [`next`], but the CPU features are
+/// checked only once. Returns the number of bytes consumed and the number of lines.
 #[inline]
 pub fn decode_lines(kind: Kind, text: &[u8], into: &mut impl Arena) -> (usize, u64) {
     #[cfg(target_arch = "x86_64")]
@@ -197,7 +197,8 @@ fn read_lines(
 }
 
 /// Writes a line for each of `frames` to the start of `out`, as [`encode`] does. Frames of invalid
-/// length, and frames for which no room is left, are skipped. Returns the number of bytes written.
+/// length, and frames for which `out` has no space left, are skipped. Returns the number of bytes
+/// written.
 #[inline]
 pub fn encode_lines<'a>(kind: Kind, frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>, out: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -221,8 +222,8 @@ fn write_lines<'a>(
 }
 
 /// Returns the length of the F1 line at the start of `text`, including the newline. The line must
-/// have spaces exactly where [`encode`] writes them, so that only its header has words of more than
-/// two characters; other characters are not checked. Returns `None` for any other line.
+/// have spaces exactly where [`encode`] writes them, so that words of more than two characters
+/// occur only in its header. Other characters are not checked. Returns `None` for any other line.
 #[inline]
 pub fn shape(kind: Kind, text: &[u8]) -> Option<usize> {
     match kind {
@@ -236,8 +237,8 @@ pub fn shape(kind: Kind, text: &[u8]) -> Option<usize> {
 
 /// Iterates over the lines at the start of `text` that have the [`shape`] of F1 lines. Calls `each`
 /// with the offset, the length and the header of each line, and stops when `each` returns `false`.
-/// Returns the offset of the line at which it stopped: that line, or the first line with another
-/// shape or without end.
+/// Returns the offset of the line at which it stopped. This is the line for which `each` returned
+/// `false`, or the first line that has another shape or no newline.
 #[inline]
 pub fn each_line(kind: Kind, text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER]) -> bool) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -255,7 +256,7 @@ pub fn each_line(kind: Kind, text: &[u8], mut each: impl FnMut(usize, usize, &[u
 }
 
 /// Parses a line of exactly the form that [`encode`] writes, except that digits may have either
-/// case. Returns the bytes consumed and the frame's length.
+/// case. Returns the number of bytes consumed and the length of the frame.
 #[inline]
 fn canonical(kind: Kind, text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     match kind {

@@ -1,7 +1,7 @@
 //! UDP: ports, length, checksum (RFC 768).
 //!
-//! [`Header::parse`] takes the bytes after the IP header, and checks the length. The checksum needs
-//! the IP addresses; [`checksum_ok`] verifies it, with a pseudo header from the caller.
+//! [`Header::parse`] takes the bytes after the IP header, and checks the length. The checksum also
+//! covers the IP addresses; [`checksum_ok`] verifies it, with a pseudo header from the caller.
 
 use crate::checksum::{self, Partial};
 use crate::{L4Port, Layer, Malformed};
@@ -61,7 +61,7 @@ impl Header {
         segment.get(HEADER_LEN..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Writes the header with `checksum` unchanged.
+    /// Writes the header. The field `checksum` is written as it is.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
         let [s0, s1] = self.src.0.to_be_bytes();
@@ -84,8 +84,8 @@ impl Header {
 /// Returns whether the checksum of a datagram with its pseudo header is correct. `datagram` is
 /// header and payload, exactly `len` bytes.
 ///
-/// A checksum of 0 is treated like any other. If the address family allows 0 as "not computed", the
-/// caller must check [`Header::checksum`] first.
+/// A checksum of 0 is treated like any other. Where 0 means "not computed" (IPv4), the caller must
+/// check [`Header::checksum`] first.
 #[inline(always)]
 pub fn checksum_ok(pseudo: Partial, datagram: &[u8]) -> bool {
     pseudo.add(checksum::sum(datagram)).verifies()

@@ -1,8 +1,8 @@
 //! The 802.1Q tag: four bytes between the source address and the EtherType (IEEE 802.1Q 9.6).
 //!
-//! The tag protocol identifier (0x8100 or 0x88a8) is in the place of the EtherType of the preceding
-//! header. A [`Tag`] consists of the two bytes of control information after it and the next
-//! EtherType. The caller handles nested tags, and limits their number.
+//! The tag protocol identifier (TPID, 0x8100 or 0x88a8) is at the position of the EtherType of the
+//! preceding header. A [`Tag`] consists of the two bytes of control information after the TPID and
+//! the next EtherType. The caller handles nested tags, and limits their number.
 
 use crate::eth::EtherType;
 use crate::{Layer, Malformed};
@@ -10,7 +10,7 @@ use crate::{Layer, Malformed};
 #[cfg(test)]
 mod tests;
 
-/// Length in bytes of the control information and the EtherType after it.
+/// Length in bytes of a tag after its TPID: the control information and the next EtherType.
 pub const TAG_LEN: usize = 4;
 
 /// A VLAN tag, as received after the tag protocol identifier.

@@ -304,11 +304,11 @@ pub fn emit_router_solicit(link: Option<Mac>, addresses: (Ipv6Addr, Ipv6Addr), o
 /// Contents of a router advertisement to be sent.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterAdvert<'a> {
-    /// Hop limit for hosts to use.
+    /// Hop limit for hosts to use; 0 if unspecified.
     pub hop_limit: u8,
-    /// Lifetime as a default router in seconds; 0: not a default router.
+    /// Lifetime as a default router in seconds; 0 if the sender is not a default router.
     pub lifetime: u16,
-    /// The router's link-layer address.
+    /// The router's link-layer address; `None` to leave out the option.
     pub link: Option<Mac>,
     /// MTU of the link in bytes.
     pub mtu: u32,

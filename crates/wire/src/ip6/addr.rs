@@ -4,14 +4,14 @@
 use crate::Mac;
 use std::net::Ipv6Addr;
 
-/// Group of all nodes on a link.
+/// Multicast group of all nodes on a link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-/// Group of all routers on a link.
+/// Multicast group of all routers on a link.
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
-/// Group of all routers with MLD version 2 (RFC 3810 5.2.14).
+/// Multicast group of all routers on a link that support MLD version 2 (RFC 3810 5.2.14).
 pub const ALL_MLD2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 
-/// Returns the solicited-node group of an address (RFC 4291 2.7.1).
+/// Returns the solicited-node multicast group of an address (RFC 4291 2.7.1).
 pub fn solicited_node(addr: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = addr.octets();
     Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), u16::from(b) << 8 | u16::from(c))

@@ -1,12 +1,11 @@
 //! The chain of extension headers, traversed once, without recursion (RFC 8200 4.1 to 4.6, RFC 4302
 //! 2).
 //!
-//! [`Chain::walk`] rejects chains that later code would have to guard against: a Hop-by-Hop header
-//! that is not first, a second Fragment header (CVE-2021-24086), more than [`MAX_EXTENSIONS`]
-//! headers, lengths past the end. It stops at the first unknown header, at ESP, and at "no next
-//! header". In a fragment other than the first it stops after the Fragment header, because no
-//! further header follows there. It reports Routing headers; the caller must handle type 0 (RFC
-//! 5095).
+//! [`Chain::walk`] rejects chains that later code would have to check for: a Hop-by-Hop header that
+//! is not first, a second Fragment header (CVE-2021-24086), more than [`MAX_EXTENSIONS`] headers,
+//! and lengths past the end. It stops at the first unknown header, at ESP, and at "no next header".
+//! In a fragment other than the first it stops after the Fragment header, because no further header
+//! follows in that packet. It reports Routing headers; the caller must handle type 0 (RFC 5095).
 
 use super::{Header, Options};
 use crate::{Layer, Malformed, Proto};
@@ -54,9 +53,9 @@ pub struct Routing {
 pub struct Extension {
     /// Protocol number of this header.
     pub proto: Proto,
-    /// Offset in bytes from the IPv6 header.
+    /// Offset of this header in bytes from the IPv6 header.
     pub offset: usize,
-    /// Length of the header in bytes.
+    /// Length of this header in bytes.
     pub len: usize,
 }
 
@@ -64,12 +63,12 @@ pub struct Extension {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chain {
     extensions: [Option<Extension>; MAX_EXTENSIONS],
-    /// Protocol of the payload: an upper layer, or the first header at which the traversal stopped.
+    /// Protocol of the payload: an upper layer, or the first header at which the walk stopped.
     pub upper: Proto,
     /// Offset of the payload in bytes from the IPv6 header.
     pub offset: usize,
-    /// Offset of the Next Header byte that contains `upper`: the pointer of an ICMPv6 parameter
-    /// problem with code 1.
+    /// Offset of the Next Header byte whose value is `upper`. It is the pointer of an ICMPv6
+    /// parameter problem with code 1.
     pub next_at: usize,
     /// The Fragment header, if present.
     pub fragment: Option<Fragment>,
@@ -78,15 +77,15 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// Traverses the extension headers of the packet from which `header` was parsed.
+    /// Walks the extension headers of the packet from which `header` was parsed.
     pub fn walk(header: &Header, packet: &[u8]) -> Result<Chain, Malformed> {
         let (chain, end) = Chain::walk_far(header, packet);
         end.map(|()| chain)
     }
 
-    /// Traverses the extension headers as [`Chain::walk`] does, but on an error also returns the
-    /// part of the chain before it. `upper` is then the header with the error, and `next_at` the
-    /// offset of its Next Header byte.
+    /// Walks the extension headers as [`Chain::walk`] does, but on an error also returns the part
+    /// of the chain before the header with the error. `upper` is then the protocol of that header,
+    /// and `next_at` the offset of the Next Header byte with its number.
     pub fn walk_far(header: &Header, packet: &[u8]) -> (Chain, Result<(), Malformed>) {
         let mut chain = Chain {
             extensions: [None; MAX_EXTENSIONS],
@@ -115,7 +114,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Records one whole extension header, and advances past it.
+    /// Records one complete extension header and advances past it. `slot` is its index in the
+    /// chain.
     fn enter(&mut self, slot: usize, proto: Proto, extension: &[u8]) -> Result<(), Malformed> {
         // Every extension header has at least 8 bytes, as checked by `extension_len`.
         let Some(&[next, _, b2, b3, b4, b5, b6, b7]) = extension.first_chunk::<8>() else {
@@ -147,7 +147,7 @@ impl Chain {
     }
 
     /// Returns the first extension header with protocol number `proto`, and the offset of the Next
-    /// Header byte that contains this number.
+    /// Header byte whose value is this number.
     pub fn find(&self, proto: Proto) -> Option<(Extension, usize)> {
         let mut named_at = 6;
         for extension in self.extensions() {
@@ -160,7 +160,7 @@ impl Chain {
     }
 
     /// Returns the bytes after the extension headers. `packet` must be the packet from which the
-    /// chain was made.
+    /// chain was parsed.
     #[inline]
     pub fn payload<'a>(&self, header: &Header, packet: &'a [u8]) -> &'a [u8] {
         packet.get(self.offset..super::HEADER_LEN + usize::from(header.payload_len)).unwrap_or_default()
@@ -181,7 +181,7 @@ impl Extension {
     }
 }
 
-/// Returns whether `proto` is an extension header of known layout.
+/// Returns whether the layout of the extension header `proto` is known, so that it can be skipped.
 fn is_walked(proto: Proto) -> bool {
     matches!(proto, Proto::HOP_BY_HOP | Proto::ROUTING | Proto::FRAGMENT | Proto::DEST_OPTIONS | Proto::AUTH)
 }

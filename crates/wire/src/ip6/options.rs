@@ -11,9 +11,9 @@ use crate::{Layer, Malformed};
 pub enum Opt<'a> {
     /// One byte of padding (type 0).
     Pad1,
-    /// Padding of two bytes or more (type 1); contains the length of its data in bytes.
+    /// Padding of two bytes or more (type 1), with the length of its data in bytes.
     PadN(u8),
-    /// Router alert (RFC 2711); 0 means Multicast Listener Discovery.
+    /// Router alert (RFC 2711) and its value; 0 means Multicast Listener Discovery.
     RouterAlert(u16),
     /// Any other option.
     Other {
@@ -25,15 +25,15 @@ pub enum Opt<'a> {
 }
 
 impl Opt<'_> {
-    /// Returns the action for an unknown option (RFC 8200 4.2). 0: skip the option; 1: discard the
-    /// packet; 2: discard it and send a parameter problem; 3: as 2, but only if the destination is
-    /// not multicast.
+    /// Returns the action for an option of unknown type (RFC 8200 4.2). 0: skip the option; 1:
+    /// discard the packet; 2: discard it and send a parameter problem; 3: as 2, but only if the
+    /// destination is not multicast.
     pub const fn unknown_action(kind: u8) -> u8 {
         kind >> 6
     }
 }
 
-/// Iterator over the options of one extension header; fused.
+/// Iterator over the options of one extension header. It is fused.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
@@ -45,7 +45,7 @@ impl<'a> Options<'a> {
         Options { rest: bytes }
     }
 
-    /// Splits off the option at the start, which must not be Pad1.
+    /// Splits off the first option, which must not be Pad1.
     fn take(&mut self, kind: u8) -> Result<Opt<'a>, Malformed> {
         let len = self.rest.get(1).copied().unwrap_or(0);
         let option = self.rest.get(2..).and_then(|after| after.split_at_checked(usize::from(len)));

@@ -7,7 +7,7 @@ fn walk(next: Proto, payload: &[u8]) -> Result<Chain, Malformed> {
     Chain::walk(&Header::parse(&packet).unwrap(), &packet)
 }
 
-/// Returns an extension header of 8 bytes with `next` as Next Header, filled with PadN.
+/// Returns an extension header of 8 bytes, filled with PadN, with `next` as Next Header.
 const fn filler(next: Proto) -> [u8; 8] {
     [next.0, 0, 1, 4, 0, 0, 0, 0]
 }

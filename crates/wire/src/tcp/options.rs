@@ -1,5 +1,5 @@
-//! TCP options: parsed without trusting lengths, written without exceeding 40 bytes (RFC 9293 3.1,
-//! 3.2).
+//! TCP options: the parser does not trust lengths, and the writer never exceeds 40 bytes (RFC 9293
+//! 3.1, 3.2).
 //!
 //! [`Options`] tolerates bad lengths (RFC 9293 MUST-7, CVE-2020-24337, CVE-2018-16523). A known
 //! option with the wrong length is reported and skipped; a length below 2 or past the end is
@@ -7,7 +7,7 @@
 
 use crate::{Layer, Malformed};
 
-/// Maximum length of the options in a header.
+/// Maximum length in bytes of the options in a header.
 pub const MAX_OPTIONS_LEN: usize = 40;
 
 /// Option kinds (IANA registry).
@@ -50,13 +50,13 @@ pub enum Opt<'a> {
     },
 }
 
-/// The blocks of a SACK option: at least one, at most four.
+/// The blocks of a SACK option, one to four.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SackBlocks<'a>(&'a [[u8; 8]]);
 
 impl<'a> SackBlocks<'a> {
-    /// Returns the edges of each block, in the order sent: its first sequence number, and one
-    /// beyond its last.
+    /// Returns the left and right edge of each block, in the order sent. The left edge is the
+    /// block's first sequence number, the right edge is the one after its last.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + 'a {
         self.0.iter().map(|&[l0, l1, l2, l3, r0, r1, r2, r3]| {
             (u32::from_be_bytes([l0, l1, l2, l3]), u32::from_be_bytes([r0, r1, r2, r3]))
@@ -64,14 +64,14 @@ impl<'a> SackBlocks<'a> {
     }
 }
 
-/// Iterator over the options of one segment. At most 40 items; fused.
+/// Iterator over the options of one segment. It returns at most 40 items and is fused.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Options<'a> {
-    /// Iterates over the bytes after the fixed header.
+    /// Iterates over `bytes`, the part of the header after its fixed 20 bytes.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Self {
         Options { rest: bytes }
@@ -130,7 +130,7 @@ fn typed(kind: u8, data: &[u8]) -> Option<Opt<'_>> {
     })
 }
 
-/// Options under construction: each method appends one option if it fits; [`OptionWriter::finish`]
+/// Options under construction. Each method appends one option if it fits. [`OptionWriter::finish`]
 /// pads to a multiple of 4.
 #[derive(Clone, Debug)]
 pub struct OptionWriter {
@@ -151,13 +151,13 @@ impl OptionWriter {
         OptionWriter { bytes: [END; MAX_OPTIONS_LEN], len: 0 }
     }
 
-    /// Returns the number of free bytes.
+    /// Returns the number of free bytes for further options.
     #[inline]
     pub const fn room(&self) -> usize {
         MAX_OPTIONS_LEN.saturating_sub(self.len)
     }
 
-    /// Appends raw bytes, if all of them fit; otherwise nothing.
+    /// Appends `option` if all of it fits; otherwise appends nothing.
     #[inline]
     fn push(mut self, option: &[u8]) -> Self {
         if let Some(room) = self.bytes.get_mut(self.len..).and_then(|room| room.get_mut(..option.len())) {

@@ -75,8 +75,8 @@ fn options_of_every_kind() {
     assert_eq!(items(&[254, 4, 1, 2, 0, 9]), [Ok(Opt::Unknown { kind: 254, data: &[1, 2] }), Ok(Opt::End)]);
 }
 
-/// RFC 9293 MUST-7: options with a wrong length are skipped if possible, otherwise the iteration
-/// ends.
+/// Options with a wrong length are skipped if possible, otherwise the iteration ends (RFC 9293
+/// MUST-7).
 #[test]
 fn bad_lengths_are_survived() {
     assert_eq!(items(&[2, 3, 9, 3, 3, 7]), [bad(2, 3), Ok(Opt::WindowScale(7))]);
@@ -140,7 +140,8 @@ proptest! {
         }
     }
 
-    /// We parse the same options as etherparse, up to the first one that it rejects.
+    /// Our parser returns the same options as etherparse, up to the first one that etherparse
+    /// rejects.
     #[test]
     fn etherparse_agrees_on_options(kinds in prop::collection::vec((0..10u8, 0..12u8, any::<[u8; 8]>()), 0..5)) {
         use etherparse::TcpOptionElement as Theirs;

@@ -1,13 +1,13 @@
 //! The header of nearly every segment of a connection: 20 bytes, and the timestamps option padded
-//! as in RFC 7323 appendix A. It is read and written as four words. If header and options were
-//! written field by field, with many small stores, the checksum over them would have to wait for
-//! these stores.
+//! as in RFC 7323 appendix A. It is read and written as four words. Writing header and options
+//! field by field needs many small stores, and the checksum over them would have to wait for these
+//! stores.
 
 use super::Flags;
 use crate::L4Port;
 use crate::checksum::{self, Partial};
 
-/// A header of 32 bytes, with timestamps and no other option. The urgent pointer is 0.
+/// A TCP header of 32 bytes, with timestamps and no other option. Its urgent pointer is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Timestamped {
     /// Source port of the segment.
@@ -28,17 +28,17 @@ pub struct Timestamped {
     pub ecr: u32,
 }
 
-/// Data offset 8, reserved bits 0.
+/// Header byte with data offset 8 and reserved bits 0.
 const OFFSET: u8 = 0x80;
-/// NOP, NOP, kind 8, length 10.
+/// First word of the options: NOP, NOP, kind 8 (timestamps), length 10.
 const OPTION: u32 = 0x0101_080a;
 
 impl Timestamped {
     /// Length of the header in bytes.
     pub const LEN: usize = 32;
 
-    /// Parses the header. Returns `None` if the segment's header has another form. Checksum and
-    /// urgent pointer are not checked.
+    /// Parses the header. Returns `None` if the header of the segment has another form. Checksum
+    /// and urgent pointer are not checked.
     #[inline(always)]
     pub fn parse(segment: &[u8]) -> Option<Timestamped> {
         let (words, _) = segment.first_chunk::<{ Timestamped::LEN }>()?.as_chunks();
@@ -57,7 +57,8 @@ impl Timestamped {
         })
     }
 
-    /// Writes the header. `field` gets the sum over the header, and must return the checksum field.
+    /// Writes the header. `field` receives the sum over the header, and must return the checksum
+    /// field.
     #[inline(always)]
     pub fn emit(&self, out: &mut [u8; Timestamped::LEN], field: impl FnOnce(Partial) -> u16) {
         let ports = u64::from(self.src.0) << 48 | u64::from(self.dst.0) << 32;

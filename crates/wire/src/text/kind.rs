@@ -44,7 +44,7 @@ impl Kind {
         Kind::ALL.into_iter().filter(narrower)
     }
 
-    /// Returns the name used in tables.
+    /// Returns the name, as printed in tables of results.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Portable => "portable",

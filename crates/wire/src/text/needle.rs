@@ -1,10 +1,10 @@
-//! Search for a word in headers.
+//! Search for a word in the headers of F1 lines.
 
 use super::HEADER;
 #[cfg(target_arch = "x86_64")]
 use super::simd::sse2::equal;
 
-/// A word of 1 to [`HEADER`] characters, prepared for searching many headers.
+/// A word of 1 to [`HEADER`] characters, prepared for a search in many headers.
 #[derive(Debug, Clone)]
 pub struct Needle {
     word: Vec<u8>,
@@ -26,8 +26,8 @@ impl Needle {
         &self.word
     }
 
-    /// Returns the positions of the word in a header: a bit is set for each offset at which the
-    /// word begins.
+    /// Returns the positions of the word in a header, as a bit mask: bit `n` is set if the word
+    /// begins at offset `n`.
     #[inline(always)]
     pub fn places(&self, header: &[u8; HEADER]) -> u32 {
         let found = self.probes.iter().fold(u32::MAX, |found, (at, character)| found & equal(header, character) >> at);
@@ -42,8 +42,8 @@ impl Needle {
     }
 }
 
-/// Returns whether `text` begins with `word`. Compares two halves that may overlap: no loop, and no
-/// call.
+/// Returns whether `text` begins with `word`. Compares two halves that may overlap, which needs
+/// neither a loop nor a call.
 #[inline(always)]
 fn begins(text: &[u8], word: &[u8]) -> bool {
     let Some(text) = text.get(..word.len()) else { return false };

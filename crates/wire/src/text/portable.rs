@@ -1,5 +1,5 @@
-//! Text lines by table lookup, one byte at a time. Works on every machine, and is the reference for
-//! the vector code.
+//! Conversion of text lines by table lookup, one byte at a time. It works on every machine, and is
+//! the reference for the vector code.
 
 use super::{HEADER, MAX_FRAME, MIN_FRAME, STAMP, Stamp};
 
@@ -17,10 +17,10 @@ const PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// Value of a character that is not a digit, in [`VALUES`].
+/// Value in [`VALUES`] of a character that is not a digit.
 pub(super) const NONE: u8 = 0xff;
 
-/// Value of each digit, of either case.
+/// Value of each hexadecimal digit, of either case; [`NONE`] for other characters.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const VALUES: [u8; 256] = {
     let mut values = [NONE; 256];
@@ -39,14 +39,15 @@ fn pair(byte: u8) -> [u8; 2] {
     PAIRS[usize::from(byte)]
 }
 
-/// Returns the value of `digit`, or [`NONE`].
+/// Returns the value of a hexadecimal digit, or [`NONE`] for another character.
 #[inline]
 #[expect(clippy::indexing_slicing, reason = "256 entries, a byte")]
 pub(super) fn value(digit: u8) -> u8 {
     VALUES[usize::from(digit)]
 }
 
-/// Writes the line, including the newline, into `out`, which must have its exact length.
+/// Writes the F1 line of `frame`, including the newline, into `out`, which must have its exact
+/// length.
 pub(super) fn encode(frame: &[u8], out: &mut [u8]) {
     let Some((header, payload)) = frame.split_first_chunk::<MIN_FRAME>() else { return };
     let Some((front, groups)) = out.split_first_chunk_mut::<HEADER>() else { return };
@@ -65,8 +66,8 @@ pub(super) fn encode(frame: &[u8], out: &mut [u8]) {
     end.fill(b'\n');
 }
 
-/// Parses a line in the form that [`encode`] writes, with digits of either case. Returns `None` for
-/// any other form.
+/// Parses a line in the form that [`encode`] writes, with digits of either case. Returns the number
+/// of bytes consumed and the length of the frame, or `None` for a line of any other form.
 pub(super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     let (front, mut rest) = text.split_first_chunk::<HEADER>()?;
     let (header, mut room) = frame.split_first_chunk_mut::<MIN_FRAME>()?;
@@ -123,7 +124,7 @@ pub(super) fn stamp(stamp: Stamp) -> [u8; STAMP] {
     out
 }
 
-/// Parses sixteen digits and a space.
+/// Parses the sixteen digits of a stamp and the space after them.
 #[inline]
 pub(super) fn read_stamp(text: &[u8; STAMP]) -> Option<Stamp> {
     let (bits, bad) = text[..16].iter().fold((0_u64, 0), |(bits, bad), digit| {

@@ -1,5 +1,5 @@
-//! Lines written by hand or by other programs, with blanks anywhere and digits of either case; and
-//! the errors in lines.
+//! Slow path for lines written by hand or by other programs, with blanks anywhere and digits of
+//! either case. Also defines the errors of lines.
 
 use super::portable::{NONE, value};
 use super::{MAX_FRAME, MAX_READ, MIN_FRAME, Next, Stamp};
@@ -15,7 +15,7 @@ pub enum Why {
     OddDigits,
     /// The frame has fewer bytes than an Ethernet header.
     TooShort(usize),
-    /// The frame has more bytes than allowed ([`MAX_FRAME`], or the room in the buffer).
+    /// The frame has more bytes than allowed ([`MAX_FRAME`], or the size of the buffer).
     TooLong,
     /// No newline was found within [`MAX_READ`] bytes.
     NoNewline,
@@ -52,7 +52,7 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// Parses the first line as [`super::next`] does, in any form.
+/// Parses the first line of `text` as [`super::next`] does, in any form.
 #[cold]
 pub(super) fn next(text: &[u8], frame: &mut [u8]) -> Next {
     let within = text.get(..MAX_READ + 1).unwrap_or(text);

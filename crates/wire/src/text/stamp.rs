@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Time stamp of 64 bits in front of a frame. For a received frame it is the arrival time, in ticks
-/// of a 48-bit counter; for a frame to be sent, the time of transmission.
+/// of a 48-bit counter. For a frame to be sent, it is the time of transmission.
 ///
 /// ```text
 /// 63      60 59       56 55      48 47                    0
@@ -30,18 +30,18 @@ impl Stamp {
         Stamp((reset as u64) << 60 | (register as u64 & 7) << 56 | ticks & Stamp::TICKS)
     }
 
-    /// Returns the number of ticks: of the arrival time, or after the time in the register.
+    /// Returns the number of ticks: the arrival time, or the delay after the time in the register.
     pub const fn ticks(self) -> u64 {
         self.0 & Stamp::TICKS
     }
 
-    /// Returns the number of the local-time register to which a transmission time is relative; 0:
+    /// Returns the number of the local-time register to which a transmission time is relative; 0 if
     /// none.
     pub const fn register(self) -> u8 {
         (self.0 >> 56) as u8 & 7
     }
 
-    /// Returns whether the register is set to the present time first.
+    /// Returns whether the register must first be set to the present time.
     pub const fn reset(self) -> bool {
         self.0 >> 60 & 1 == 1
     }
@@ -52,7 +52,7 @@ impl Stamp {
     }
 }
 
-/// Prints 16 upper-case digits, as in a line.
+/// Prints 16 upper-case hexadecimal digits, as in a line.
 impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016X}", self.0)

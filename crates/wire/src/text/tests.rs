@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The line from the report (ethpipe2013, "AA"): a frame of 64 bytes on the wire.
+/// Example line of ethpipe (the report ethpipe2013, "AA"): a frame of 64 bytes on the wire.
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A CF E5 3A DF 00 22 CF 63 96 7B 00 20 00 00 00 00 00 00 00 00 00 00 00 00 00 \
                     00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 20\n";
 
@@ -148,7 +148,7 @@ fn without_its_newline_a_line_is_partial_at_every_length() {
     }
 }
 
-/// Text from an unknown source: mostly lines, some damaged.
+/// Text from an untrusted source: mostly lines, some damaged.
 fn text() -> impl Strategy<Value = Vec<u8>> {
     let line = (prop::collection::vec(any::<u8>(), 14..120), any::<Option<u64>>())
         .prop_map(|(frame, stamp)| write(Kind::Portable, &frame, stamp.map(Stamp)));
@@ -169,7 +169,7 @@ proptest! {
         let by = |kind| read(kind, &text);
         for kind in Kind::available() {
             prop_assert_eq!(by(kind), by(Kind::Portable));
-            // And the same as the slow path, which has no shortcuts.
+            // The result is also the same as that of the slow path, which has no shortcuts.
             let mut frame = vec![0; MAX_FRAME];
             prop_assert_eq!(by(kind).0, slow::next(&text, &mut frame));
         }
@@ -185,7 +185,7 @@ proptest! {
     }
 }
 
-/// Returns the end of the first line, by searching and comparing.
+/// Returns the end of the first line, by a plain search and comparison.
 fn plain_shape(text: &[u8]) -> Option<usize> {
     let end = text.iter().position(|byte| *byte == b'\n')?;
     let expected = |at: usize| if at < HEADER { at == 12 || at == 25 } else { (at - HEADER).is_multiple_of(3) };
@@ -235,8 +235,8 @@ proptest! {
     }
 }
 
-/// Checks the vector code's ranges at their limits: each byte at each position of lines with a full
-/// and with a partial last step.
+/// Checks the limits of the ranges in the vector code: each byte at each position of lines whose
+/// last step is full or partial.
 #[test]
 fn vector_code_agrees_with_scalar_code_for_every_byte() {
     for len in [14, 24, 44, 60] {
@@ -267,7 +267,7 @@ fn needles_are_header_words() {
     assert_eq!(Needle::new(b"0022").unwrap().word(), b"0022");
 }
 
-/// The fuzz target's body on its corpus, and on the output of the strategy above.
+/// Runs the body of the fuzz target on its corpus, and on the output of the strategy above.
 #[test]
 fn the_corpus_passes() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/wire_text");

@@ -1,21 +1,22 @@
-//! Processes 30 characters at a time, that is ten bytes as ` HH`: five bytes in each 128-bit half
-//! of a vector, because the instructions cannot move bytes between the halves.
+//! Processes 30 characters at a time: ten frame bytes, each written as a space and two digits (`
+//! HH`). Each 128-bit half of a vector processes five of them, because the shuffle instruction
+//! cannot move bytes between the halves.
 //!
-//! The header has a layout of its own in 32 positions. Both halves of the vector are loaded with
+//! The header has a layout of its own, of 32 characters. Both halves of the vector are loaded with
 //! its 14 bytes.
 
 use super::super::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
 use super::has_avx2;
 use std::arch::x86_64::*;
 
-/// Number of frame bytes per step; `CHARS` is the number of characters per step.
+/// Number of frame bytes per step. `CHARS` is the number of characters per step.
 const BYTES: usize = 10;
 const CHARS: usize = 30;
 
-/// Minimum length in bytes of a frame that is written here: one vector load.
+/// Minimum length in bytes of a frame that this file can write: one vector load.
 pub(in super::super) const LEAST: usize = 16;
 
-/// Bits of the spaces in 30 characters of ` HH`.
+/// Mask of the spaces in 30 characters of ` HH`.
 const SPACES: u32 = {
     let (mut bits, mut at) = (0, 0);
     while at < CHARS {
@@ -25,12 +26,12 @@ const SPACES: u32 = {
     bits
 };
 
-/// A shuffle: for each of 32 positions, the index of the source byte within its half. 0x80 gives
-/// zero.
+/// A shuffle: for each of 32 positions, the index of the source byte within its 128-bit half. The
+/// index 0x80 gives a zero byte.
 type Shuffle = [u8; 32];
 const EMPTY: u8 = 0x80;
 
-/// Shuffle for writing ` HH`: the high digits (`which` = 1) or the low ones (2).
+/// Shuffle for writing ` HH`: it places the high digits (`which` = 1) or the low ones (2).
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn groups(which: usize) -> Shuffle {
     let mut out = [EMPTY; 32];
@@ -45,7 +46,8 @@ const fn groups(which: usize) -> Shuffle {
     out
 }
 
-/// Shuffle for writing the header.
+/// Shuffle for writing the header: it places the low digits if `low` is true, otherwise the high
+/// ones.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn header(low: bool) -> Shuffle {
     let mut out = [EMPTY; 32];
@@ -61,15 +63,15 @@ const fn header(low: bool) -> Shuffle {
     out
 }
 
-/// Shuffle for reading the header, 15 characters in each half: positions of high and low digits
-/// alternately.
+/// Shuffle for reading the header, 15 characters in each half: the positions of the high and the
+/// low digit of each byte, alternately.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn header_digits() -> Shuffle {
     let mut out = [EMPTY; 32];
     let mut byte = 0;
     while byte < 7 {
-        // 0 2 4 6 8 10, then after a space 13; in the second half 0 2 4 6 8, then after a space 11
-        // 13.
+        // First half: 0 2 4 6 8 10, then 13, after a space. Second half: 0 2 4 6 8, then 11 13,
+        // after a space.
         let first = 2 * byte + (byte == 6) as usize;
         let second = 2 * byte + (byte >= 5) as usize;
         out[2 * byte] = first as u8;
@@ -81,7 +83,8 @@ const fn header_digits() -> Shuffle {
     out
 }
 
-/// Shuffle for reading ` HH`: positions of high and low digits alternately.
+/// Shuffle for reading ` HH`: the positions of the high and the low digit of each byte,
+/// alternately.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 const fn digits() -> Shuffle {
     let mut out = [EMPTY; 32];
@@ -110,8 +113,8 @@ fn load(shuffle: &Shuffle) -> __m256i {
     unsafe { _mm256_loadu_si256(shuffle.as_ptr().cast()) }
 }
 
-/// Converts bytes to digits and spaces: `high` and `low` give the positions of each byte's two
-/// digits.
+/// Converts bytes to digits and spaces. `high` and `low` are the shuffles that place the two digits
+/// of each byte.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn spell(bytes: __m256i, high: __m256i, low: __m256i) -> __m256i {
@@ -146,7 +149,7 @@ unsafe fn two(bytes: &[u8], at: usize, apart: usize) -> __m256i {
     }
 }
 
-/// `SHIFT[n..n + 16]` is a shuffle that moves a vector's byte `n` to the start.
+/// Table for shuffles: `SHIFT[n..n + 16]` moves byte `n` of a vector to the start.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
 static SHIFT: Shuffle = {
     let mut out = [EMPTY; 32];
@@ -158,8 +161,8 @@ static SHIFT: Shuffle = {
     out
 };
 
-/// Loads the bytes from `at` on, by a load of the last sixteen bytes and a shift: nothing is read
-/// past the end.
+/// Loads the bytes from `at` on, by loading the last sixteen bytes and shifting them, so that
+/// nothing is read past the end.
 ///
 /// # Safety
 /// `bytes` must have at least 16 bytes, and `at` must not be beyond its end.
@@ -177,7 +180,8 @@ unsafe fn last(bytes: &[u8], at: usize) -> __m128i {
     }
 }
 
-/// Writes the line; `out` must have `SLACK` bytes after it. Returns its length.
+/// Writes the line of `frame` to `out`, which must have `SLACK` bytes after the line. Returns the
+/// line's length.
 #[inline]
 pub(in super::super) fn encode(frame: &[u8], out: &mut [u8]) -> usize {
     let len = line_len(frame.len());
@@ -224,8 +228,8 @@ unsafe fn encode_avx2(frame: &[u8], out: &mut [u8]) {
     unsafe { *out.as_mut_ptr().add(line_len(frame.len()) - 1) = b'\n' };
 }
 
-/// Reads a line in canonical form, in either case: returns the bytes consumed and the length of the
-/// frame. `None` for any other form, or without a newline.
+/// Reads a line in canonical form, with digits of either case. Returns the number of bytes consumed
+/// and the length of the frame; `None` for any other form, or without a newline.
 #[inline]
 pub(in super::super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     assert!(has_avx2());
@@ -255,7 +259,7 @@ fn decode_avx2(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
                 _mm256_inserti128_si256::<1>(_mm256_castsi128_si256(first), second)
             }
         };
-        // Ten bytes without a newline: nearly all steps.
+        // Ten bytes without a newline. Nearly all steps are of this kind.
         if let Some(values) = values(chars, blank)
             && let Some(room) = frame.get_mut(len..).filter(|room| room.len() >= BYTES + 3)
         {
@@ -346,7 +350,8 @@ impl Step {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn of(chars: __m256i) -> Step {
-        // The sixteenth position of the first half repeats the second half's first.
+        // The sixteenth position of the first half is a copy of the first position of the second
+        // half.
         let join = |bits: __m256i| {
             let bits = _mm256_movemask_epi8(bits) as u32;
             (bits & 0x7fff) | (bits >> 16 & 0x7fff) << 15
@@ -372,8 +377,9 @@ impl Step {
     }
 }
 
-/// Stores the bytes of the digits at `take`, `half` of them from each half; writes up to eight
-/// bytes at each half's position.
+/// Converts the digits at the positions `take` to bytes, and stores the results of the first half
+/// at the start of `room` and those of the second half at offset `half`. Each store writes eight
+/// bytes.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(values: __m256i, take: __m256i, half: usize, room: &mut [u8]) {
@@ -389,8 +395,9 @@ fn store(values: __m256i, take: __m256i, half: usize, room: &mut [u8]) {
 }
 
 /// Returns the values of 30 digits, 15 characters in each half, if there is a space wherever
-/// `blank` has 0xff and a digit elsewhere. (One range is moved to 0 to 9 and the other to 10 to 15,
-/// everything else above these, and the minimum of the two is taken.)
+/// `blank` has 0xff and a digit at all other positions. One range of digits is moved to 0 to 9, the
+/// other to 10 to 15, and all other characters above these. Then the minimum of both results is
+/// taken.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn values(chars: __m256i, blank: __m256i) -> Option<__m256i> {
@@ -423,7 +430,7 @@ const fn blanks(header: bool) -> Shuffle {
 static HEADER_BLANK: Shuffle = blanks(true);
 static BLANK: Shuffle = blanks(false);
 
-/// All bytes except the sixteenth of each half, which belongs to the next half or step.
+/// Mask of all bytes except the sixteenth of each half, which belongs to the next half or step.
 static OWN: Shuffle = {
     let mut out = [0xff; 32];
     (out[15], out[31]) = (0, 0);

@@ -14,19 +14,19 @@ use std::arch::x86_64::*;
 
 /// Number of characters in a step.
 const STEP: usize = 63;
-/// Bytes of the frame in the first step, and in each of the others.
+/// Number of frame bytes in the first step. All other steps process `STEP` / 3 bytes.
 const FIRST: usize = MIN_FRAME + (STEP - HEADER) / 3;
 const OTHER: usize = STEP / 3;
 
-/// For each position of a line: which byte of the frame it shows, and which half of it. For spaces,
-/// neither matters.
+/// Layout of a step: for each position, the byte of the frame and which of its digits the position
+/// contains. The entries of spaces have no meaning.
 struct Layout {
     bytes: [u8; 64],
-    /// Positions of a byte's high digit.
+    /// Mask of the positions of high digits.
     high: u64,
-    /// Positions of the spaces.
+    /// Mask of the positions of spaces.
     space: u64,
-    /// For each byte, the position of its high digit, and that of its low one.
+    /// For each byte, the position of its high digit. `low_at` has that of its low digit.
     high_at: [u8; 64],
     low_at: [u8; 64],
 }
@@ -79,7 +79,8 @@ fn low_bits(n: usize) -> u64 {
     if n >= 64 { u64::MAX } else { (1 << n) - 1 }
 }
 
-/// Writes the line; `out` must have `SLACK` bytes after it. Returns its length.
+/// Writes the line of `frame` to `out`, which must have `SLACK` bytes after the line. Returns the
+/// line's length.
 #[inline]
 pub(in super::super) fn encode(frame: &[u8], out: &mut [u8]) -> usize {
     let len = line_len(frame.len());
@@ -163,8 +164,8 @@ fn decode_lines_vbmi(text: &[u8], into: &mut impl Arena) -> (usize, u64) {
     read_lines(text, into, |line, frame| decode_vbmi(line, frame))
 }
 
-/// Reads a line in canonical form, in either case: returns the bytes consumed and the length of the
-/// frame. `None` for any other form, or without a newline.
+/// Reads a line in canonical form, with digits of either case. Returns the number of bytes consumed
+/// and the length of the frame; `None` for any other form, or without a newline.
 #[inline]
 pub(in super::super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     assert!(has_vbmi());
@@ -270,8 +271,9 @@ pub(in super::super) fn each_line(text: &[u8], each: impl FnMut(usize, usize, &[
     unsafe { each_line_vbmi(text, each) }
 }
 
-/// Lines usually have the length of the previous line. The end of a line is predicted from that, so
-/// that processing of the next line can start before this one is checked.
+/// Iterates over the lines. Lines usually have the length of the previous line, so the end of each
+/// line is predicted from it. The CPU can then start to process the next line before this one is
+/// checked.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn each_line_vbmi(text: &[u8], mut each: impl FnMut(usize, usize, &[u8; HEADER]) -> bool) -> usize {
     let (mut at, mut len) = (0, usize::MAX);

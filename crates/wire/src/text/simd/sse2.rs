@@ -1,5 +1,5 @@
-//! Comparison of header characters. Every x86-64 CPU has SSE2, so no feature check and no call
-//! prevents inlining.
+//! Comparison of header characters. Every x86-64 CPU has SSE2, so the function needs no feature
+//! check and can be inlined.
 
 use super::super::HEADER;
 use std::arch::x86_64::*;
