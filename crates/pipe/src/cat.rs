@@ -1,8 +1,8 @@
 //! Writes the frames that a port receives into a pipe as lines, without copying them.
 //!
-//! Lines are encoded straight from the port's buffers into memory. The pages are then moved into
-//! the pipe ([`Pages`]). Moving pages pays off for large amounts only: a few lines are written with
-//! write(2).
+//! Lines are encoded from the port's buffers directly into memory. The pages are then moved into
+//! the pipe ([`Pages`]). Moving pages pays off for large amounts only, so a few lines are written
+//! with write(2).
 
 use crate::os::{Kept, Pages};
 use crate::ports::PortSource;
@@ -13,8 +13,8 @@ use wire::text::{self, Kind, MAX_FRAME, MAX_LINE, MIN_FRAME, SLACK, STAMP, Stamp
 
 /// Size of the page buffer in bytes: one huge page.
 const ROOM: usize = 2 << 20;
-/// Number of bytes moved into the pipe at once. The reader of the pipe can then start while more
-/// lines are encoded, and finds the bytes in a CPU cache.
+/// Number of bytes moved into the pipe at once. It is small, so that the reader of the pipe can
+/// start while more lines are encoded, and finds the bytes in a CPU cache.
 const PIECE: usize = 256 * 1024;
 /// Number of frames encoded at once; their lines fit into an empty buffer if no frame is longer
 /// than [`LONG`].
@@ -26,8 +26,8 @@ const _: () = assert!(AT_ONCE * (text::len(LONG) + STAMP) + SLACK <= ROOM);
 const _: () = assert!(MAX_LINE + SLACK <= ROOM);
 /// Length in bytes of the longest line that a frame received from a port can have.
 const LONGEST: usize = text::len(u16::MAX as usize) + STAMP;
-/// Number of bytes from which pages are moved into the pipe; for fewer bytes, a copy is cheaper
-/// than new pages.
+/// Minimum number of bytes for which pages are moved into the pipe. For fewer bytes, a copy is
+/// cheaper than new pages.
 const WORTH: usize = 64 * 1024;
 
 /// Writes the frames that `source` receives to `out` as lines, until the source ends. If `stamped`,
@@ -60,7 +60,7 @@ pub fn lines(source: &mut PortSource, out: &File, stamped: bool) -> Result<(), R
         let refused = burst.as_slice().iter().filter(|frame| !(MIN_FRAME..=MAX_FRAME).contains(&frame.len())).count();
         burst.clear();
         source.refuse(refused as u64);
-        // No more frames are queued, and the reader of the pipe may be waiting: write the lines
+        // No more frames are queued, and the reader of the pipe may be waiting, so write the lines
         // now.
         if !full && used < WORTH {
             write(out, pages.room().get(..used).unwrap_or_default())?;
@@ -77,8 +77,8 @@ fn write(mut out: &File, bytes: &[u8]) -> Result<(), RunError> {
     Ok(out.write_all(bytes)?)
 }
 
-/// Lines that are encoded once and written repeatedly. ethpipe2013 measured the reading speed of
-/// its device in this way.
+/// Lines that are encoded once and written repeatedly, as in the measurements of the report
+/// ethpipe2013 of the reading speed of its device.
 #[derive(Debug)]
 pub struct Static {
     lines: Kept,
@@ -89,8 +89,9 @@ pub struct Static {
 
 impl Static {
     /// Encodes frames of `source` until there are 1 MiB of lines or `most` lines, or until `source`
-    /// ends. With 1 MiB, the number of lines is a multiple of ten, the number of destinations that
-    /// pktgen uses in turn, so that the sequence of destinations continues when the lines repeat.
+    /// ends. In 1 MiB the number of lines is a multiple of ten, which is the number of destinations
+    /// that pktgen uses in turn. The sequence of destinations therefore continues when the lines
+    /// repeat.
     ///
     /// # Errors
     /// Errors of reading the port.
@@ -113,7 +114,7 @@ impl Static {
         Ok(Static { lines: pages.keep(), len, count })
     }
 
-    /// Writes `left` lines (`u64::MAX`: no limit); ends early when `stop` returns true.
+    /// Writes `left` lines (`u64::MAX`: no limit), or fewer if `stop` returns true.
     ///
     /// # Errors
     /// Errors of writing the pipe.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text;
 
-/// Function that prints a report: to standard output, or to standard error if standard output
-/// carries the frames.
+/// Function that prints a report: to standard output, or to standard error if the frames are
+/// written to standard output.
 pub type Say = Box<dyn FnMut(&str) -> io::Result<()> + Send>;
 
 /// Totals over a time span.
@@ -39,7 +39,7 @@ impl Sums {
         })
     }
 
-    /// Returns the difference to the earlier totals `before`.
+    /// Returns the totals since the earlier totals `before`.
     fn since(self, before: Sums) -> Sums {
         Sums {
             frames: self.frames - before.frames,
@@ -104,11 +104,12 @@ pub struct Count {
     clock: Clock,
     began: Instant,
     pass: bool,
-    /// Length of the reporting interval, and the end of the current interval.
+    /// Length of the reporting interval, and the end of the current interval; `None` for a report
+    /// at the end only.
     every: Option<(Duration, Instant)>,
     before: Sums,
     json: bool,
-    /// Prints the report; `None` in a copy for another thread, because only the original stage
+    /// Prints the report. `None` in a copy for another thread, because only the original stage
     /// reports.
     say: Option<Say>,
     /// Error of printing the report of an interval; the next call of `run` returns it.
@@ -116,7 +117,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Creates the stage; its time span begins now, by `clock`. Prints the totals with `say` at the
+    /// Creates the stage. Its time span begins now, by `clock`. Prints the totals with `say` at the
     /// end and, if `every` is set, also after each interval of this length.
     pub fn new(clock: Clock, pass: bool, every: Option<Duration>, json: bool, say: Say) -> Count {
         let began = clock.now();

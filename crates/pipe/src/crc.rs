@@ -1,8 +1,8 @@
 //! `crc`: recomputes the checksums of each frame and corrects or only checks them.
 //!
-//! Covers IPv4 headers, ICMP, IGMP, TCP, UDP and ICMPv6. Checksums that cannot be computed are left
-//! unchanged: those of fragments and of truncated packets. A UDP checksum of 0 over IPv4 means "not
-//! computed": it counts as correct, and is replaced by the computed checksum unless checksums are
+//! Covers IPv4 headers, ICMP, IGMP, TCP, UDP and ICMPv6. Checksums of fragments and of truncated
+//! packets cannot be computed and are left unchanged. A UDP checksum of 0 over IPv4 means "not
+//! computed". It counts as correct, and is replaced by the computed checksum unless checksums are
 //! only checked.
 
 use crate::stage::StageError;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::edit::{Covered, Layout};
 use wire::eth::MIN_FRAME_LEN;
 
-/// Action on the checksums of a frame.
+/// What the stage does with the checksums of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Action {
     /// Correct wrong checksums.
@@ -63,8 +63,8 @@ impl Crc {
         self.counts.wrong.iter().map(|count| count.load(Relaxed)).sum()
     }
 
-    /// Checks the checksums of one frame, counts the wrong ones in `wrong`, and sets all of them as
-    /// `action` requires. Returns the number of checksums.
+    /// Checks the checksums of one frame, counts the wrong ones in `wrong`, and writes each
+    /// checksum as `action` requires. Returns the number of checksums.
     #[inline]
     fn one(&self, frame: &mut [u8], wrong: &mut [u64; KINDS.len()]) -> u64 {
         let mut checksums = 0;

@@ -1,5 +1,5 @@
-//! `delay`: delays each frame and keeps the order. [`Delay`] holds the frames; [`Later`] only adds
-//! the delay to the time stamps at which another program sends the frames.
+//! `delay`: delays each frame and keeps the order. [`Delay`] queues the frames for this time.
+//! [`Later`] only adds the delay to the time stamps at which another program sends the frames.
 
 pub use crate::queue::{Full, Limit};
 
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text::Stamp;
 
-/// Stage that holds each frame for a delay.
+/// Stage that queues each frame for a delay.
 #[derive(Debug)]
 pub struct Delay {
     delay: Duration,
@@ -19,7 +19,7 @@ pub struct Delay {
     /// State of the random number generator.
     seed: u64,
     now: Instant,
-    /// Time at which the most recent frame leaves; frames that arrive after it do not leave
+    /// Time at which the most recent frame leaves. Frames that arrive after it do not leave
     /// earlier.
     last: Instant,
     queue: Queue,
@@ -27,7 +27,7 @@ pub struct Delay {
 
 impl Delay {
     /// Creates a stage that delays each frame by `delay` plus a random value between `-jitter` and
-    /// `jitter`, derived from `seed`. `limit` bounds the memory of the held frames.
+    /// `jitter`, derived from `seed`. `limit` bounds the memory of the queued frames.
     pub fn new(delay: Duration, jitter: Duration, seed: u64, limit: Limit) -> Delay {
         let (now, last) = (Instant::ZERO, Instant::ZERO);
         Delay { delay, jitter, seed, now, last, queue: Queue::new(limit) }
@@ -92,8 +92,8 @@ impl Timed for Delay {
     }
 }
 
-/// Stage that adds a delay to the time stamps of frames. It holds no frames: the program that sends
-/// them waits for the time in the stamp.
+/// Stage that adds a delay to the time stamps of frames. It queues no frames. The program that
+/// sends them waits for the time in the stamp.
 #[derive(Debug, Clone)]
 pub struct Later {
     delay: Duration,
@@ -102,7 +102,7 @@ pub struct Later {
 }
 
 impl Later {
-    /// Creates a stage that adds `delay` to stamps, which count ticks of `tick_ns` nanoseconds.
+    /// Creates a stage that adds `delay` to stamps with ticks of `tick_ns` nanoseconds.
     pub fn new(delay: Duration, tick_ns: u64) -> Later {
         Later { delay, tick_ns: tick_ns.max(1), unstamped: Arc::default() }
     }
@@ -114,7 +114,8 @@ impl Stage for Later {
         let ticks = ns / self.tick_ns;
         let mut unstamped = 0;
         frames.for_each(|frame| match frame.time() {
-            // Only the tick count changes, and wraps; the register number and the reset flag stay.
+            // Only the tick count changes, and may wrap. The register number and the reset flag
+            // stay the same.
             Time::Stamp(stamp) if !stamp.at_once() => {
                 let later = stamp.ticks().wrapping_add(ticks) & Stamp::TICKS;
                 frame.set_time(Time::Stamp(Stamp(stamp.0 & !Stamp::TICKS | later)));

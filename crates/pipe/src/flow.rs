@@ -1,4 +1,4 @@
-//! Determines the flow of a frame, and hashes flows to numbers that a sender of frames cannot
+//! Determines the flow of a frame, and hashes flows to numbers that the sender of the frames cannot
 //! predict.
 
 use std::fmt;
@@ -62,7 +62,7 @@ impl Flow {
         Some(flow)
     }
 
-    /// Returns a flow that is the same for both directions: the endpoints are sorted.
+    /// Returns the flow with its endpoints sorted, so that both directions give the same flow.
     #[must_use]
     pub fn symmetric(mut self) -> Flow {
         if self.src > self.dst {
@@ -87,21 +87,21 @@ fn four(packet: &[u8]) -> Option<Ip> {
 
 fn six(packet: &[u8]) -> Option<Ip> {
     let header = ip6::Header::parse(packet).ok()?;
-    // If an extension header is truncated or malformed, the chain ends before it.
+    // If an extension header is truncated or malformed, the walk ends before it.
     let (chain, _) = ip6::Chain::walk_far(&header, packet);
     let is_whole = chain.fragment.is_none_or(|fragment| fragment.is_atomic());
     let ports = if is_whole { ports(chain.upper, chain.payload(&header, packet)) } else { None };
     Some(Ip { src: header.src, dst: header.dst, proto: chain.upper, ports })
 }
 
-/// Returns the ports of TCP, UDP and SCTP, which are the first four bytes of `payload`.
+/// Returns the ports of TCP, UDP or SCTP, which are the first four bytes of `payload`.
 fn ports(proto: Proto, payload: &[u8]) -> Option<(u16, u16)> {
     let &[a, b, c, d] = payload.first_chunk::<4>()?;
     matches!(proto, Proto::TCP | Proto::UDP | Proto::SCTP)
         .then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// Formats an address; an IPv4-mapped address is shown as IPv4.
+/// Formats an address, and an IPv4-mapped address as IPv4.
 pub fn show(address: Ipv6Addr) -> String {
     address.to_ipv4_mapped().map_or_else(|| address.to_string(), |four: Ipv4Addr| four.to_string())
 }
@@ -126,8 +126,8 @@ impl fmt::Display for Flow {
     }
 }
 
-/// Key of the hash that maps flows to numbers: random, or derived from a seed for reproducible
-/// numbers.
+/// Secret key of the hash from flows to numbers. It is random, or derived from a seed for
+/// reproducible numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Key(u64, u64);
 
@@ -138,7 +138,7 @@ impl Key {
         Key(state.hash_one(0_u8) | 1, state.hash_one(1_u8))
     }
 
-    /// Returns the key derived from `seed`: the same key for the same seed.
+    /// Returns a key derived from `seed`. The same seed gives the same key.
     pub fn of_seed(seed: u64) -> Key {
         Key(scatter(seed) | 1, scatter(scatter(seed)))
     }
@@ -149,8 +149,8 @@ impl Key {
         mix(folded ^ self.1, self.0)
     }
 
-    /// Returns the keyed hash of a flow: of the five-tuple of an IP packet, or of the MAC addresses
-    /// and EtherType of any other frame.
+    /// Returns the keyed hash of a flow. It covers the five-tuple of an IP packet, or the MAC
+    /// addresses and EtherType of any other frame.
     pub fn of_flow(self, flow: &Flow) -> u64 {
         match &flow.ip {
             Some(ip) => {
@@ -170,7 +170,7 @@ pub fn word(mac: Mac) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// Computes one step of splitmix64, which maps similar inputs, 0 included, to unrelated outputs.
+/// Computes one step of splitmix64, which maps similar inputs, including 0, to unrelated outputs.
 pub(crate) fn scatter(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

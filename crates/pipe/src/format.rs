@@ -11,7 +11,7 @@ pub enum Format {
     Text,
     /// Lines in format F1 only: time stamps are omitted.
     Plain,
-    /// Lines in format F2 only; a frame without a time gets the stamp 0, which means "send at
+    /// Lines in format F2 only. A frame without a time gets the stamp 0, which means "send at
     /// once".
     Stamped,
     /// ethpipe's binary records, version 1: without time stamps.
@@ -39,7 +39,7 @@ impl Format {
         Format::Jsonl,
     ];
 
-    /// Returns the name of the format on a command line.
+    /// Returns the name of the format in command-line options.
     pub const fn name(self) -> &'static str {
         match self {
             Format::Text => "text",
@@ -59,7 +59,7 @@ impl Format {
     }
 
     /// Returns the format of a stream that begins with `bytes`. Returns [`Format::Bin1`] for binary
-    /// records of either version, since the first bytes do not show the version; returns
+    /// records of either version, since the first bytes do not contain the version. Returns
     /// [`Format::Text`] for anything unrecognized.
     pub fn of_start(bytes: &[u8]) -> Format {
         match bytes {

@@ -39,12 +39,12 @@ impl Time {
     }
 }
 
-/// Number of free bytes in front of each frame, into which tags can be inserted.
+/// Number of free bytes in front of each frame, so that tags can be inserted.
 const HEADROOM: usize = 16; // four VLAN tags
-/// Number of bytes from which a batch counts as full. Such a batch, and the text from which it was
+/// Size in bytes from which a batch counts as full. A full batch, and the text from which it was
 /// decoded, fit into a second-level cache.
 const FULL: usize = 256 * 1024;
-/// Maximum number of bytes that one frame occupies in the buffer.
+/// Maximum number of bytes that one frame needs in the buffer.
 const MOST: usize = HEADROOM + MAX_FRAME + SLACK;
 
 /// Metadata of a captured packet other than its bytes and time.
@@ -58,18 +58,18 @@ pub struct About {
     /// Options of the packet's pcapng block, including direction and comments
     /// ([`port::pcap::Record::options`]).
     pub options: Vec<u8>,
-    /// For a packet of another link type: the type and the original link header, which an Ethernet
-    /// header replaces in the batch.
+    /// Link type and original link header of a packet that was not captured from Ethernet. In the
+    /// batch, an Ethernet header replaces this header. `None` for Ethernet.
     pub link: Option<(LinkType, Box<[u8]>)>,
 }
 
-/// The default metadata, of an Ethernet frame of the first interface that was captured whole.
+/// Default metadata: an Ethernet frame from the first interface, captured completely.
 static USUAL: About = About { cut: 0, interface: 0, options: Vec::new(), link: None };
 
 impl About {
-    /// Returns the original length, in bytes, of a frame that has `len` bytes in the batch: with
-    /// its own link header and with the bytes that were not captured. Bytes added by edits count
-    /// too. The result is at most 2^32 - 1, the maximum in a capture.
+    /// Returns the original length, in bytes, of a frame that has `len` bytes in the batch. It
+    /// includes the original link header, the bytes that were not captured, and bytes added by
+    /// edits. The result is at most 2^32 - 1, the maximum in a capture.
     pub fn wire_len(&self, len: usize) -> usize {
         let ours = self.link.as_ref().map_or(0, |_| MIN_FRAME);
         let link = self.link.as_ref().map_or(0, |(_, header)| header.len());
@@ -94,8 +94,8 @@ impl Item {
     }
 }
 
-/// A batch of frames, in order, with one buffer for all of them. The buffer is kept for reuse when
-/// the batch is cleared.
+/// A batch of frames, in order, with one buffer for all of them. Clearing the batch keeps the
+/// buffer for reuse.
 #[derive(Debug)]
 pub struct Frames {
     bytes: Vec<u8>,
@@ -127,13 +127,13 @@ impl Frames {
         self.list.is_empty()
     }
 
-    /// Returns whether the batch should be processed before more frames are added. If not, there is
-    /// room for at least one more frame of any length.
+    /// Returns whether the batch must be processed before more frames are added. If not, there is
+    /// space for at least one more frame of any length.
     pub fn is_full(&self) -> bool {
         self.end >= FULL
     }
 
-    /// Removes all frames. The capture section that [`Frames::describe`] set stays, because it
+    /// Removes all frames. The capture section that [`Frames::describe`] set is kept, because it
     /// belongs to the whole stream.
     pub fn clear(&mut self) {
         self.list.clear();
@@ -165,8 +165,8 @@ impl Frames {
         self.end = at + len.min(MAX_FRAME);
     }
 
-    /// Appends a copy of `frame` and returns true; the buffer of a full batch grows. Returns false
-    /// if the frame is shorter than an Ethernet header or longer than [`MAX_FRAME`].
+    /// Appends a copy of `frame` and returns true. The buffer grows if the batch is full. Returns
+    /// false if the frame is shorter than an Ethernet header or longer than [`MAX_FRAME`].
     pub fn push(&mut self, frame: &[u8], time: Time) -> bool {
         if !(MIN_FRAME..=MAX_FRAME).contains(&frame.len()) {
             return false;
@@ -183,7 +183,7 @@ impl Frames {
         true
     }
 
-    /// Appends a copy of `frame` with its metadata; otherwise like [`Frames::push`].
+    /// Appends a copy of `frame` with its metadata `about`, as [`Frames::push`] does.
     pub fn push_about(&mut self, frame: &[u8], time: Time, about: &About) -> bool {
         let pushed = self.push(frame, time);
         if pushed
@@ -231,8 +231,8 @@ impl Frames {
         (0..self.len()).map(|at| self.wire_len(at))
     }
 
-    /// Returns the original length, in bytes, of the frame at `index`: with its own link header and
-    /// with the bytes that were not captured.
+    /// Returns the original length, in bytes, of the frame at `index`, including its original link
+    /// header and the bytes that were not captured.
     pub fn wire_len(&self, index: usize) -> usize {
         let len = self.list.get(index).map_or(0, |item| item.len as usize);
         self.about(index).wire_len(len)
@@ -258,7 +258,7 @@ impl Frames {
         self.list.iter().map(|item| (self.bytes.get(item.range()).unwrap_or_default(), item.time))
     }
 
-    /// Keeps the frames for which `keep` returns true and removes all others; `keep` may also edit
+    /// Keeps the frames for which `keep` returns true and removes all others. `keep` may also edit
     /// the frame.
     #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(&mut FrameMut<'_>) -> bool) {
@@ -269,7 +269,7 @@ impl Frames {
         });
     }
 
-    /// Calls `change` for each frame, which it may edit.
+    /// Calls `change` for each frame. `change` may edit the frame.
     pub fn for_each(&mut self, mut change: impl FnMut(&mut FrameMut<'_>)) {
         self.retain(|frame| {
             change(frame);
@@ -327,7 +327,7 @@ impl FrameMut<'_> {
         (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get(at)).unwrap_or(&USUAL)
     }
 
-    /// Records in the metadata that no bytes of the frame are missing.
+    /// Records in the metadata that the frame was captured completely.
     fn set_whole(&mut self) {
         if let Some(about) = (self.item.about as usize).checked_sub(1).and_then(|at| self.abouts.get_mut(at)) {
             about.cut = 0;
@@ -359,7 +359,7 @@ impl FrameMut<'_> {
     }
 
     /// Removes `n` bytes after the first `at` bytes of the frame. Returns false without a change if
-    /// fewer than `n` bytes follow, or if less than an Ethernet header would remain.
+    /// fewer than `n` bytes follow, or if the rest would be shorter than an Ethernet header.
     pub fn remove(&mut self, at: usize, n: usize) -> bool {
         let len = self.item.len as usize;
         if at + n > len || len - n < MIN_FRAME {

@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a broken invariant is to panic here; built for tests and fuzzing only"
+    reason = "a broken invariant must panic; built for tests and fuzzing only"
 )]
 
 mod lines;
@@ -22,12 +22,12 @@ use crate::{Frames, Stage, Time};
 use clock::Instant;
 use wire::edit::Layout;
 
-/// Fuzzes `rewrite`, NAT and `crc`. The input is a line of edit expressions, then frames, each
-/// preceded by its length.
-///
+/// Fuzzes `rewrite`, NAT and `crc`. The input is a line of edit expressions, followed by frames,
+/// each preceded by its length.
 /// Checks that nothing panics; that the caret of each bad expression is within the line; that
-/// checksums which verified before an edit verify after it, unless it edits raw bytes or the type;
-/// that all frames are accounted for; and that checksums set by `crc` are correct.
+/// checksums that are correct before an edit are correct after it, unless the edit changes raw
+/// bytes or the type; that all frames are accounted for; and that checksums set by `crc` are
+/// correct.
 pub fn rewrite(data: &[u8]) {
     let (line, frames) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len()));
     let line = String::from_utf8_lossy(line);
@@ -132,8 +132,7 @@ mod edits {
         "",
     ];
 
-    /// Writes the seeds to the corpus if the repository is writable, so that the corpus is up to
-    /// date; then runs the whole corpus.
+    /// Updates the seeds in the corpus if the repository is writable, then runs the whole corpus.
     #[test]
     fn corpus_seeds_do_not_panic() {
         let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pipe_rewrite");

@@ -1,8 +1,9 @@
-//! Generates frames for tests and measurements (ethpipe2013: the dummy driver, `pktgen_stdout`).
+//! Generates frames for tests and measurements, as the dummy driver and `pktgen_stdout` of ethpipe
+//! do.
 //!
-//! There are two modes. [`Gen`] makes one frame after the other; [`Gen::fixed`] makes one buffer of
-//! frames, which is written repeatedly. The 14 GB/s in the ethpipe2013 report were measured with a
-//! repeated buffer.
+//! There are two modes. [`Gen`] builds one frame after the other. [`Gen::fixed`] builds one buffer
+//! of frames, which is written repeatedly. The 14 GB/s in the report ethpipe2013 were measured with
+//! a repeated buffer.
 
 use crate::output::{self, BadOutput};
 use crate::run::{RunError, Source};
@@ -14,36 +15,38 @@ use wire::{L4Port, Mac, Proto, checksum, ip4, udp};
 
 /// Length of the FCS in bytes; lines of text do not contain it.
 pub const FCS: usize = 4;
-/// Number of bytes that a frame occupies on the wire in addition to its own: preamble, start
-/// delimiter, inter-frame gap (IEEE 802.3 3.1, 4.4.2).
+/// Number of bytes on the wire around each frame: preamble, start delimiter and inter-frame gap
+/// (IEEE 802.3 3.1, 4.4.2).
 pub const AROUND: usize = 20;
 /// Target size, in bytes, of the buffer of [`Gen::fixed`] without stamps.
 const BUFFER: usize = 1 << 20;
-/// Maximum size, in bytes, of the buffer of [`Gen::fixed`] with stamps, when it holds all frames of
-/// a round.
+/// Maximum size, in bytes, of the buffer of [`Gen::fixed`] with stamps, which contains all frames
+/// of a round.
 const MOST: usize = 64 << 20;
 
 /// Properties of the generated frames.
 #[derive(Debug, Clone)]
 pub struct GenConfig {
-    /// Length of a frame in bytes, FCS included.
+    /// Length of a frame in bytes, including the FCS.
     pub size: usize,
-    /// Number of frames in a round; 0: no limit.
+    /// Number of frames in a round; 0 for no limit.
     pub count: u64,
     /// Number of rounds to generate.
     pub loops: u64,
-    /// Line rate in Mb/s: frames get stamps as if they arrived back to back at this rate. `None`:
-    /// no stamps.
+    /// Line rate in Mb/s. Frames get stamps as if they arrived back to back at this rate. `None`
+    /// for frames without stamps.
     pub mbps: Option<u64>,
     /// Length of a stamp's tick in nanoseconds.
     pub tick_ns: u64,
-    /// Destination MAC addresses, used in turn; if empty, broadcast.
+    /// Destination MAC addresses, used in turn. If the list is empty, frames are sent to the
+    /// broadcast address.
     pub dst: Vec<Mac>,
     /// Source MAC address.
     pub src: Mac,
     /// EtherType of frames that are not UDP.
     pub ethertype: EtherType,
-    /// Source and destination of the UDP datagrams in the frames; `None`: frames without UDP.
+    /// Source and destination of the UDP datagrams in the frames; `None` for frames without
+    /// UDP.
     pub udp: Option<(SocketAddrV4, SocketAddrV4)>,
 }
 
@@ -53,11 +56,11 @@ pub enum BadGen {
     /// The frame is too short or too long: requested length, minimum and maximum in bytes.
     #[error("frame size '{0}': must be {1} to {2} bytes, FCS included")]
     Size(usize, usize, usize),
-    /// A repeated buffer with stamps was requested without a number of frames.
-    #[error("--static with -t requires a number of frames: give -n")]
+    /// A repeated buffer with stamps was requested, but the number of frames is unlimited.
+    #[error("--static with -t requires a number of frames (-n)")]
     NoRound,
-    /// The frames of a round do not fit into one buffer: their size in bytes.
-    #[error("buffer of {0} bytes for all frames: at most {MOST}; reduce the number of frames (-n)")]
+    /// The frames of a round do not fit into one buffer. Contains their size in bytes.
+    #[error("all frames need a buffer of {0} bytes: must be at most {MOST}; reduce the number of frames (-n)")]
     LargeRound(u64),
     /// The output format cannot represent the frames.
     #[error(transparent)]
@@ -69,7 +72,7 @@ pub enum BadGen {
 pub struct Gen {
     templates: Vec<Vec<u8>>,
     config: GenConfig,
-    /// Number of frames made in the current round.
+    /// Number of frames built in the current round.
     at: u64,
     /// Number of rounds completed so far.
     rounds: u64,
@@ -92,7 +95,7 @@ impl Gen {
         Ok(Gen { templates, config, at: 0, rounds: 0, made: 0 })
     }
 
-    /// Returns the number of frames made so far.
+    /// Returns the number of frames built so far.
     pub fn made(&self) -> u64 {
         self.made
     }
@@ -111,8 +114,8 @@ impl Gen {
         Time::Stamp(Stamp::at(1, self.at == 0, ticks as u64))
     }
 
-    /// Adds the next frame to `frames`, which must not be full; returns false when all frames have
-    /// been made.
+    /// Appends the next frame to `frames`, which must not be full. Returns false when all frames
+    /// have been built.
     fn next(&mut self, frames: &mut Frames) -> bool {
         if self.config.count > 0 && self.at == self.config.count {
             self.rounds += 1;
@@ -133,13 +136,13 @@ impl Gen {
         true
     }
 
-    /// Makes one buffer of frames in `format`, to be written repeatedly. Without stamps, each
-    /// destination occurs equally often, as often as fits into 1 MiB and at least once. With
-    /// stamps, the buffer holds one round.
+    /// Builds one buffer of frames in `format`, to be written repeatedly. Without stamps, all
+    /// destinations occur equally often, as often as fits into 1 MiB, but at least once. With
+    /// stamps, the buffer contains one round.
     ///
     /// # Errors
-    /// With stamps, the round has no limit or is too large. With any options, the format cannot
-    /// represent the frames.
+    /// With stamps, the round has no limit or is too large. With or without stamps, the format may
+    /// not be able to represent the frames.
     pub fn fixed(mut self, format: Format) -> Result<Fixed, BadGen> {
         let stamp = if self.config.mbps.is_some() { text::STAMP } else { 0 };
         let line = self.templates.first().map_or(0, |template| text::len(template.len()) + stamp);
@@ -192,13 +195,13 @@ impl Source for Gen {
 /// A buffer of frames that the caller writes repeatedly.
 #[derive(Debug)]
 pub struct Fixed {
-    /// Header of the stream, which the caller writes once, first.
+    /// Header of the stream, which the caller writes first, and only once.
     pub header: Vec<u8>,
     /// Encoded frames, all of the same length.
     pub bytes: Vec<u8>,
     /// Number of frames in `bytes`.
     pub frames: u64,
-    /// Total number of frames to write; `None`: no limit.
+    /// Total number of frames to write; `None` for no limit.
     pub total: Option<u64>,
     frame: usize,
 }
@@ -213,7 +216,7 @@ impl Fixed {
     }
 }
 
-/// Builds a frame of `len` bytes to `dst`, with zeros after the headers.
+/// Builds a frame of `len` bytes to `dst`. All bytes after the headers are zero.
 fn template(config: &GenConfig, dst: Mac, len: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     let ethertype = if config.udp.is_some() { EtherType::IPV4 } else { config.ethertype };

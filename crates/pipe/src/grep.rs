@@ -1,5 +1,5 @@
 //! Selects matching lines or frames, as grep(1) does. A fast path compares only the header columns
-//! of a line.
+//! of a line, that is, destination, source and type.
 //!
 //! ```text
 //! patterns --syntax--> regex            any line, as in grep
@@ -8,8 +8,8 @@
 //!                                       standard form; other lines go to the regex
 //! ```
 //!
-//! Text is searched in blocks and never decoded. Frames in other formats, or from an earlier
-//! command of the same pipeline, are encoded as a line, and the line is matched.
+//! Blocks of text are searched without decoding the lines. Frames in other formats, or from an
+//! earlier command of the same pipeline, are first encoded as a line, which is then matched.
 
 mod any_field;
 mod columns;
@@ -38,19 +38,19 @@ use wire::text::{self, Kind, MAX_LINE, MIN_FRAME, SLACK};
 /// Search patterns and options.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Patterns; a line that matches any of them is selected. A string may hold several, one per
-    /// line.
+    /// Patterns. A line that matches any of them is selected. A string may contain several
+    /// patterns, one per line.
     pub patterns: Vec<String>,
     /// Syntax of the patterns.
     pub syntax: Syntax,
-    /// Ignores the difference between upper and lower case.
+    /// True to ignore the difference between upper and lower case.
     pub ignore_case: bool,
-    /// Matches whole words only.
+    /// True to match whole words only.
     pub words: bool,
-    /// Matches whole lines only.
+    /// True to match whole lines only.
     pub whole_lines: bool,
-    /// Ignores the blanks between the words of a line, so that a pattern can match anywhere in the
-    /// frame.
+    /// True to ignore the blanks between the words of a line, so that a pattern can match anywhere
+    /// in the frame.
     pub any_field: bool,
 }
 
@@ -68,7 +68,7 @@ enum FixedPattern {
     Regex(Regex),
 }
 
-/// Number of fixed strings from which an Aho-Corasick automaton is used instead of a regular
+/// Minimum number of fixed strings for which an Aho-Corasick automaton is used instead of a regular
 /// expression.
 const MANY: usize = 16;
 
@@ -76,7 +76,8 @@ impl Matcher {
     /// Compiles patterns.
     ///
     /// # Errors
-    /// A pattern that does not parse, with its position, or one that needs too much memory.
+    /// A pattern that does not parse, with the position of the error, or one that needs too much
+    /// memory.
     pub fn new(wanted: &Wanted) -> Result<Matcher, BadPattern> {
         let mut patterns: Vec<String> =
             wanted.patterns.iter().flat_map(|text| text.split('\n')).map(str::to_owned).collect();
@@ -118,8 +119,8 @@ impl Matcher {
         self.columns.is_some()
     }
 
-    /// Returns start and end of the first match in `text` that begins at or after `from`. A match
-    /// never spans lines.
+    /// Returns the start and end of the first match in `text` that begins at or after `from`. A
+    /// match never spans several lines.
     fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
         match &self.plain {
             FixedPattern::Regex(regex) => regex.find_at(text, from).map(|found| (found.start(), found.end())),
@@ -146,7 +147,7 @@ pub fn count_lines(block: &[u8]) -> u64 {
 pub enum Judge {
     /// Matches the frame's line.
     Line(Arc<Matcher>),
-    /// Lists of terms: a frame is selected if all terms of any list hold for its fields.
+    /// Lists of terms. A frame is selected if its fields fulfill all terms of at least one list.
     Fields(Arc<Vec<Terms>>),
     /// A filter expression in the syntax of tcpdump(1).
     Filter(Arc<Filter>),
@@ -159,7 +160,7 @@ pub struct Grep {
     invert: bool,
     line: Vec<u8>,
     kind: Kind,
-    /// Number of frames selected by all forks together; `most` is its maximum.
+    /// Number of frames selected by all copies of the stage together. `most` is its maximum.
     selected: Arc<AtomicU64>,
     most: Option<u64>,
 }

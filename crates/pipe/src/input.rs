@@ -24,8 +24,8 @@ use wire::bpkt::BadRecord;
 use wire::link::LinkType;
 use wire::text::BadLine;
 
-/// Maximum number of bytes read from the stream at once: more than the default capacity of a pipe,
-/// but few enough to be in a CPU cache when they are decoded.
+/// Maximum number of bytes read from the stream at once. It exceeds the default capacity of a pipe,
+/// but is small enough for the bytes to be in a CPU cache when they are decoded.
 pub const BLOCK: usize = 256 * 1024;
 
 /// Reason why reading stopped.
@@ -34,18 +34,18 @@ pub enum BadInput {
     /// Error of the stream itself.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A line that is not a frame, while strict checking is requested.
+    /// A line that is not a frame, if strict checking was requested.
     #[error("line {line}, {why}")]
     Line {
-        /// Number of the line, from 1.
+        /// Number of the line, counted from 1.
         line: u64,
         /// Error in the line.
         why: BadLine,
     },
-    /// A JSON line that is not a frame, while strict checking is requested.
+    /// A JSON line that is not a frame, if strict checking was requested.
     #[error("line {line}: {why}")]
     Json {
-        /// Number of the line, from 1.
+        /// Number of the line, counted from 1.
         line: u64,
         /// Error in the line.
         why: String,
@@ -54,7 +54,7 @@ pub enum BadInput {
     /// unknown.
     #[error("byte {at}: {why}")]
     Record {
-        /// Offset of the record in the stream.
+        /// Byte offset of the record in the stream.
         at: u64,
         /// Error in the record.
         why: BadRecord,
@@ -62,16 +62,16 @@ pub enum BadInput {
     /// The stream ends within a record.
     #[error("input ends within the record at byte {at}")]
     Truncated {
-        /// Offset of the record in the stream.
+        /// Byte offset of the record in the stream.
         at: u64,
     },
     /// Error in a capture file.
     #[error(transparent)]
     Pcap(#[from] PcapError),
-    /// A packet with an unsupported link header: its link type as in a capture file.
+    /// A packet with an unsupported link header. Contains its link type as in a capture file.
     #[error("unsupported link type {0}: must be Ethernet, IP (RAW), loopback (NULL, LOOP) or Linux (SLL, SLL2)")]
     LinkType(u16),
-    /// The stream is neither text nor another known format: its first bytes.
+    /// The stream is neither text nor another known format. Contains its first bytes.
     #[error("unknown format: begins with {}; expected text, a capture or binary records", hex(.0))]
     Unknown(Vec<u8>),
 }
@@ -83,7 +83,7 @@ fn hex(bytes: &[u8]) -> String {
 /// A stream of frames in any supported format.
 pub struct Input {
     state: State,
-    /// Detected format, valid once the first bytes have been read.
+    /// Detected format. It is valid once the first bytes have been read.
     format: Format,
     strict: bool,
     /// Filter on lines of text: only the selected lines are decoded.
@@ -91,10 +91,10 @@ pub struct Input {
     tally: Tally,
     /// Streams to read after the current one.
     following: VecDeque<Stream>,
-    /// Format required by the caller; `None`: detected from the first bytes of each stream.
+    /// Format that the caller requires; `None` to detect it from the first bytes of each stream.
     asked: Option<Format>,
-    /// Error for the next call of [`Input::read`], after the frames before the error have been
-    /// returned.
+    /// Error that the next call of [`Input::read`] returns. The frames before the error have
+    /// already been returned.
     failed: Option<BadInput>,
     /// Capture section (file header and interfaces) of all captures read so far.
     origin: Option<Arc<Section>>,
@@ -103,7 +103,7 @@ pub struct Input {
 type Stream = Box<dyn Read + Send>;
 
 enum State {
-    /// No bytes have been read yet.
+    /// State before any bytes have been read.
     Begin(Stream),
     Text(Text<Stream>),
     Json(Text<Stream>),
@@ -130,8 +130,8 @@ impl Input {
     }
 
     /// Adds the stream `from`, to be read after the streams added so far. Captures and binary
-    /// records are read separately, each with its own header; lines are read as one continuous
-    /// text.
+    /// records are read separately, each with its own header. Streams of lines are read as one
+    /// continuous text.
     pub fn then(&mut self, from: impl Read + Send + 'static) {
         self.following.push_back(Box::new(from));
     }
@@ -147,7 +147,8 @@ impl Input {
         self.front.as_ref()
     }
 
-    /// Returns the format of the stream; reads its first bytes if none have been read yet.
+    /// Returns the format of the stream. Reads the first bytes of the stream if that has not been
+    /// done.
     ///
     /// # Errors
     /// Errors of reading.
@@ -156,11 +157,11 @@ impl Input {
         Ok(self.format)
     }
 
-    /// Appends frames to `frames` until it is full or reading would block; blocks only if there is
+    /// Appends frames to `frames` until it is full or reading would block. Blocks only if there is
     /// no frame yet. Returns false at the end of the input.
     ///
     /// # Errors
-    /// The reason why the input cannot be read, with the position.
+    /// Reason why the input cannot be read, with the position of the error.
     ///
     /// If frames precede an error, this call returns the frames, and the next call returns the
     /// error.
@@ -203,7 +204,7 @@ impl Input {
         Ok(true)
     }
 
-    /// Appends frames of the current stream to `frames`; returns false at the end of the stream.
+    /// Appends frames of the current stream to `frames`. Returns false at the end of the stream.
     fn read_some(&mut self, frames: &mut Frames) -> Result<bool, BadInput> {
         Ok(match &mut self.state {
             State::Text(text) => {
@@ -221,24 +222,24 @@ impl Input {
     /// [`Tally::decode`]. Returns false at the end of the input, and for formats other than text.
     ///
     /// # Errors
-    /// Those of [`Input::read`].
+    /// Errors of [`Input::read`].
     pub fn read_lines(&mut self, block: &mut Vec<u8>) -> Result<bool, BadInput> {
         self.begin()?;
         block.clear();
         let State::Text(text) = &mut self.state else { return Ok(false) };
-        // The count of over-long lines is discarded here: the caller counts them when it decodes
+        // The count of over-long lines is discarded, because the caller counts them when it decodes
         // the block.
         let Some(lines) = text.next_block(false, &mut 0)? else { return Ok(false) };
         block.extend_from_slice(lines);
         Ok(true)
     }
 
-    /// Returns the whole lines of text that have arrived; blocks only if there are none. A line
-    /// that is longer than the longest frame's is counted as bad and left out. Returns `None` at
-    /// the end of the input, and for formats other than text.
+    /// Returns the complete lines of text that have arrived. Blocks only if there are none. A line
+    /// that is longer than the line of the longest frame is counted as bad and left out. Returns
+    /// `None` at the end of the input, and for formats other than text.
     ///
     /// # Errors
-    /// Those of [`Input::read`].
+    /// Errors of [`Input::read`].
     pub fn lend_lines(&mut self) -> Result<Option<&[u8]>, BadInput> {
         self.begin()?;
         let State::Text(text) = &mut self.state else { return Ok(None) };
@@ -261,7 +262,8 @@ impl Input {
         &self.tally
     }
 
-    /// Returns the counts of lines, so that the caller can add lines that it has decoded itself.
+    /// Returns the counts of lines for writing, so that the caller can add lines that it has
+    /// decoded.
     pub fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
     }
@@ -272,7 +274,7 @@ impl Input {
         }
         let State::Begin(mut from) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
         let asked = self.asked;
-        // Reads enough bytes to detect the format, or all bytes of a shorter stream.
+        // Read enough bytes to detect the format, or all bytes of a shorter stream.
         let mut start = Vec::new();
         let need = if asked.is_some_and(Format::is_text) { 0 } else { 4 };
         while start.len() < need {
@@ -289,7 +291,7 @@ impl Input {
         if asked.is_none() && format.is_text() && start.iter().any(|byte| !is_of_text(*byte)) {
             return Err(BadInput::Unknown(start));
         }
-        // A line may continue in the next file.
+        // A line may continue in the next stream.
         if format.is_text() || format == Format::Jsonl {
             while let Some(next) = self.following.pop_front() {
                 from = Box::new(from.chain(next));
@@ -317,8 +319,8 @@ impl Input {
     }
 }
 
-/// Returns whether a text file may begin with `byte`: printable, white space, or part of a UTF-8
-/// character.
+/// Returns whether a text file may begin with `byte`: a printable character, white space, or part
+/// of a UTF-8 character.
 fn is_of_text(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0xc3..=0xf4)
 }
@@ -334,7 +336,7 @@ struct Capture {
 }
 
 impl Capture {
-    /// Appends frames until the batch is full; returns false at the end of the capture. A packet
+    /// Appends frames until the batch is full. Returns false at the end of the capture. A packet
     /// that is too long or too short for a frame is counted as bad.
     fn read(
         &mut self,
@@ -344,7 +346,7 @@ impl Capture {
     ) -> Result<bool, BadInput> {
         frames.describe(origin.as_ref());
         // The reader cannot report whether reading the next record would block. The number of
-        // records per batch is limited, so that frames of a live capture are passed on.
+        // records per batch is limited, so that frames of a live capture are passed on soon.
         for _ in 0..4096 {
             if frames.is_full() {
                 break;
@@ -383,8 +385,8 @@ impl Capture {
     }
 }
 
-/// Returns whether a record has only default metadata: a whole Ethernet frame of the first
-/// interface.
+/// Returns whether a record has only default metadata, that is, a complete Ethernet frame of the
+/// first interface.
 #[inline]
 fn is_usual(record: &Record<'_>, before: usize) -> bool {
     record.linktype == LINKTYPE_ETHERNET
@@ -421,8 +423,8 @@ fn about(record: &Record<'_>, before: usize) -> About {
     }
 }
 
-/// Encodes the direction of a packet as a pcapng option, for captures that have a direction but no
-/// options.
+/// Encodes the direction of a packet as a pcapng option, for capture formats that have a direction
+/// but no options.
 fn direction(record: &Record<'_>) -> Vec<u8> {
     match record.direction {
         pcap::Direction::Unknown => Vec::new(),
@@ -432,7 +434,7 @@ fn direction(record: &Record<'_>) -> Vec<u8> {
 }
 
 /// Writes `packet` into `frame`, with an Ethernet header in place of its link header. Returns the
-/// link header, or `None` if the packet is shorter than it.
+/// link header, or `None` if the packet is shorter than its link header.
 fn cooked(link: LinkType, packet: &[u8], frame: &mut Vec<u8>) -> Option<Box<[u8]>> {
     let mut header = [0; wire::eth::HEADER_LEN];
     link.ethernet_header(packet)?.emit(&mut header);

@@ -1,5 +1,5 @@
-//! Frames as lines of text in UNIX pipes (the method of ethpipe2013): reads, matches, rewrites and
-//! writes frames, on one core or several, and keeps their order.
+//! Frames as lines of text in UNIX pipes, as in ethpipe. Reads, matches, rewrites and writes frames
+//! on one core or several, and keeps their order.
 //!
 //! ```text
 //! Input            stdin, a file or a port; text, binary records, pcap(ng) or JSON lines,
@@ -11,8 +11,8 @@
 //!
 //! [`run`](run::run) moves batches from the input to the output with one thread or several
 //! ([`spread`]). If all stages can be copied ([`Stage::fork`]), the copies process batches in
-//! parallel; otherwise the batches pass through the stages in order. Frames leave in the order in
-//! which they arrived.
+//! parallel. Otherwise the batches pass through the stages one after the other. Frames leave in the
+//! order in which they arrived.
 #![deny(unsafe_code)]
 #![cfg_attr(
     not(test),

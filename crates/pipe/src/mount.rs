@@ -1,5 +1,5 @@
-//! Ports as files (ethpipe2013's /dev/ethpipe): a directory in which each port is a file of lines
-//! and a file of records.
+//! Ports as files, like /dev/ethpipe: a directory in which each port is a file of lines and a file
+//! of records.
 //!
 //! ```text
 //! DIR/tap0        lines, F1 or F2: read received frames, write frames to send
@@ -9,18 +9,18 @@
 //! DIR/stats/tap0  counters
 //! ```
 //!
-//! - A read blocks until there is a frame and returns whole frames, as many as fit. If not even one
-//!   frame fits, it is returned in pieces, so that a shell's `read`, which reads byte by byte,
-//!   works too. Each reader receives all frames that arrive while it has the file open.
+//! - A read blocks until there is a frame. It returns complete frames, as many as fit. If not even
+//!   one frame fits, the frame is returned in pieces, so that a shell's `read`, which reads byte by
+//!   byte, works too. Each reader receives all frames that arrive while it has the file open.
 //! - A write may contain many lines and may end within a line. The next write to the same open file
-//!   continues this line; closing the file ends it. Frames leave in order; a frame with a sending
-//!   time delays those after it. A bad line is counted; a write without any valid frame fails with
-//!   EINVAL. After a bad record the rest of the write is dropped because the start of the next
-//!   record is unknown.
+//!   continues this line, and closing the file ends it. Frames leave in order, so a frame with a
+//!   sending time delays those after it. A bad line is counted. A write without any valid frame
+//!   fails with EINVAL. After a bad record the rest of the write is dropped, because the start of
+//!   the next record is unknown.
 //!
-//! Implements the FUSE protocol directly ([`fuse`]), without a library: a blocked reader must be
-//! notified of a signal (FUSE_INTERRUPT), or Ctrl-C would not end `cat`; fuser 0.18 reports to the
-//! kernel that interrupts are not supported.
+//! Implements the FUSE protocol directly ([`fuse`]), without a library. A blocked reader must be
+//! notified of a signal (FUSE_INTERRUPT), or Ctrl-C would not end `cat`. The library fuser 0.18
+//! reports to the kernel that interrupts are not supported.
 
 mod device;
 mod fuse;
@@ -49,12 +49,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Maximum time between two checks for a stop request.
+/// Maximum time between two checks for a request to stop.
 const NAP: Duration = Duration::from_millis(20);
 /// Time to wait for programs to close the files when the mount ends, in multiples of [`NAP`].
 const PATIENCE: u32 = 25;
-/// Number of threads that answer requests. A request that waits for a frame occupies no thread;
-/// several threads can copy frames to different readers at the same time.
+/// Number of threads that answer requests. A request that waits for a frame does not occupy a
+/// thread. With several threads, frames can be copied to different readers at the same time.
 const THREADS: usize = 4;
 
 /// Parameters of a mount.
@@ -62,25 +62,25 @@ const THREADS: usize = 4;
 pub struct Options {
     /// Directory to mount on.
     pub dir: PathBuf,
-    /// Names the files `0`, `1`, ... instead of using the names of the ports.
+    /// True to name the files `0`, `1`, ... instead of using the names of the ports.
     pub numbered: bool,
-    /// Writes the arrival time in front of each line.
+    /// True to write the arrival time in front of each line.
     pub stamped: bool,
-    /// Sends each frame at the time in its stamp; otherwise stamps are ignored.
+    /// True to send each frame at the time in its stamp. Otherwise stamps are ignored.
     pub timed: bool,
     /// Number of bytes of received frames that each file buffers for slow readers.
     pub ring: usize,
     /// Length of a stamp's tick in nanoseconds.
     pub tick_ns: u64,
-    /// Returns whether the mount should end, normally `dispatch::stop_requested`. If the mount ends
-    /// for another reason, it requests a stop of the process.
+    /// Function that returns whether the mount should end, normally `dispatch::stop_requested`. If
+    /// the mount ends for another reason, it requests a stop of the process.
     pub stop: fn() -> bool,
 }
 
 /// Reason why mounting failed or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
-    /// The ports' names cannot be file names.
+    /// The names of the ports cannot be used as file names.
     #[error("{0}")]
     Names(String),
     /// The directory is a stale mount: the program that served it has ended.
@@ -92,7 +92,7 @@ pub enum MountError {
     /// The directory does not exist or is not a directory.
     #[error("{0}: {1}; must be an existing directory")]
     Dir(String, io::Error),
-    /// The kernel or fusermount3 refused to mount.
+    /// The kernel or fusermount3 rejected the mount.
     #[error("{0}: cannot mount: {1}")]
     Mount(String, io::Error),
     /// Error of starting a thread, or of reading requests of the kernel.
@@ -100,7 +100,7 @@ pub enum MountError {
     Io(#[from] io::Error),
 }
 
-/// Report of a port when the mount has ended.
+/// Report of a port after the mount has ended.
 #[derive(Debug)]
 pub struct Report {
     /// Name of the port.
@@ -113,9 +113,9 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// Mounts `ports`, each with the pool of its buffers, and serves them until a stop is requested,
-/// the directory is unmounted, or all ports have ended and their frames have been read. `ready` is
-/// called when the files are available.
+/// Mounts `ports`, each with the pool of its buffers. Serves the files until a stop is requested,
+/// the directory is unmounted, or all ports have ended and their frames have been read. Calls
+/// `ready` when the files are available.
 ///
 /// # Errors
 /// The reason why mounting failed or ended.
@@ -165,17 +165,17 @@ pub fn serve(
     Ok(reports)
 }
 
-/// A mounted directory, unmounted on drop.
+/// A mounted directory, which is unmounted on drop.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // It may have been unmounted from outside: then there is nothing to do.
+        // It may have been unmounted by another program. There is nothing to do then.
         let _ = os::fuse_unmount(&self.0);
     }
 }
 
-/// Checks that `dir` can be a mount point; returns its absolute path.
+/// Checks that `dir` can be a mount point, and returns its absolute path.
 fn check(dir: &Path) -> Result<PathBuf, MountError> {
     let name = || dir.display().to_string();
     match std::fs::metadata(dir) {
@@ -198,7 +198,7 @@ fn check(dir: &Path) -> Result<PathBuf, MountError> {
     Ok(full)
 }
 
-/// Starts the threads that answer requests; returns the counter of threads that are still running.
+/// Starts the threads that answer requests. Returns the counter of threads that are still running.
 fn answer(session: Arc<Session>) -> io::Result<Arc<AtomicUsize>> {
     let count = dispatch::cores().clamp(2, THREADS);
     let running = Arc::new(AtomicUsize::new(count));
@@ -214,8 +214,8 @@ fn answer(session: Arc<Session>) -> io::Result<Arc<AtomicUsize>> {
     Ok(running)
 }
 
-/// Threads of a port: the receiver, which returns the reason why the port failed and its warnings,
-/// and the sender.
+/// Threads of a port: the receiver and the sender. The receiver returns the reason if the port
+/// failed, and the receive warnings of the port.
 type Threads = (Option<JoinHandle<(Option<String>, Vec<String>)>>, JoinHandle<()>);
 
 fn start(
@@ -236,7 +236,7 @@ fn start(
         let (device, kernel) = (device.clone(), kernel.clone());
         dispatch::spawn_worker(&format!("{name}-tx"), None, move |_| send(&device, &mut sink, &kernel, stop))?
     };
-    // A port that never receives frames is used only for sending, so it has no receiver thread.
+    // A port that never receives frames needs no receiver thread.
     if silent {
         return Ok((device, (None, sender)));
     }
@@ -261,7 +261,7 @@ fn receive(
     kernel: &Kernel,
     stop: fn() -> bool,
 ) -> Option<String> {
-    // Set if the last burst was full, so that more frames are likely.
+    // True if the last burst was full, so that more frames are likely.
     let mut more = false;
     loop {
         device.wait_for_room(stop);

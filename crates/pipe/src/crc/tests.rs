@@ -1,4 +1,4 @@
-//! Compares against checksums computed separately, word by word.
+//! Compares the stage with checksums computed separately, word by word.
 
 use super::*;
 use crate::Time;

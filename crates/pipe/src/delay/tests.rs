@@ -66,7 +66,7 @@ fn delayed_stamps_keep_their_register_and_wrap() {
 
 proptest! {
     /// For any arrivals, all frames leave in order. Each leaves within the jitter around its delay,
-    /// or with an earlier frame that leaves after that.
+    /// or together with an earlier frame that leaves later than that.
     #[test]
     fn frames_are_sent_in_order_and_on_time(
         steps in prop::collection::vec((0..20_u64, 0..4_usize), 1..60), delay in 0..30_u64, jitter in 0..30_u64, seed: u64

@@ -1,19 +1,18 @@
-//! Fuzz bodies for patterns on lines, and for streams of frames in each format.
+//! Fuzz bodies for search patterns on lines, and for streams of frames in each format.
 
 use crate::grep::{Lines, Matcher, Selection, Shown, Syntax, Terms, Wanted};
 use crate::{About, Encoder, Format, Frames, Input, Time};
 use port::pcap::notes;
 use std::io::{self, Read};
 
-/// Maximum length of a pattern in bytes: compile time grows with the length, and longer patterns
+/// Maximum length of a pattern in bytes. Compile time grows with the length, and longer patterns
 /// test nothing new.
 const PATTERN: usize = 40;
 
 /// Fuzzes `grep`. The input is a byte of flags, a pattern, and lines.
-///
 /// Checks that nothing panics; that all search methods (by the columns of the header, from match to
 /// match, line by line) select the same lines as the regular expression applied to each line; and
-/// that counting and printing agree.
+/// that counting and printing give the same number of lines.
 pub fn grep(data: &[u8]) {
     let (&flags, rest) = data.split_first().unwrap_or((&0, &[]));
     let (pattern, lines) = rest.split_at(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()));
@@ -57,14 +56,14 @@ pub fn grep(data: &[u8]) {
     search(Shown { only_matching: true, ..plain });
 }
 
-/// Returns whether a pattern repeats something more than 99 times, or nests repetitions: compiling
-/// such patterns takes seconds.
+/// Returns whether a pattern repeats something more than 99 times, or nests repetitions. Compiling
+/// such a pattern takes seconds.
 fn repeats_often(pattern: &str) -> bool {
     let digits = pattern.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
     pattern.contains('{') && (digits > 2 || pattern.matches('{').count() > 1)
 }
 
-/// A stream of the given bytes that returns at most the given number of bytes per read.
+/// A stream of bytes that returns a limited number of bytes per read.
 pub(crate) struct Pieces(pub Vec<u8>, pub usize);
 
 impl Read for Pieces {
@@ -102,10 +101,10 @@ fn read(data: &[u8], piece: usize, format: Option<Format>, strict: bool) -> Read
 /// Fuzzes [`Input`] and [`Encoder`]. The input is a byte that selects the format and the reading
 /// options, then a stream of lines, JSON lines, binary records or a capture.
 ///
-/// Checks that nothing panics; that reading ends; that an error is one line; that a stream read in
-/// pieces gives the same result as in one read; and that frames are unchanged after they are
-/// written in a format and read again. In JSON lines, comments, directions and original lengths are
-/// unchanged too.
+/// Checks that nothing panics; that reading ends; that an error message is one line; that a stream
+/// read in pieces gives the same result as in one read; and that frames are unchanged after they
+/// are written in a format and read again. In JSON lines, comments, directions and original lengths
+/// must also be unchanged.
 pub fn input(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let forms =
@@ -137,7 +136,7 @@ pub fn input(data: &[u8]) {
     }
     let wanted: Vec<Vec<u8>> = frames.iter().map(|(bytes, _)| bytes.to_vec()).collect();
     let noted: Vec<_> = (0..frames.len()).map(|at| noted_of(frames.about(at))).collect();
-    // Captures are left out because they have a file header: `port::fuzz::pcap` reads and writes
+    // Captures are left out because they have a file header. `port::fuzz::pcap` reads and writes
     // them.
     for format in [Format::Text, Format::Jsonl, Format::Bin1, Format::Bin2] {
         let mut out = Vec::new();
@@ -157,8 +156,8 @@ pub fn input(data: &[u8]) {
     }
 }
 
-/// Metadata of a packet that JSON lines represent: comments, direction, and number of bytes not
-/// captured.
+/// Returns the metadata of a packet that JSON lines can represent: comments, direction, and number
+/// of bytes not captured.
 pub(super) fn noted_of(about: &About) -> (Vec<String>, port::pcap::Direction, u32) {
     (notes::comments(&about.options).collect(), notes::direction(&about.options), about.cut)
 }

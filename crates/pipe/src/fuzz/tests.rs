@@ -48,11 +48,11 @@ fn grep_seeds_and_mutations_hold() {
     hold("pipe_grep", &seeds, grep);
 }
 
-/// The keys that every JSON line must contain.
+/// Keys that every JSON line must contain.
 const FRAME: &str =
     "\"dst\":\"00:01:02:03:04:05\",\"src\":\"06:07:08:09:0a:0b\",\"type\":\"0x0800\",\"payload\":\"4500\"";
 
-/// Returns JSON lines with each direction, and without, with one and with several comments.
+/// Returns JSON lines with each direction and with none, with one comment and with several.
 fn noted_lines() -> String {
     let notes = [
         "\"direction\":\"inbound\"",
@@ -63,7 +63,7 @@ fn noted_lines() -> String {
     notes.iter().map(|note| format!("{{{FRAME},{note}}}\n")).collect()
 }
 
-/// Returns JSON lines that are refused because of their direction or comments.
+/// Returns JSON lines that are rejected because of their direction or comments.
 fn refused_notes() -> String {
     let notes = [
         "\"direction\":\"sideways\"",
@@ -133,7 +133,7 @@ fn input_seeds_of_each_format_hold() {
         writer.into_inner()
     };
     let seed = |flags: u8, bytes: &[u8]| [&[flags], bytes].concat();
-    // Bare IP (link type 101), almost all of it not captured: with an Ethernet header its length
+    // Bare IP (link type 101), almost all of it not captured. With an Ethernet header its length
     // exceeds 32 bits.
     let longest = {
         let mut writer = port::pcap::Writer::new(Vec::new(), port::pcap::Format::Pcap, u32::MAX).unwrap();

@@ -78,14 +78,14 @@ fn buffers_without_count_or_too_large_are_rejected() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// A buffer that is written repeatedly contains the same lines as frames made one by one.
+    /// A buffer that is written repeatedly contains the same lines as frames built one by one.
     #[test]
     fn a_buffer_matches_frames_made_one_by_one(
         size in 18..3000_usize, count in 1..9000_u64, loops in 1..3_u64, rotate: bool, mbps in prop::option::of(1..100_000_u64)
     ) {
         let dst = if rotate { ROTATION.to_vec() } else { Vec::new() };
         let config = GenConfig { size, count: count.min(1 + 4_000_000 / size as u64 / 3), loops, dst, mbps, ..config() };
-        // A round with stamps begins at the first destination, as its buffer does.
+        // A round with stamps begins at the first destination, because its buffer does.
         let config = if mbps.is_some() { GenConfig { dst: Vec::new(), ..config } } else { config };
         let fixed = Gen::new(config.clone()).unwrap().fixed(Format::Text).unwrap();
         let (mut out, mut written) = (Vec::new(), 0);

@@ -2,7 +2,7 @@
 
 use super::Syntax;
 
-/// Allows a space between any two digits of the pattern; returns it in extended syntax.
+/// Allows a space between any two digits of the pattern. Returns the result in extended syntax.
 pub(super) fn spread(pattern: &str, syntax: Syntax) -> String {
     let mut out = String::new();
     let mut characters = pattern.chars().peekable();

@@ -1,8 +1,9 @@
 //! Fast path for patterns that can match only in the header of a line.
 //!
 //! After the header, each word of a line has two digits. A pattern of three or more digits without
-//! a space can match only in the destination, the source and the type: 30 characters of 169, or of
-//! 4531. The same holds for several such words with anything between them.
+//! a space can therefore match only in the destination, the source and the type. These are 30 of
+//! the 169 characters of the line of a 64-byte frame, or of the 4531 for 1518 bytes. The same is
+//! true for several such words with anything between them.
 
 use super::Syntax;
 use std::collections::HashSet;
@@ -10,15 +11,15 @@ use wire::text::{HEADER, Needle};
 
 /// Length of the longest word of a header: a MAC address in digits.
 const LONGEST: usize = 12;
-/// Maximum number of address patterns that are compared one by one; more are looked up in a hash
-/// set.
+/// Maximum number of address patterns that are compared one by one. More patterns are looked up in
+/// a hash set.
 const FEW: usize = 8;
 
 /// Patterns compiled for the fast path.
 #[derive(Debug, Clone)]
 pub(super) struct Columns {
     whole: Whole,
-    /// All other patterns: a line matches if it contains the words of any row, in their order.
+    /// All other patterns. A line matches if it contains the words of any row, in their order.
     rows: Vec<Vec<Needle>>,
 }
 
@@ -27,13 +28,13 @@ pub(super) struct Columns {
 enum Whole {
     None,
     /// The first eight and the last four digits of each address. The first eight digits are also
-    /// kept in an array that fits into one vector register, since most comparisons end there.
+    /// stored in an array that fits into one vector register, since most comparisons fail on them.
     Few([u64; FEW], Vec<(u64, u32)>),
     Many(Box<Filter>, HashSet<[u8; LONGEST]>),
 }
 
-/// Bloom filter with one bit for each of 65,536 hash values. It ends most lookups of absent words
-/// within the first-level cache.
+/// Bloom filter with one bit for each of 65,536 hash values. For most absent words the lookup ends
+/// with it, without leaving the first-level cache.
 #[derive(Debug, Clone)]
 struct Filter([u64; 1024]);
 
@@ -142,7 +143,7 @@ impl Whole {
 }
 
 /// Returns whether the words of `row` occur in `header` in order. Each word is matched at its
-/// earliest place, which leaves the most room for the next word.
+/// earliest position, which leaves the most characters for the next word.
 #[inline(always)]
 fn in_order(header: &[u8; HEADER], row: &[Needle]) -> bool {
     let mut allowed = u32::MAX;

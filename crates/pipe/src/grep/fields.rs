@@ -1,18 +1,20 @@
 //! Search terms that match header fields: `dst=00:11:* type=ip dport=443`.
 //!
-//! A term is a field, `=` or `!=`, and a value. All terms, separated by blanks, must hold. For a
-//! frame without the field, neither `=` nor `!=` holds.
+//! A term is a field, `=` or `!=`, and a value. All terms, separated by blanks, must be true. For a
+//! frame without the field, neither `=` nor `!=` is true.
 //!
 //! | field | value |
 //! |---|---|
-//! | `dst` `src` `mac` | MAC address, `*` for a byte or the rest: `00:11:*`; `mac` is source or destination |
+//! | `dst` `src` `mac` | MAC address, `*` for a byte or the rest: `00:11:*`; `mac` is source or
+//! destination |
 //! | `type` | EtherType after VLAN tags: `0x0800`, `ip`, `ip6`, `arp`, a range |
-//! | `vlan` | identifier of the outer tag |
+//! | `vlan` | VLAN identifier of the outer tag |
 //! | `ip.src` `ip.dst` `ip` | IPv4 address, prefix `10.0.0.0/8`, `10.1.*`; IPv6 address or prefix |
 //! | `proto` | IPv4 protocol, IPv6 next header: number, `tcp` `udp` `icmp` `igmp` `icmp6` `sctp` |
 //! | `ttl` | IPv4 TTL or IPv6 hop limit |
-//! | `sport` `dport` `port` | TCP or UDP port, first fragment only: number or range `1000-2000` |
-//! | `len` | bytes of the frame without FCS |
+//! | `sport` `dport` `port` | TCP or UDP port, not in later fragments: number or range `1000-2000`;
+//! `port` is either |
+//! | `len` | length in bytes, without FCS |
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,7 +22,7 @@ use wire::eth::{self, EtherType};
 use wire::text::MAX_FRAME;
 use wire::{Proto, ip4, ip6, vlan};
 
-/// Conditions that must all hold.
+/// Conditions on a frame, all of which must be true.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Terms(Vec<Term>);
 
@@ -88,7 +90,7 @@ pub struct BadTerm {
 
 impl fmt::Display for BadTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not a format width: those are limited to 16 bits.
+        // A format width is limited to 16 bits, so the blanks are built as a string.
         let blanks = " ".repeat(self.text.get(..self.at).unwrap_or_default().chars().count());
         write!(f, "{}\n  {}\n  {blanks}^", self.why, self.text)
     }
@@ -97,18 +99,18 @@ impl fmt::Display for BadTerm {
 impl std::error::Error for BadTerm {}
 
 impl Terms {
-    /// Returns whether `text` consists of terms rather than a pattern, that is, begins with a name
-    /// and `=` or `!=`. A pattern never needs a `=`, since no line contains one.
+    /// Returns whether `text` consists of terms rather than a pattern, that is, whether it begins
+    /// with a name and `=` or `!=`. A pattern never needs a `=`, since no line contains one.
     pub fn is_like(text: &str) -> bool {
         let name: String = text.trim_start().chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '.').collect();
         let behind = text.trim_start().get(name.len()..).unwrap_or_default();
         !name.is_empty() && (behind.starts_with('=') || behind.starts_with("!="))
     }
 
-    /// Parses terms.
+    /// Parses a list of terms, separated by blanks.
     ///
     /// # Errors
-    /// The part that does not parse, with a caret below it.
+    /// The term that does not parse, with a caret below it.
     pub fn parse(text: &str) -> Result<Terms, BadTerm> {
         let mut terms = Vec::new();
         let mut at = 0;
@@ -138,7 +140,7 @@ impl Terms {
         Ok(Terms(terms))
     }
 
-    /// Returns whether all terms hold for `frame`; `wire_len` is its original length in bytes.
+    /// Returns whether all terms are true for `frame`. `wire_len` is its original length in bytes.
     pub fn matches(&self, frame: &[u8], wire_len: usize) -> bool {
         let mut view = None;
         self.0.iter().all(|term| {
@@ -154,8 +156,8 @@ impl Terms {
     }
 }
 
-/// Values of a field in a frame: none, one, or two for a field such as `port` that means source or
-/// destination.
+/// Values of a field in a frame: none, one, or two for a field such as `port`, which means source
+/// or destination.
 struct Found {
     values: [Option<u128>; 2],
     six: bool,
@@ -174,7 +176,7 @@ impl Term {
             Value::Range(low, high) => (u128::from(low)..=u128::from(high)).contains(value),
         };
         let mut there = found.values.iter().flatten();
-        // With two values, `!=` requires that neither is equal.
+        // With two values, `!=` requires that neither of them is equal.
         if self.not { found.values[0].is_some() && !there.any(equal) } else { there.any(equal) }
     }
 }
@@ -242,8 +244,8 @@ impl View {
         Some(())
     }
 
-    /// Sets the ports, which are the first four bytes of TCP and UDP headers; a first fragment may
-    /// contain little more.
+    /// Sets the ports, which are the first four bytes of TCP and UDP headers. A first fragment may
+    /// contain little more than these.
     fn transport(&mut self, proto: Proto, segment: &[u8]) {
         if let (Proto::TCP | Proto::UDP, Some([a, b, c, d])) = (proto, segment.first_chunk::<4>()) {
             self.ports = Some((u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])));
@@ -323,12 +325,12 @@ fn range(text: &str, most: u64) -> Option<Value> {
 }
 
 fn parse_mac(text: &str) -> Result<Value, &'static str> {
-    const WHAT: &str = "expected a MAC address, as in 00:11:22:33:44:55; * is any byte, at the end any rest";
+    const WHAT: &str = "expected a MAC address, as in 00:11:22:33:44:55; * is any byte, or the rest at the end";
     let digits: String = text.chars().filter(|c| !matches!(c, ':' | '-' | '.')).collect();
     let parts: Vec<&str> = if text.contains([':', '-']) {
         text.split([':', '-']).collect()
     } else {
-        // As in 001122334455 or 0011*.
+        // Without separators, as in 001122334455 or 0011*.
         digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap_or("?")).collect()
     };
     let open = parts.last() == Some(&"*") && parts.len() <= 6;

@@ -1,7 +1,7 @@
-//! `grep` as the first command of a pipeline: it is applied to lines before they are decoded.
+//! `grep` as the first command of a pipeline. It is applied to lines before they are decoded.
 //!
-//! A pipeline behaves like the same commands connected by pipes: grep receives the lines as they
-//! arrived, and later commands receive only the selected ones, whether or not they are frames.
+//! A pipeline behaves like the same commands connected by pipes. grep receives the lines as they
+//! arrived, and later commands receive only the selected lines, whether or not these are frames.
 
 use super::{Matcher, lines};
 use crate::Frames;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::text::{self, Kind, MAX_READ};
 
-/// Filter on lines of text: only the selected lines are decoded to frames.
+/// Filter on lines of text. Only the selected lines are decoded to frames.
 #[derive(Debug, Clone)]
 pub struct Front {
     matcher: Arc<Matcher>,
@@ -20,8 +20,8 @@ pub struct Front {
 }
 
 impl Front {
-    /// Creates a filter that selects the lines that `matcher` matches or, with `invert`, those that
-    /// it does not match. Selected lines are counted in `selected`.
+    /// Creates a filter that selects the lines that `matcher` matches or, with `invert`, the lines
+    /// that it does not match. Selected lines are counted in `selected`.
     pub(super) fn new(matcher: Arc<Matcher>, invert: bool, selected: Arc<AtomicU64>) -> Front {
         Front { matcher, invert, kind: Kind::best(), selected }
     }
@@ -66,10 +66,11 @@ impl Front {
         })
     }
 
-    /// Processes one line of any form. Returns its number of bytes, or 0 if the line is incomplete.
+    /// Processes one line of any form. Returns the number of bytes consumed, or 0 if the line is
+    /// incomplete.
     fn one(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
         let Some(end) = memchr::memchr(b'\n', text) else {
-            // The line is too long for a frame, even though its end is not known.
+            // The line is too long for a frame, even though its end has not been read.
             return if text.len() > MAX_READ { decode_line(self.kind, text, frames, tally) } else { 0 };
         };
         let line = text.get(..=end).unwrap_or(text);
@@ -110,7 +111,7 @@ mod tests {
         ]
     }
 
-    /// Generates patterns with and without the fast path by columns.
+    /// Generates patterns to which the fast path by columns applies, and others.
     fn pattern() -> impl Strategy<Value = String> {
         let wildcard = (word("012", 3), word("012", 3)).prop_map(|(front, behind)| format!("{front}.*{behind}"));
         prop_oneof![word("012", 2..4), word("012", 12), wildcard]

@@ -8,13 +8,13 @@ use wire::text::{self, HEADER, Kind};
 /// Options of a search and its output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// Select lines that do not match.
+    /// True to select the lines that do not match.
     pub invert: bool,
-    /// Print nothing; only count.
+    /// True to print nothing and only count.
     pub count_only: bool,
-    /// Print only the matched parts, one per line.
+    /// True to print only the matched parts, one per line.
     pub only_matching: bool,
-    /// Print the line number in front of each line.
+    /// True to print the line number in front of each line.
     pub numbers: bool,
 }
 
@@ -27,7 +27,7 @@ pub struct Found {
     pub selected: u64,
 }
 
-/// Output of the search of a block: first ranges of bytes of the block, then bytes that are not
+/// Output of the search of a block: ranges of bytes of the block first, then bytes that are not
 /// part of it.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
@@ -41,12 +41,12 @@ impl Selection {
         self.bytes.clear();
     }
 
-    /// Writes the output to `to`; `block` must be the block that was searched.
+    /// Writes the output to `to`. `block` must be the block that was searched.
     ///
     /// # Errors
     /// Errors of writing.
     pub fn write(&self, block: &[u8], to: &mut impl Write) -> io::Result<()> {
-        // The kernel takes at most 1024 slices at once. Short output is cheaper to copy than to
+        // The kernel accepts at most 1024 slices at once. Short output is cheaper to copy than to
         // pass as slices.
         const MOST: usize = 1024;
         let mut slices = Vec::with_capacity(self.ranges.len().min(MOST));
@@ -58,7 +58,7 @@ impl Selection {
         to.write_all(&self.bytes)
     }
 
-    /// Returns a copy of the output; `block` must be the block that was searched.
+    /// Returns a copy of the output. `block` must be the block that was searched.
     pub fn to_vec(&self, block: &[u8]) -> Vec<u8> {
         let ranges = self.ranges.iter().flat_map(|range| block.get(range.clone()).unwrap_or_default());
         ranges.chain(&self.bytes).copied().collect()
@@ -78,7 +78,7 @@ fn write_all(mut slices: &mut [IoSlice<'_>], to: &mut impl Write) -> io::Result<
     Ok(())
 }
 
-/// Search in blocks of whole lines.
+/// A search in blocks that consist of whole lines.
 #[derive(Debug, Clone)]
 pub struct Lines<'a> {
     matcher: &'a Matcher,
@@ -104,7 +104,7 @@ impl<'a> Lines<'a> {
         Lines { matcher, shown, kind: Kind::best() }
     }
 
-    /// Searches `block` and selects at most `most` lines; their output replaces the content of
+    /// Searches `block` and selects at most `most` lines. Their output replaces the content of
     /// `out`. Line numbers continue after `before`, the number of lines before the block.
     pub fn search(&self, block: &[u8], before: u64, most: u64, out: &mut Selection) -> Found {
         out.clear();
@@ -121,7 +121,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Searches with the fast path: compares the header of each line in standard form, and applies
-    /// the regular expression to all other lines.
+    /// the regular expression to lines in any other form.
     #[inline]
     fn by_columns(&self, block: &[u8], before: u64, most: u64, run: &mut Run<'_>) -> Found {
         let Some(columns) = &self.matcher.columns else { return Found::default() };
@@ -173,7 +173,7 @@ impl<'a> Lines<'a> {
         found
     }
 
-    /// Searches from match to match; the lines between two matches are not examined one by one.
+    /// Searches from match to match. The lines between two matches are not examined one by one.
     fn by_matches(&self, block: &[u8], run: &mut Run<'_>) -> Found {
         let mut found = Found::default();
         let mut at = 0;
@@ -194,12 +194,12 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// Returns the length of `block` if its last line has no newline.
+/// Returns the length of `block` if its last line has no newline at its end.
 fn ends_open(block: &[u8]) -> Option<usize> {
     block.last().filter(|last| **last != b'\n').map(|_| block.len())
 }
 
-/// Consecutive selected lines, which are output as one range.
+/// Consecutive selected lines of a block, which are output as one range.
 struct Run<'a> {
     shown: Shown,
     matcher: &'a Matcher,
@@ -237,7 +237,8 @@ impl Run<'_> {
         self.from = self.to;
     }
 
-    /// Outputs one line that cannot be part of a range: with its number, or only its matched parts.
+    /// Outputs one line that cannot be part of a range, because its number or only its matched
+    /// parts are printed.
     #[cold]
     fn alone(&mut self, from: usize, to: usize, number: u64) {
         let line = self.block.get(from..to).unwrap_or_default();

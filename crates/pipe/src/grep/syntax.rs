@@ -2,7 +2,7 @@
 //! with GNU extensions, and fixed strings.
 //!
 //! A match never spans a newline: the translations of `.` and of bracket expressions exclude it.
-//! Back references are refused; they are not regular expressions and can take exponential time.
+//! Back references are rejected: they are not regular expressions and can take exponential time.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub enum Syntax {
 /// Error for a pattern that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadPattern {
-    /// The pattern, and the byte offset of the error; `None` if the position is unknown.
+    /// The pattern, and the byte offset of the error in it; `None` if the position is unknown.
     pub place: Option<(String, usize)>,
     /// Description of the error.
     pub why: String,
@@ -37,7 +37,7 @@ impl fmt::Display for BadPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.why)?;
         if let Some((pattern, at)) = &self.place {
-            // Not a format width: those are limited to 16 bits.
+            // A format width is limited to 16 bits, so the blanks are built as a string.
             let blanks = " ".repeat(pattern.get(..*at).unwrap_or(pattern).chars().count());
             write!(f, "\n  {pattern}\n  {blanks}^")?;
         }
@@ -82,8 +82,8 @@ struct Translator<'a> {
     basic: bool,
     /// Parentheses that are still open: the offset of each in the pattern and in `out`.
     open: Vec<(usize, usize)>,
-    /// Offset in `out` of the atom to which a repetition would apply; `repeated` is set if the atom
-    /// has a repetition already.
+    /// Offset in `out` of the atom to which a repetition would apply. `repeated` is true if the
+    /// atom already has a repetition.
     atom: usize,
     repeated: bool,
 }
@@ -151,7 +151,7 @@ impl Translator<'_> {
     }
 
     fn run(mut self) -> Result<String, BadPattern> {
-        // Set at the start of an expression, where there is nothing to repeat.
+        // True at the start of an expression, where there is nothing to repeat.
         let mut fresh = true;
         loop {
             let begin = self.at;
@@ -164,8 +164,8 @@ impl Translator<'_> {
                 Token::Literal(character) => self.literal(character),
                 Token::Any => self.out.push_str("[^\\n]"),
                 Token::Star | Token::Plus | Token::Question if was_fresh => {
-                    // A repetition of nothing is the literal character, as in GNU grep (`\+` and
-                    // `\?` of basic syntax too).
+                    // A repetition operator with nothing to repeat is a literal character, as in
+                    // GNU grep. This includes `\+` and `\?` of basic syntax.
                     self.literal(self.pattern.get(begin..self.at).and_then(|t| t.chars().last()).unwrap_or('*'));
                 }
                 Token::Star => self.repeat("*"),
@@ -182,7 +182,7 @@ impl Translator<'_> {
                             self.atom = opened;
                             self.out.push(')');
                         }
-                        // GNU grep takes an unmatched `)` as a literal in extended syntax.
+                        // GNU grep treats an unmatched `)` as a literal in extended syntax.
                         None if !self.basic => self.literal(')'),
                         None => return self.error(begin, "unmatched \\)"),
                     }
@@ -230,8 +230,8 @@ impl Translator<'_> {
         self.out.push_str(&regex::escape(character.encode_utf8(&mut [0; 4])));
     }
 
-    /// Appends the repetition `how`. An atom that has a repetition already is grouped first: `a**`
-    /// means `a*` and must not become a lazy repetition.
+    /// Appends the repetition `how`. If the atom already has a repetition, it is grouped first:
+    /// `a**` means `a*` and must not become a lazy repetition.
     fn repeat(&mut self, how: &str) {
         if std::mem::replace(&mut self.repeated, true) {
             self.out.insert_str(self.atom, "(?:");

@@ -57,8 +57,8 @@ fn any_field_ignores_field_boundaries() {
     assert!(any(r"4500\|9999", Syntax::Basic, B));
 }
 
-/// POSIX 9.3.5 and grep(1): a set may include the newline by a range or a class, but no line
-/// contains one.
+/// A set may include the newline by a range or a class, but no line contains one (POSIX 9.3.5,
+/// grep(1)).
 #[test]
 fn a_set_with_a_newline_matches_within_a_line() {
     let text = b"ab\n\ncd\n";
@@ -86,7 +86,7 @@ fn pattern_errors_show_a_caret() {
 
 #[test]
 fn terms_match_header_fields() {
-    // The sample of the report's generator: IPv4, UDP port 12345 to 54321.
+    // The UDP sample of ethpipe's generator: IPv4, port 12345 to 54321.
     let mut udp = vec![2, 0, 0, 0, 0, 1, 0x12, 0x23, 0x34, 0x45, 0x56, 0, 8, 0];
     let mut header = ip4_header();
     udp.append(&mut header);
@@ -158,11 +158,11 @@ fn grep(flags: &[&str], patterns: &[&str], text: &[u8]) -> Option<Vec<u8>> {
     });
     let output = child.wait_with_output().ok()?;
     feeder.join().ok()?;
-    assert_ne!(output.status.code(), Some(2), "grep does not take {patterns:?}");
+    assert_ne!(output.status.code(), Some(2), "grep does not accept {patterns:?}");
     Some(output.stdout)
 }
 
-/// Returns lines in the standard form, and some in other forms.
+/// Returns lines in standard form, and some in other forms.
 fn corpus() -> Vec<u8> {
     let mut text = Vec::new();
     let mut seed = 12345_u32;

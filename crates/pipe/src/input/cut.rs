@@ -1,7 +1,8 @@
 //! Splits a regular file of lines into pieces that several threads read concurrently.
 //!
-//! The file is read with pread(2). If another process truncates or overwrites the file meanwhile,
-//! each piece has the bytes that the file contains when the piece is read (docs/decisions/0027).
+//! The file is read with pread(2). Another process may truncate or overwrite the file meanwhile.
+//! Each piece then has the bytes that the file contains when the piece is read
+//! (docs/decisions/0027).
 
 use super::BLOCK;
 use super::text::in_bounds;
@@ -12,15 +13,15 @@ use std::path::Path;
 use wire::text::MAX_READ;
 
 /// A file of lines, split into shares of equal size. Piece `n` consists of the lines that begin in
-/// share `n`; its last line may end in a later share.
+/// share `n`. The last line of a piece may end in a later share.
 #[derive(Debug)]
 pub struct Cut {
     file: File,
     len: u64,
 }
 
-/// Size of a share in bytes: large, so that the bytes that are read for two pieces cost little, but
-/// small enough for a second-level cache.
+/// Size of a share in bytes. It is large compared with the bytes that are read twice, for two
+/// pieces, but small enough for a second-level cache.
 const SHARE: u64 = BLOCK as u64;
 
 impl Cut {
@@ -42,8 +43,8 @@ impl Cut {
         self.len.div_ceil(SHARE)
     }
 
-    /// Reads the lines of piece `number` into `into`, which is cleared first. Returns the number of
-    /// lines left out because they are longer than the longest frame's line.
+    /// Reads the lines of piece `number` into `into`, which is cleared first. Lines that are longer
+    /// than the line of the longest frame are left out. Returns the number of these lines.
     ///
     /// # Errors
     /// Errors of pread(2).
@@ -52,11 +53,11 @@ impl Cut {
     }
 
     /// Reads the lines of piece `number` into `into`. Leaves out the last line if it is over-long,
-    /// since it is not read to its end; all other over-long lines stay. Returns the number of lines
-    /// left out.
+    /// because it is not read to its end. All other over-long lines are kept. Returns the number of
+    /// lines left out.
     fn read_whole(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
         let begin = number * SHARE;
-        // The byte before the share shows whether a line begins at its start.
+        // The byte before the share determines whether a line begins at its start.
         let from = begin.saturating_sub(1);
         let want = usize::try_from((begin + SHARE).min(self.len).saturating_sub(from)).unwrap_or(0);
         into.resize(want, 0);
@@ -76,8 +77,8 @@ impl Cut {
             return Ok(0);
         }
         let mut at = from + got as u64;
-        // The last line continues in the next share. It began in this one; otherwise the newline
-        // above would be the last byte.
+        // The last line continues in the next share. It began in this share; otherwise the newline
+        // found above would be the last byte.
         let last = memchr::memrchr(b'\n', into).map_or(0, |newline| newline + 1);
         while into.last() != Some(&b'\n') {
             let have = into.len();
@@ -99,8 +100,8 @@ impl Cut {
         Ok(0)
     }
 
-    /// Reads the bytes at offset `from` of the file into `buf`, after its first `have` bytes, until
-    /// `buf` is full or the file ends. Returns the number of bytes read.
+    /// Reads the bytes from offset `from` of the file into `buf`, after its first `have` bytes,
+    /// until `buf` is full or the file ends. Returns the number of bytes read.
     fn fill(&self, buf: &mut [u8], have: usize, from: u64) -> io::Result<usize> {
         let mut got = 0;
         while let Some(room) = buf.get_mut(have + got..).filter(|room| !room.is_empty()) {
@@ -115,7 +116,7 @@ impl Cut {
     }
 }
 
-/// Removes lines that are longer than the longest frame's line; returns the number of lines
+/// Removes lines that are longer than the line of the longest frame. Returns the number of lines
 /// removed.
 fn leave_out(lines: &mut Vec<u8>) -> u64 {
     let (mut at, mut left_out) = (0, 0);
@@ -172,8 +173,8 @@ mod tests {
         assert!(Cut::of(Path::new("/dev/null")).unwrap().is_none());
     }
 
-    /// A truncated file ends where it ends at the time at which a piece is read; a file that grew
-    /// is read up to its old length.
+    /// A truncated file ends at its length at the time a piece is read. A file that has grown is
+    /// read up to its old length.
     #[test]
     fn a_file_that_changes_length_is_read_to_its_end() {
         let path = std::env::temp_dir().join(format!("linerate-cut-short-{}", std::process::id()));

@@ -4,11 +4,12 @@
 //! {"ts_ns":1700000000000000000,"dst":"ff:ff:ff:ff:ff:ff","src":"00:22:cf:63:96:7b","type":"0x8899","payload":"231E0A"}
 //! ```
 //!
-//! Optional keys: `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text); `orig_len`
+//! Optional keys are `ts_ns` (nanoseconds) or `stamp` (16 digits, as in a line of text); `orig_len`
 //! (bytes on the wire), if fewer were captured; `direction` (`inbound` or `outbound`) and
-//! `comments` (a list of strings) of a capture. `interface` is the name of the interface of a
-//! capture; it is written if known, and ignored when reading. A packet of a link type other than
-//! Ethernet is written with `link` in place of `dst` and `src`; such a line cannot be read.
+//! `comments` (a list of strings) of a packet in a capture. `interface` is the name of the
+//! interface in a capture. It is written if known, and ignored when reading. A packet of a link
+//! type other than Ethernet is written with `link` in place of `dst` and `src`; such a line cannot
+//! be read.
 
 use super::Tally;
 use super::Warned;
@@ -109,13 +110,13 @@ fn frame(line: &[u8]) -> Result<(Vec<u8>, Time, About), String> {
     Ok((bytes, time, About { cut, options, ..About::default() }))
 }
 
-/// Returns the value of a JSON number if it is a whole number, in any notation: 17, 1.7e1, 17.0
-/// (RFC 8259 6).
+/// Returns the value of a JSON number if it is an integer, in any notation: 17, 1.7e1, 17.0 (RFC
+/// 8259 6).
 fn whole(value: &Value) -> Option<u64> {
     if let Some(number) = value.as_u64() {
         return Some(number);
     }
-    // A number above 2^53 with an exponent has already been rounded by its writer.
+    // The writer has already rounded a number above 2^53 with an exponent.
     let number = value
         .as_f64()
         .filter(|number| number.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(number))?;

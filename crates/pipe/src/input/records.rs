@@ -5,8 +5,8 @@ use crate::{Format, Frames, Time};
 use std::io::{self, Read};
 use wire::bpkt::{self, Form};
 
-/// Size of the buffer in bytes: a block and the longest record, with spare bytes to detect the end
-/// of the stream.
+/// Size of the buffer in bytes. There is space for a block and the longest record, and a few bytes
+/// more, so that the end of the stream can be detected.
 const ROOM: usize = BLOCK + 12 + (u16::MAX as usize) + 2;
 
 pub(super) struct Records<R> {
@@ -14,15 +14,16 @@ pub(super) struct Records<R> {
     buf: Vec<u8>,
     start: usize,
     end: usize,
-    /// Offset in the stream of the byte at `start` of the buffer.
+    /// Offset in the stream of the byte at index `start` of the buffer.
     offset: u64,
     at_end: bool,
     form: Form,
 }
 
 impl<R: Read> Records<R> {
-    /// Creates a reader of records; `start` are bytes that have been read from `from` already. If
-    /// `asked` is `None`, reads until the first two records show the version of the format.
+    /// Creates a reader of records. `start` contains bytes that have already been read from `from`.
+    /// If `asked` is `None`, reads until the version of the format follows from the first two
+    /// records.
     pub fn new(start: Vec<u8>, from: R, asked: Option<Format>) -> Result<Records<R>, BadInput> {
         let end = start.len();
         let mut buf = start;
@@ -37,7 +38,7 @@ impl<R: Read> Records<R> {
                 records.form = form;
                 return Ok(records);
             }
-            // Two records of maximum length are enough to determine the version.
+            // Two records of maximum length are enough to determine the version of the format.
             if records.at_end || records.end > 2 * (12 + usize::from(u16::MAX)) {
                 return Ok(records);
             }

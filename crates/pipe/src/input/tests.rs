@@ -7,7 +7,7 @@ use wire::text::Stamp;
 
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n";
 
-/// Returns all frames of a stream, the counts, and the format.
+/// Returns all frames of a stream, the counts of lines, and the format.
 fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
     let mut input = Input::new(Pieces(bytes.to_vec(), piece), asked, strict);
     let (mut frames, mut got) = (Frames::new(), Vec::new());
@@ -77,8 +77,8 @@ fn an_endless_line_is_one_bad_line_in_bounded_memory() {
     assert!(most <= BLOCK + wire::text::MAX_READ + 2);
 }
 
-/// A file on tmpfs that is truncated and overwritten while it is read ends at its new end, and its
-/// bytes are those present at the time of reading.
+/// A file on tmpfs is truncated and overwritten while it is read. Reading ends at its new end and
+/// returns the bytes that are present at the time of reading.
 #[test]
 fn a_file_truncated_while_read_ends_at_its_new_end() {
     let path = std::path::Path::new("/dev/shm").join(format!("linerate-cut-tests-{}", std::process::id()));

@@ -6,17 +6,17 @@ use crate::{Frames, Time};
 use std::io::{self, Read};
 use wire::text::{self, BadLine, Kind, MAX_READ, Next};
 
-/// Maximum number of bad lines that are recorded with their error.
+/// Maximum number of bad lines whose errors are stored.
 const TOLD: usize = 10;
 
-/// Counts of lines read, and of the lines among them that are not frames.
+/// Counts of the lines that were read, and of those that are not frames.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of lines or records read.
     pub lines: u64,
     /// Number of lines or records that are not frames.
     pub bad: u64,
-    /// Line number and error of the first lines or records that are not frames.
+    /// Line number and error of the first [`TOLD`] lines or records that are not frames.
     pub told: Vec<(u64, Warned)>,
     /// Number of frames that precede the first bad line in its batch.
     pub good: usize,
@@ -43,8 +43,8 @@ impl std::fmt::Display for Warned {
 }
 
 impl Tally {
-    /// Decodes the lines of a block that was read with [`super::Input::read_lines`] into `frames`:
-    /// all lines, or those that `front` selects.
+    /// Decodes the lines of a block that was read with [`super::Input::read_lines`] into `frames`.
+    /// If `front` is given, decodes only the lines that it selects.
     pub fn decode(&mut self, block: &[u8], front: Option<&Front>, frames: &mut Frames) {
         let mut rest = block;
         while !rest.is_empty() {
@@ -58,7 +58,7 @@ impl Tally {
         }
     }
 
-    /// Adds the counts of lines that follow the lines counted here.
+    /// Adds the counts of lines that come after those counted so far.
     pub fn append(&mut self, behind: &Tally) {
         for (line, bad) in behind.told.iter().take(TOLD.saturating_sub(self.told.len())) {
             self.told.push((self.lines + line, bad.clone()));
@@ -104,7 +104,7 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
         {
             let used = decode_line(kind, rest, frames, tally);
             from += used;
-            // The line is incomplete or over-long: the bytes after it belong to the same line.
+            // The line is incomplete or over-long, so the bytes after it belong to the same line.
             if used == 0 || rest.get(used - 1) != Some(&b'\n') {
                 break;
             }
@@ -113,7 +113,7 @@ fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
     from
 }
 
-/// Decodes lines like [`decode`], but only the lines that `front` selects if it is given.
+/// Decodes lines as [`decode`] does. If `front` is given, decodes only the lines that it selects.
 pub(super) fn decode_selected(text: &[u8], front: Option<&Front>, frames: &mut Frames, tally: &mut Tally) -> usize {
     match front {
         Some(front) => front.decode(text, frames, tally),
@@ -167,8 +167,8 @@ impl<R: Read> Text<R> {
         self.buf.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// Calls `decode` with the buffered bytes, and reads more bytes while it returns 0, the number
-    /// of bytes consumed. Returns false at the end of the stream.
+    /// Calls `decode` with the buffered bytes. `decode` returns the number of bytes consumed; while
+    /// this is 0, more bytes are read. Returns false at the end of the stream.
     pub fn read(
         &mut self,
         tally: &mut Tally,
@@ -179,8 +179,8 @@ impl<R: Read> Text<R> {
                 self.skip();
             } else {
                 let used = decode(self.held(), tally);
-                // If the last byte consumed is not a newline, `decode` consumed an over-long line
-                // up to the limit.
+                // If the last byte consumed is not a newline, `decode` has consumed the maximum
+                // length of an over-long line.
                 let cut = used > 0 && self.buf.get(self.start + used - 1) != Some(&b'\n');
                 (self.start, self.skipping) = (self.start + used, cut);
                 if used > 0 {
@@ -202,7 +202,7 @@ impl<R: Read> Text<R> {
         }
     }
 
-    /// Returns the whole lines in the buffer; reads more bytes if there are none, and returns
+    /// Returns the complete lines in the buffer. Reads more bytes if there are none, and returns
     /// `None` at the end of the stream. Over-long lines are counted in `too_long`. With
     /// `only_lines` they are left out; otherwise their first bytes are returned, one more than the
     /// limit.

@@ -10,8 +10,8 @@
 //!
 //! A port with a descriptor to wait for (a device) delivers frames when they arrive, and a slow
 //! reader loses the oldest frames. A port without a descriptor (a generator, a capture file) is
-//! polled only while some reader has consumed most of its buffered frames, so a single reader loses
-//! none.
+//! polled only while some reader has consumed most of its buffered frames. A single reader of such
+//! a port therefore loses no frames.
 
 use super::fuse::{Answer, MOST};
 use super::kernel::Kernel;
@@ -26,9 +26,9 @@ use std::time::Duration;
 use wire::bpkt::Form;
 use wire::text::{self, MAX_LINE, SLACK, Stamp};
 
-/// Maximum time between two checks for a stop request.
+/// Maximum time between two checks for a request to stop.
 const NAP: Duration = Duration::from_millis(50);
-/// Number of bytes in the send queue from which writes block.
+/// Number of bytes in the send queue at which writes begin to block.
 const QUEUED: usize = 1 << 20;
 /// Kinds of the two files of a port.
 const KINDS: [Kind; 2] = [Kind::Text, Kind::Binary];
@@ -41,11 +41,12 @@ pub struct Device {
     name: String,
     stamped: bool,
     announces: bool,
-    /// A port without a descriptor is polled only while some reader has fewer than this number of
-    /// bytes buffered.
+    /// Number of bytes buffered for a reader. A port without a descriptor is polled only while some
+    /// reader has fewer.
     ahead: usize,
     state: Mutex<State>,
-    /// Signaled when a reader has opened, read or closed a file, so that the port may be polled.
+    /// Signaled when a reader has opened, read or closed a file, because the port may then be
+    /// polled.
     room: Condvar,
     /// Signaled when frames to send may have been queued.
     written: Condvar,
@@ -60,8 +61,8 @@ struct State {
     queued: usize,
     writers: VecDeque<Writer>,
     counts: Counts,
-    /// Set while more frames are expected at once: a read waits for them unless it can be answered
-    /// in full.
+    /// True while more frames are expected at once. A read then waits for them unless it can be
+    /// answered in full.
     more: bool,
     over: bool,
     lost: bool,
@@ -92,10 +93,10 @@ pub struct Counts {
     pub first_bad: Option<String>,
 }
 
-/// Counters of one reader, as shown in the file `stats/PORT`.
+/// Counters of one reader, as printed in the file `stats/PORT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReaderCounts {
-    /// Kind of the file that it reads.
+    /// Kind of the file that the reader has open.
     pub kind: Kind,
     /// Number of frames delivered to the reader.
     pub delivered: u64,
@@ -112,7 +113,8 @@ struct Open {
     /// Remaining bytes of a frame that was longer than the buffer of the last read.
     rest: Option<Piece>,
     lines: Arc<Mutex<Lines>>,
-    /// FUSE poll handle to notify when poll(2) would return other events.
+    /// FUSE poll handle that is notified when poll(2) would return other events; `None` if no poll
+    /// waits.
     poll: Option<u64>,
 }
 
@@ -124,7 +126,7 @@ struct Wait {
     room: usize,
 }
 
-/// A write request that waits for room in the send queue.
+/// A write request that waits for space in the send queue.
 #[derive(Debug)]
 struct Writer {
     unique: u64,
@@ -132,8 +134,8 @@ struct Writer {
     data: Vec<u8>,
 }
 
-/// Data that is being sent to a reader. If the read was interrupted, the reader's position `before`
-/// is restored.
+/// Data that is being sent to a reader. If the read was interrupted, the reader's position is set
+/// back to `before`.
 #[derive(Debug)]
 struct Given {
     unique: u64,
@@ -166,9 +168,9 @@ impl State {
         ring.release(open.values().filter(|open| open.kind == kind).filter_map(|open| open.reader.as_ref()));
     }
 
-    /// Returns the data that answers the read request `wait` now, or `None` if it must wait. While
-    /// more frames are expected at once, a request waits until there are as many bytes as it
-    /// requested, or `enough` bytes.
+    /// Returns the data with which the read request `wait` is answered now, or `None` if it must
+    /// wait. While more frames are expected at once, a request waits until there are as many bytes
+    /// as it requested, or `enough` bytes.
     fn give(&mut self, wait: Wait, enough: usize) -> Option<Given> {
         let Wait { unique, fh, room } = wait;
         if self.more
@@ -204,8 +206,8 @@ impl State {
         ready || open.rest.is_some() || (self.over && open.reader.is_some())
     }
 
-    /// Removes and returns the poll handles to notify: those of readers with frames, or all handles
-    /// if `to_write`.
+    /// Removes and returns the poll handles to notify: all handles if `to_write`, otherwise those
+    /// of readers with buffered frames.
     fn polled(&mut self, to_write: bool) -> Vec<u64> {
         let ready: Vec<u64> =
             self.open.iter().filter(|(_, open)| to_write || self.is_ready(open)).map(|(fh, _)| *fh).collect();
@@ -234,7 +236,7 @@ impl State {
 }
 
 impl Device {
-    /// Creates the files of port `name`. With `stamped`, lines start with the arrival time; records
+    /// Creates the files of port `name`. With `stamped`, lines begin with the arrival time; records
     /// always contain it. `announces` is true if the port has a descriptor that becomes readable
     /// when frames arrive. Each file buffers `ring` bytes for its readers.
     pub fn new(name: &str, stamped: bool, announces: bool, ring: usize) -> Device {
@@ -293,8 +295,8 @@ impl Device {
         state.count(&fed);
         if let Some(reader) = open.reader {
             state.counts.delivered += reader.delivered;
-            // Frames still buffered for the reader do not count as lost, because it closed the
-            // file.
+            // Frames that are still buffered for the reader do not count as lost, because the
+            // reader closed the file.
             state.counts.overflow += reader.overflow;
         }
         state.release(open.kind);
@@ -302,11 +304,11 @@ impl Device {
         self.room.notify_all();
     }
 
-    /// Answers a read request of `size` bytes: now or, if `wait` is set, when a frame arrives.
+    /// Answers a read request of `size` bytes: now or, if `wait` is true, when a frame arrives.
     pub fn read(&self, unique: u64, fh: u64, size: u32, wait: bool, kernel: &Kernel) {
         // The kernel splits a large read(2) into several requests and continues until one returns
         // less than its size. Returning one byte less ends the read(2), so that it does not block
-        // with data in hand.
+        // although some data has already been read.
         let size = size as usize;
         let room = if size > MOST - 4096 { size - 1 } else { size };
         let request = Wait { unique, fh, room };
@@ -338,14 +340,14 @@ impl Device {
                 (open.reader, open.rest) = given.before;
             }
             // The frames are freed only after sending, because the next read may need them. A block
-            // without references is reused.
+            // that is no longer referenced is reused.
             drop(given.pieces);
             state.release(given.kind);
         }
         self.room.notify_one();
     }
 
-    /// Answers a write request: now or, if `wait` is set, when the send queue has room.
+    /// Answers a write request: now or, if `wait` is true, when the send queue has space.
     pub fn write(&self, unique: u64, fh: u64, data: &[u8], wait: bool, kernel: &Kernel) {
         let mut state = self.lock();
         let Some(open) = state.open.get(&fh) else {
@@ -363,7 +365,7 @@ impl Device {
     }
 
     /// Queues the frames in `data` for sending, and returns the answer to the write request. A
-    /// write without any valid frame is an error; otherwise bad lines are only counted.
+    /// write without any valid frame is an error. Otherwise bad lines are only counted.
     fn accept(&self, unique: u64, lines: &Mutex<Lines>, data: &[u8]) -> Answer {
         let fed = lock(lines).feed(data, |frames| self.lock().queue(frames));
         self.lock().count(&fed);
@@ -372,8 +374,8 @@ impl Device {
         if nothing { Answer::error(unique, libc::EINVAL) } else { Answer::written(unique, data.len()) }
     }
 
-    /// Returns the events of poll(2) for the open file `fh`. The poll handle `kh`, if given, is
-    /// notified when they change.
+    /// Returns the events of poll(2) for the open file `fh`. If the poll handle `kh` is given, it
+    /// is notified when the events change.
     pub fn poll(&self, fh: u64, kh: Option<u64>) -> u32 {
         let mut state = self.lock();
         let Some(open) = state.open.get(&fh) else { return libc::POLLERR as u32 };
@@ -390,8 +392,8 @@ impl Device {
         events as u32
     }
 
-    /// Cancels the request `unique` if it waits for a frame or for room. Returns whether it was
-    /// waiting.
+    /// Cancels the request `unique` if it waits for a frame or for space in the send queue. Returns
+    /// whether it was waiting.
     pub fn interrupt(&self, unique: u64, kernel: &Kernel) -> bool {
         let mut state = self.lock();
         let waiting = state.waiting.len() + state.writers.len();
@@ -405,7 +407,7 @@ impl Device {
         found
     }
 
-    /// Waits until the port should be polled for frames: returns at once for a port with a
+    /// Waits until the port should be polled for frames. Returns at once for a port with a
     /// descriptor, otherwise when a reader has consumed its frames or `stop` returns true.
     pub fn wait_for_room(&self, stop: fn() -> bool) {
         let mut state = self.lock();
@@ -421,7 +423,7 @@ impl Device {
         }
     }
 
-    /// Passes the frames that the port received at `ticks` to all readers. With `more`, further
+    /// Passes the frames that the port received at `ticks` to all readers. If `more`, further
     /// frames are expected at once: reads that cannot be answered in full wait for them, or for
     /// [`Device::pause`].
     pub fn received(&self, burst: &mut Burst, ticks: u64, more: bool, kernel: &Kernel) {
@@ -458,7 +460,7 @@ impl Device {
         self.notify(state, kernel);
     }
 
-    /// Ends the wait for further frames that [`Device::received`] began: blocked reads receive the
+    /// Ends the wait for further frames that [`Device::received`] began. Blocked reads receive the
     /// frames that are buffered.
     pub fn pause(&self, kernel: &Kernel) {
         let mut state = self.lock();
@@ -491,8 +493,8 @@ impl Device {
         polled.into_iter().for_each(|kh| kernel.send(&Answer::wake(kh)));
     }
 
-    /// Records that the port receives no more frames: readers get end of file after the remaining
-    /// frames. With `lost`, the port has failed and cannot send either.
+    /// Records that the port receives no more frames. Readers get end of file after the remaining
+    /// frames. If `lost`, the port has failed and cannot send either.
     pub fn end(&self, lost: bool, kernel: &Kernel) {
         let mut state = self.lock();
         state.lost |= lost;
@@ -500,7 +502,7 @@ impl Device {
         self.notify(state, kernel);
     }
 
-    /// Ends the files when the mount ends: readers get end of file, and blocked writes fail with
+    /// Ends the files when the mount ends. Readers get end of file, and blocked writes fail with
     /// ENODEV.
     pub fn shut(&self, kernel: &Kernel) {
         self.end(false, kernel);
@@ -563,8 +565,8 @@ impl Device {
         polled.into_iter().for_each(|kh| kernel.send(&Answer::wake(kh)));
     }
 
-    /// Returns the totals of the port, which include open readers, and the counters of each open
-    /// reader.
+    /// Returns the totals of the port, which include those of open readers, and the counters of
+    /// each open reader.
     pub fn counts(&self) -> (Counts, Vec<ReaderCounts>) {
         let state = self.lock();
         let mut counts = state.counts.clone();
@@ -581,8 +583,8 @@ impl Device {
     }
 }
 
-/// Appends a frame to `block` in the format `kind`; returns false if the frame is too short or too
-/// long for it.
+/// Appends a frame to `block` in the format `kind`. Returns false if the frame is too short or too
+/// long for the format.
 fn encode(kind: Kind, frame: &[u8], stamped: bool, arrival: Stamp, block: &mut Block) -> bool {
     let end = block.len();
     let used = match kind {

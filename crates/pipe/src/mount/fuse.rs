@@ -1,8 +1,8 @@
-//! Encoding of the FUSE protocol: parses requests read from /dev/fuse and builds answers. This
+//! Encoding of the FUSE protocol. Parses requests read from /dev/fuse and builds answers. This
 //! module does no I/O and stores no state of files.
 //!
 //! Requests and answers are C structures in native byte order (linux/fuse.h, protocol 7.31 and
-//! later); they are read and written one field at a time. A request that is shorter than its
+//! later). They are read and written one field at a time. A request that is shorter than its
 //! structure cannot be parsed and is answered with EIO.
 
 /// Length of the header of every request, in bytes.
@@ -24,7 +24,7 @@ const FLAGS: u32 = 1 << 22 | 1 << 5 | 1;
 /// Flags in the answer to open(2) for a stream: no page cache, and no file position. The kernel
 /// therefore needs no lock on the position, and seeking fails with ESPIPE.
 pub const STREAM: u32 = 1 | 1 << 2 | 1 << 4;
-/// Flags in the answer to open(2) for a file with content generated for each reader.
+/// Flags in the answer to open(2) for a file whose content is generated for each reader.
 pub const DIRECT: u32 = 1;
 
 /// Operation of a request.
@@ -38,7 +38,7 @@ pub enum Op<'a> {
     Lookup {
         name: &'a [u8],
     },
-    /// The kernel needs a node no longer, and expects no answer.
+    /// The kernel no longer needs a node, and expects no answer.
     Forget,
     GetAttr,
     SetAttr,
@@ -121,8 +121,8 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Parses a request. For a malformed request, the error is its request ID, which the answer
-    /// needs, or `None` if even the header is incomplete.
+    /// Parses a request. For a malformed request, the error contains its request ID, which the
+    /// answer needs, or `None` if even the header is incomplete.
     pub fn parse(bytes: &'a [u8]) -> Result<Request<'a>, Option<u64>> {
         let (Some(head), Some(body)) = (bytes.get(..IN_HEADER), bytes.get(IN_HEADER..)) else { return Err(None) };
         let mut head = Fields(head);
@@ -189,7 +189,7 @@ pub struct Attr {
     pub uid: u32,
     /// Group ID of the file.
     pub gid: u32,
-    /// All times of the file, in seconds since 1970.
+    /// Value of all times of the file, in seconds since 1970.
     pub time: u64,
 }
 
@@ -204,7 +204,8 @@ impl Answer {
         answer
     }
 
-    /// Returns the header of an answer with `len` bytes of data, which the caller sends after it.
+    /// Returns the header of an answer with `len` bytes of data. The caller sends the data after
+    /// it.
     pub fn data(unique: u64, len: usize) -> Answer {
         Answer::head(len, 0, unique)
     }
@@ -216,7 +217,8 @@ impl Answer {
         answer
     }
 
-    /// Returns an answer without data: the error number `errno` as in libc, or 0 for success.
+    /// Returns an answer without data that reports the error number `errno` as in libc, or 0 for
+    /// success.
     pub fn error(unique: u64, errno: i32) -> Answer {
         Answer::head(0, -errno, unique)
     }
@@ -231,8 +233,8 @@ impl Answer {
     pub fn init(unique: u64, readahead: u32, flags: u32) -> Answer {
         let mut answer = Answer::head(64, 0, unique);
         answer.u32(MAJOR).u32(MINOR).u32(readahead).u32(FLAGS & flags);
-        // Limits of background requests (not used), then maximum write, granularity of times, and
-        // pages per request.
+        // The fields are the limits of background requests (not used), the maximum write, the
+        // granularity of times, and the pages per request.
         answer.u16(16).u16(12).u32(MOST as u32).u32(1).u16((MOST / 4096) as u16).u16(0);
         answer.fill(64);
         answer
@@ -273,8 +275,8 @@ impl Answer {
         answer
     }
 
-    /// Returns a notification, which belongs to no request: the kernel polls the files with the
-    /// poll handle `kh` again.
+    /// Returns a notification, which belongs to no request. It makes the kernel poll the files with
+    /// the poll handle `kh` again.
     pub fn wake(kh: u64) -> Answer {
         const NOTIFY_POLL: i32 = 1;
         let mut answer = Answer::head(8, NOTIFY_POLL, 0);
@@ -291,8 +293,8 @@ impl Answer {
         answer
     }
 
-    /// Returns the answer to [`Op::ReadDir`], at most `size` bytes: the entries from index `offset`
-    /// on. An entry is a node number, a mode and a name.
+    /// Returns the answer to [`Op::ReadDir`] in at most `size` bytes: the entries from index
+    /// `offset` on. An entry is a node number, a mode and a name.
     pub fn directory<'n>(
         unique: u64,
         offset: u64,
@@ -340,13 +342,13 @@ impl Answer {
         self.u32(0).u32(BLKSIZE).u32(0)
     }
 
-    /// Appends zeros up to `len` bytes after the header.
+    /// Appends zeros until `len` bytes follow the header.
     fn fill(&mut self, len: usize) {
         self.0.resize(16 + len, 0);
     }
 }
 
-/// Time, in seconds, for which the kernel may cache names: practically unlimited.
+/// Time in seconds for which the kernel may cache names. It is practically unlimited.
 const ENTRY_S: u64 = 1 << 30;
 /// Preferred size of reads in bytes (`st_blksize`), which `cat` and other programs use.
 const BLKSIZE: u32 = 128 * 1024;

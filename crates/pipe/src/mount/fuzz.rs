@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 /// Maximum number of requests in one input.
 const REQUESTS: usize = 100;
-/// Maximum number of bytes that a read requests: a longer answer does not fit into the socket that
+/// Maximum number of bytes that a read requests. A longer answer does not fit into the socket that
 /// replaces /dev/fuse in the test.
 const READ: u32 = 4096;
 
-/// Fuzzes a mount with requests. The input is one record per request: a byte each for the
+/// Fuzzes a mount with requests. The input is one record per request: one byte each for the
 /// operation, the node and the length of the body, then the body. Operation 0 is a frame received
-/// by a port; 255 is a raw request, header included.
+/// by a port. Operation 255 is a raw request, header included.
 ///
 /// Checks that nothing panics; that every answer has the length in its header and belongs to a
 /// request; and that no request is answered twice.
@@ -75,7 +75,7 @@ pub fn requests(data: &[u8]) {
     devices.iter().for_each(|device| device.shut(&kernel));
 }
 
-/// Builds a request with its header; limits the size that a read requests to [`READ`].
+/// Builds a request with its header. Limits the size that a read requests to [`READ`].
 fn request(code: u32, unique: u64, node: u64, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(IN_HEADER + body.len());
     bytes.extend(((IN_HEADER + body.len()) as u32).to_ne_bytes());

@@ -18,7 +18,7 @@ impl Kernel {
         Kernel(file)
     }
 
-    /// Waits for the next request, reads it into `buf` and returns it; returns `None` when the
+    /// Waits for the next request, reads it into `buf` and returns it. Returns `None` when the
     /// mount has ended.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Kernel {
         }
     }
 
-    /// Sends an answer. Errors are ignored: the request may have been interrupted.
+    /// Sends an answer. Errors are ignored, because the request may have been interrupted.
     pub fn send(&self, answer: &Answer) {
         let _ = (&self.0).write(answer.bytes());
     }

@@ -1,11 +1,11 @@
-//! Parses data written to a file into frames. A write may contain several lines or records, and the
-//! last one may be incomplete.
+//! Parses data that is written to a file into frames. A write may contain several lines or records,
+//! and the last one may be incomplete.
 
 use crate::{Frames, Time};
 use wire::bpkt::{self, Form};
 use wire::text::{self, MAX_READ, Next};
 
-/// Format of frames in a file.
+/// Format of the frames in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Lines of text, without (F1) or with (F2) a time stamp.
@@ -36,7 +36,7 @@ impl Fed {
 #[derive(Debug)]
 pub struct Lines {
     kind: Kind,
-    /// Start of an incomplete line or record.
+    /// Bytes of a line or record that is still incomplete.
     kept: Vec<u8>,
     /// True while the rest of an over-long line is discarded.
     skipping: bool,
@@ -64,8 +64,8 @@ impl Lines {
             self.skipping = false;
         }
         let mut kept = std::mem::take(&mut self.kept);
-        // The incomplete line of the previous write is completed first, so that the rest of the
-        // data can be parsed in place.
+        // The incomplete line of the previous write is completed first. The rest of the data can
+        // then be parsed without copying it.
         while !kept.is_empty() && !data.is_empty() {
             let missing = self.missing(&kept, data).min(data.len());
             let (front, rest) = data.split_at_checked(missing).unwrap_or_default();
@@ -90,7 +90,7 @@ impl Lines {
         fed
     }
 
-    /// Ends the data when the file is closed: a last line without a newline counts as complete.
+    /// Ends the data when the file is closed. A last line without a newline counts as complete.
     pub fn end(&mut self, batch: impl FnMut(&mut Frames)) -> Fed {
         let mut fed = match self.kind {
             Kind::Text if !self.kept.is_empty() => self.feed(b"\n", batch),
@@ -116,7 +116,7 @@ impl Lines {
         }
     }
 
-    /// Parses the complete lines or records at the start of `data`; returns the number of bytes
+    /// Parses the complete lines or records at the start of `data`. Returns the number of bytes
     /// consumed.
     fn read(&mut self, data: &[u8], fed: &mut Fed, batch: &mut impl FnMut(&mut Frames)) -> usize {
         let mut from = 0;
@@ -147,8 +147,8 @@ impl Lines {
             Next::Blank { used } => used,
             Next::Bad { why, used } => {
                 fed.bad(why);
-                // `text::next` consumed an over-long line up to the limit; the rest of the line is
-                // skipped.
+                // `text::next` has consumed the maximum length of an over-long line. The rest of
+                // the line is skipped.
                 self.skipping = used >= MAX_READ && rest.get(used - 1) != Some(&b'\n');
                 match memchr::memchr(b'\n', rest.get(used..).unwrap_or_default()) {
                     Some(end) if self.skipping => {
@@ -201,9 +201,9 @@ mod tests {
         let two = [&LINE[20..], LINE, &LINE[..5]].concat();
         assert_eq!(feed(&mut lines, &two, &mut came).good, 2);
         assert_eq!((came.len(), lines.kept()), (2, 5));
-        assert_eq!(lines.end(|_| ()).bad, 1, "five digits are no frame");
+        assert_eq!(lines.end(|_| ()).bad, 1, "five digits are not a frame");
         assert_eq!(feed(&mut lines, &LINE[..36], &mut came), Fed::default());
-        assert_eq!(lines.end(|frames| assert_eq!(frames.len(), 1)).good, 1, "the newline is not missed");
+        assert_eq!(lines.end(|frames| assert_eq!(frames.len(), 1)).good, 1, "the newline is not needed");
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         data.extend_from_slice(b"garbage and more");
         let fed = feed(&mut lines, &data, &mut came);
         assert_eq!((fed.good, fed.bad, lines.kept()), (1, 1, 0));
-        assert_eq!(feed(&mut lines, &data[..72], &mut came).good, 1, "the next write begins anew");
+        assert_eq!(feed(&mut lines, &data[..72], &mut came).good, 1, "the next write begins with a new record");
     }
 
     proptest! {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 
-/// A device whose answers the test receives through a socket, one datagram per answer.
+/// A device whose answers go to a socket of the test, one datagram per answer.
 struct Rig {
     device: Device,
     kernel: Kernel,
@@ -151,7 +151,7 @@ fn an_interrupted_read_loses_no_frames() {
     assert!(rig.device.interrupt(1, &rig.kernel));
     assert_eq!(rig.answer(), Some((-libc::EINTR, 1, Vec::new())));
     assert!(!rig.device.interrupt(1, &rig.kernel));
-    // The kernel rejects the answer: the frame stays for the next read.
+    // The kernel rejects the answer, so the frame stays for the next read.
     rig.receive(1);
     let (_, gone) = UnixDatagram::pair().unwrap();
     rig.device.read(2, 1, 4096, true, &Kernel::new(File::from(OwnedFd::from(gone))));
@@ -224,8 +224,8 @@ fn writers_block_when_the_queue_is_full() {
             break answers;
         }
     };
-    assert_eq!(woken[0].1, taken, "the write that waited");
-    assert_eq!((woken[1].0, woken.len()), (1, 2), "and who polled");
+    assert_eq!(woken[0].1, taken, "the write request that waited");
+    assert_eq!((woken[1].0, woken.len()), (1, 2), "and the poll request");
 }
 
 #[test]
