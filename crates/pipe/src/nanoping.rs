@@ -1,10 +1,10 @@
-//! `nanoping`: measures round-trip times with the nanosecond clock at the sending port, as
+//! `nanoping`: measures round-trip times in nanoseconds with a clock at the sending port, as
 //! ethpipe's `nanosecping` does.
 //!
 //! [`Ping`] uses neither a port nor a clock: its caller sends and receives the frames and passes
 //! the time. It resolves the target's address by ARP (RFC 826), then sends ICMP echo requests (RFC
-//! 792). It also answers ARP requests for its own address, without which the target could not
-//! reply.
+//! 792). It also answers ARP requests for its own address, because the target could not reply
+//! otherwise.
 
 use clock::{Duration, Instant};
 use std::net::Ipv4Addr;
@@ -32,8 +32,8 @@ pub struct PingConfig {
     pub size: usize,
     /// Number of echo requests to send.
     pub count: u32,
-    /// Interval between two requests; zero: each request is sent when the reply to the previous one
-    /// arrives.
+    /// Interval between two requests. If it is zero, each request is sent when the reply to the
+    /// previous one arrives.
     pub interval: Duration,
     /// Maximum time to wait for the reply to a request.
     pub wait: Duration,
@@ -48,7 +48,7 @@ pub struct Figures {
     pub received: u32,
     /// Number of replies that were duplicates or arrived too late.
     pub stray: u32,
-    /// True if the target answered an ARP request.
+    /// True if the target has answered an ARP request.
     pub found: bool,
     /// Round-trip times in nanoseconds, shortest first.
     pub rtts: Vec<u64>,
@@ -56,7 +56,7 @@ pub struct Figures {
 
 impl Figures {
     /// Returns the `percent`-th percentile of the round-trip times in nanoseconds (nearest rank);
-    /// `None` if there are none.
+    /// `None` if there are no round-trip times.
     pub fn percentile(&self, percent: usize) -> Option<u64> {
         let rank = (self.rtts.len() * percent).div_ceil(100).max(1);
         self.rtts.get(rank - 1).copied()
@@ -68,7 +68,7 @@ impl Figures {
     }
 }
 
-/// State of a measurement.
+/// A measurement in progress.
 #[derive(Debug)]
 pub struct Ping {
     config: PingConfig,
@@ -115,8 +115,8 @@ impl Ping {
         Some(frame)
     }
 
-    /// Corrects the sending time of the last request to `at`, a time read just before the frame is
-    /// passed to the port.
+    /// Corrects the sending time of the last request to `at`, a time that was read just before the
+    /// frame was passed to the port.
     pub fn left(&mut self, at: Instant) {
         if let Some(Some(sent)) = self.sent.last_mut() {
             *sent = at;
@@ -140,7 +140,7 @@ impl Ping {
         }
     }
 
-    /// Processes a frame received at `now`; returns the frame to send in reply, if any.
+    /// Processes a frame received at `now`. Returns the frame to send in reply, if any.
     pub fn input(&mut self, frame: &[u8], now: Instant) -> Option<Vec<u8>> {
         let header = eth::Header::parse(frame).ok()?;
         let packet = frame.get(eth::HEADER_LEN..)?;
@@ -176,7 +176,7 @@ impl Ping {
         if ident != self.config.ident {
             return;
         }
-        // Finds the latest request with this sequence number.
+        // Find the latest request with this sequence number.
         let n = self.sent.len();
         let back = usize::from((n as u16).wrapping_sub(1).wrapping_sub(seq));
         let slot = n.checked_sub(1 + back).and_then(|at| self.sent.get_mut(at));
@@ -217,7 +217,7 @@ impl Ping {
         let payload: Vec<u8> = (0..self.config.size).map(|at| at as u8).collect();
         let mut message = vec![0; icmp4::HEADER_LEN + payload.len()];
         let seq = self.sent.len() as u16;
-        // The buffer has room for header and payload, so no error is possible.
+        // The buffer is long enough for header and payload, so no error is possible.
         icmp4::emit_echo(icmp4::ty::ECHO_REQUEST, self.config.ident, seq, &payload, &mut message);
         let mut packet = [0; ip4::HEADER_LEN];
         if let Some(header) = ip4::Header::new(self.config.own, self.config.addr, Proto::ICMP, message.len()) {

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Returns CLOCK_MONOTONIC in nanoseconds, which all processes of the machine share.
+/// Returns CLOCK_MONOTONIC in nanoseconds. All processes of the machine read the same clock.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a live timespec to write to; the clock exists on every Linux, and if it does not, the
@@ -33,10 +33,10 @@ pub fn is_pipe(fd: BorrowedFd<'_>) -> bool {
 /// resulting capacity in bytes, or 0 if `fd` is not a pipe.
 pub fn widen_pipe(fd: BorrowedFd<'_>) -> usize {
     const WANTED: i32 = 1 << 20;
-    // SAFETY: fcntl(2) with numbers alone.
+    // SAFETY: fcntl(2) with integer arguments only.
     unsafe {
         if libc::fcntl(fd.as_raw_fd(), libc::F_SETPIPE_SZ, WANTED) < 0 {
-            // The user's limit may be lower, or the pipe may be full: its capacity is then
+            // The user's limit may be lower, or the pipe may be full. Its capacity then stays
             // unchanged.
         }
         usize::try_from(libc::fcntl(fd.as_raw_fd(), libc::F_GETPIPE_SZ)).unwrap_or(0)
@@ -46,9 +46,9 @@ pub fn widen_pipe(fd: BorrowedFd<'_>) -> usize {
 /// Memory whose pages are moved into a pipe without copying (vmsplice(2)). The pipe, and readers
 /// that use splice(2) or tee(2), keep references to these pages.
 ///
-/// A page that was sent must therefore never change. The caller writes only to the pages that were
-/// not sent yet ([`Pages::room`]), or to none ([`Pages::keep`]). [`Pages::reopen`] releases all
-/// pages and replaces them by new ones.
+/// A page that was sent must therefore never change. The caller writes only to pages that were not
+/// sent yet ([`Pages::room`]), or to none ([`Pages::keep`]). [`Pages::reopen`] releases all pages
+/// and replaces them by new ones.
 #[derive(Debug)]
 pub struct Pages {
     at: *mut u8,
@@ -70,10 +70,10 @@ impl Pages {
     /// Allocates at least `len` bytes of zeroed memory, in huge pages if available.
     ///
     /// # Errors
-    /// The system has not enough memory.
+    /// There is not enough memory.
     pub fn new(len: usize) -> io::Result<Pages> {
         let len = len.next_multiple_of(HUGE);
-        // Not every kernel aligns a mapping to huge pages.
+        // Space to align the mapping to a huge page, because not every kernel does that.
         let whole = len + HUGE;
         // SAFETY: a new private anonymous mapping at any address; `at` stays within it; madvise(2)
         // on it is only a hint.
@@ -103,12 +103,12 @@ impl Pages {
         Kept(self)
     }
 
-    /// Sends the first `len` bytes of [`Pages::room`] and passes their pages to the readers;
-    /// [`Pages::room`] then begins after these pages. If `pipe` does not accept pages, the bytes
-    /// are written with write(2).
+    /// Sends the first `len` bytes of [`Pages::room`] and passes their pages to the readers.
+    /// Afterwards [`Pages::room`] begins after these pages. If `pipe` does not accept pages, the
+    /// bytes are written with write(2).
     ///
     /// # Errors
-    /// Errors of writing to the pipe: `BrokenPipe` when there is no reader.
+    /// Errors of writing to the pipe, such as `BrokenPipe` if there is no reader.
     pub fn send(&mut self, pipe: &File, len: usize) -> io::Result<()> {
         let end = self.len.min(self.sent + len);
         let sent = self.splice(pipe, self.sent, end);
@@ -143,8 +143,8 @@ impl Pages {
         Ok(())
     }
 
-    /// Releases all pages and replaces them by new, zeroed pages, so that [`Pages::room`] is the
-    /// whole memory again.
+    /// Releases all pages and replaces them by new, zeroed pages. [`Pages::room`] is the whole
+    /// memory again.
     ///
     /// # Errors
     /// System errors of madvise(2).
@@ -168,7 +168,7 @@ impl Drop for Pages {
     }
 }
 
-/// Memory that does not change any more, so that it can be sent repeatedly.
+/// Memory that no longer changes, so that it can be sent repeatedly.
 #[derive(Debug)]
 pub struct Kept(Pages);
 

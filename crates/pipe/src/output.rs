@@ -9,8 +9,8 @@ use std::sync::Arc;
 use wire::bpkt::{self, Form};
 use wire::text::{self, Kind, MIN_FRAME, SLACK, STAMP, Stamp};
 
-/// Encodes frames as bytes and writes no stream itself. Several threads may each use an encoder;
-/// their results are put in order afterwards.
+/// Encodes frames as bytes, without writing them. Several threads may each use an encoder. Their
+/// results are put in order afterwards.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,
@@ -24,7 +24,7 @@ pub enum BadOutput {
     /// Text and binary records can contain only Ethernet frames.
     #[error(transparent)]
     Link(#[from] BadLink),
-    /// Packets have different link types, but a pcap file has a single one.
+    /// The packets have different link types, but a pcap file has a single one.
     #[error("packets of link types {first} and {other} do not fit into one pcap file: use -o pcapng")]
     LinkTypes {
         /// Link type of the file.
@@ -32,23 +32,24 @@ pub enum BadOutput {
         /// Link type of the packet that does not fit.
         other: u16,
     },
-    /// A frame is too long for the 16-bit length field of a binary record: its length in bytes.
-    #[error("frame of {0} bytes is too long for a binary record: at most 65535")]
+    /// A frame is too long for the 16-bit length field of a binary record. Contains its length in
+    /// bytes.
+    #[error("frame of {0} bytes is too long for a binary record: must be at most 65535")]
     TooLong(usize),
 }
 
 impl Encoder {
-    /// Creates an encoder for `format`. Conversions between stamps and other times use a tick of
-    /// `tick_ns` nanoseconds (in ethpipe 8).
+    /// Creates an encoder for `format`. Stamps have ticks of `tick_ns` nanoseconds (8 in ethpipe)
+    /// when they are converted to or from other times.
     pub fn new(format: Format, tick_ns: u64) -> Encoder {
         Encoder { format, tick_ns, packet: Vec::new() }
     }
 
     /// Encodes `frames` into the first bytes of `out` and returns the number of bytes encoded.
-    /// `out` grows as necessary; bytes that it has after the encoded ones are undefined.
+    /// `out` grows as necessary. Its bytes after the encoded ones are undefined.
     ///
     /// # Errors
-    /// Those of [`BadOutput`].
+    /// The format cannot represent the frames.
     pub fn encode(&mut self, frames: &Frames, out: &mut Vec<u8>) -> Result<usize, BadOutput> {
         if self.format.is_text() {
             BadLink::check(frames, "written as text: use -o pcap, pcapng or jsonl")?;
@@ -131,10 +132,10 @@ impl Encoder {
     }
 }
 
-/// Name written as the interface of frames that do not come from a capture.
+/// Interface name in captures for frames that do not come from a capture.
 const INTERFACE: &str = "pipe";
 
-/// Returns the interfaces that a file of `format` describes for frames of `section`.
+/// Returns the interfaces that a capture file of `format` must describe for frames of `section`.
 fn written(format: pcap::Format, section: Option<&Section>) -> Vec<Interface> {
     match section {
         Some(section) => pcap::written(format, section),
@@ -154,22 +155,22 @@ fn capture_format(format: Format) -> Option<pcap::Format> {
 pub struct Output {
     to: Box<dyn Write + Send>,
     encoder: Encoder,
-    /// Number of interfaces written to the stream so far; `None` before the header is written.
+    /// Number of interfaces described in the stream so far; `None` before the header is written.
     described: Option<usize>,
     out: Vec<u8>,
 }
 
 impl Output {
-    /// Creates an output that writes frames to `to` in `format`; stamps have ticks of `tick_ns`
+    /// Creates an output that writes frames to `to` in `format`. Stamps have ticks of `tick_ns`
     /// nanoseconds.
     pub fn new(to: impl Write + Send + 'static, format: Format, tick_ns: u64) -> Output {
         Output { to: Box::new(to), encoder: Encoder::new(format, tick_ns), described: None, out: Vec::new() }
     }
 
-    /// Writes a batch of frames and flushes it, since the reader may be waiting.
+    /// Writes a batch of frames and flushes the stream, since its reader may be waiting.
     ///
     /// # Errors
-    /// Errors of the stream (`BrokenPipe` when the reader has closed it) and [`BadOutput`].
+    /// Errors of the stream (`BrokenPipe` if the reader has closed it) and [`BadOutput`].
     pub fn write(&mut self, frames: &Frames) -> Result<(), RunError> {
         let mut out = std::mem::take(&mut self.out);
         let used = self.encoder.encode(frames, &mut out);
@@ -180,7 +181,7 @@ impl Output {
         written
     }
 
-    /// Writes bytes that an [`Encoder`] of the same format has made from frames of the capture
+    /// Writes bytes that an [`Encoder`] of the same format has encoded from frames of the capture
     /// section `section`.
     ///
     /// # Errors
@@ -214,8 +215,8 @@ impl Output {
 }
 
 /// Returns the bytes to write before frames of `section` in `format`. If `described` is `None`,
-/// these are the file header and all interfaces; otherwise only the interfaces from index
-/// `described` on.
+/// these are the file header and descriptions of all interfaces; otherwise only the descriptions of
+/// the interfaces from index `described` on.
 pub(crate) fn header(format: Format, section: Option<&Section>, described: Option<usize>) -> Vec<u8> {
     let Some(format) = capture_format(format) else { return Vec::new() };
     let mut out = Vec::new();

@@ -13,13 +13,13 @@ use wire::text::Stamp;
 
 /// Maximum number of frames in a burst.
 pub(crate) const MOST: usize = 256;
-/// Polling interval of a port that has no descriptor to wait for.
+/// Polling interval of a port without a descriptor to wait for.
 const LOOK: Duration = Duration::from_micros(50);
-/// Maximum time between two checks for a stop request.
+/// Maximum time between two checks for a request to stop.
 const NAP: Duration = Duration::from_millis(50);
 
 /// Sets the options of a port so that it passes frames as on a wire: LRO and TSO off, checksums
-/// complete. Options that the port specification sets are not changed.
+/// complete. Options that the port specification sets are kept.
 pub fn whole_frames(spec: &mut Spec) {
     let options = match spec.port.kind {
         Kind::Tap | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],
@@ -28,17 +28,18 @@ pub fn whole_frames(spec: &mut Spec) {
     };
     for (option, value) in options {
         if !spec.port.is_set(option) {
-            // The option exists for this kind, and the value has its form: no error is possible.
+            // The option exists for this kind of port and accepts the value, so no error is
+            // possible.
             let _ = spec.port.set(option, value);
         }
     }
 }
 
-/// Counter of ticks for time stamps. All processes of a machine read the same value.
+/// Counter of ticks for time stamps. All processes of the machine read the same value.
 #[derive(Debug, Clone)]
 pub struct Counter {
     clock: Clock,
-    /// Value of CLOCK_MONOTONIC, in nanoseconds, at the zero of `clock`.
+    /// Value of CLOCK_MONOTONIC, in nanoseconds, when `clock` is zero.
     zero_ns: u64,
     tick_ns: u64,
 }
@@ -72,17 +73,17 @@ impl Counter {
         self.behind(ticks, 0, now)
     }
 
-    /// Returns the time that is `ticks` after the counter had, or will have, the value `base`;
-    /// `now` if that time is in the past.
+    /// Returns the time `ticks` after the moment at which the counter has or had the value `base`.
+    /// If that time is in the past, returns `now`.
     pub fn behind(&self, base: u64, ticks: u64, now: Instant) -> Instant {
         let ahead = base.wrapping_sub(self.ticks(now)) & Stamp::TICKS;
-        // The counter wraps: a distance of more than half its range counts as the past.
+        // The counter wraps, so a distance of more than half its range counts as the past.
         let past = if ahead > Stamp::TICKS / 2 { Stamp::TICKS + 1 - ahead } else { 0 };
         let ahead = if past > 0 { 0 } else { ahead };
         now.after(self.span((ahead + ticks).saturating_sub(past)))
     }
 
-    /// Returns the duration of `ticks`.
+    /// Returns the length of `ticks` ticks as a duration.
     pub fn span(&self, ticks: u64) -> Duration {
         Duration::from_nanos(ticks.saturating_mul(self.tick_ns))
     }
@@ -114,8 +115,8 @@ pub struct PortSource {
 
 impl PortSource {
     /// Creates a source that receives at most `count` frames from `rx` (`None`: no limit), until
-    /// the port ends or `stop` returns true. `arrivals` selects the time recorded for the frames,
-    /// and `tx` is only kept open.
+    /// the port ends or `stop` returns true. `arrivals` selects the time recorded for the frames.
+    /// `tx` is not used, only kept open.
     pub fn new(
         rx: Box<dyn RxHalf>,
         tx: Option<Box<dyn TxHalf>>,
@@ -149,7 +150,7 @@ impl PortSource {
         &self.counter
     }
 
-    /// Waits until frames may have arrived; returns false if no more frames will arrive.
+    /// Waits until frames may have arrived. Returns false if no more frames will arrive.
     fn wait(&mut self) -> Result<bool, RunError> {
         if self.rx.is_gone() {
             let why = self.rx.why_gone();
@@ -169,11 +170,11 @@ impl PortSource {
         Ok(true)
     }
 
-    /// Waits for the next burst of at least one frame; returns it with its arrival time, or `None`
-    /// at the end.
+    /// Waits for the next burst of at least one frame. Returns the burst with its arrival time, or
+    /// `None` at the end.
     ///
     /// # Errors
-    /// The reason why the port failed.
+    /// Reason why the port failed.
     pub fn burst(&mut self) -> Result<Option<(&mut Burst, Instant)>, RunError> {
         loop {
             if self.left == 0 || (self.stop)() {
@@ -188,13 +189,14 @@ impl PortSource {
         }
     }
 
-    /// Like [`PortSource::burst`], but returns `None` at once if no frames are available.
+    /// Returns the next burst as [`PortSource::burst`] does, or `None` at once if no frames are
+    /// available.
     pub fn burst_now(&mut self) -> Option<(&mut Burst, Instant)> {
         let now = self.receive()?;
         Some((&mut self.burst, now))
     }
 
-    /// Receives the frames that are available; returns their arrival time, or `None` if there are
+    /// Receives the frames that are available. Returns their arrival time, or `None` if there are
     /// none.
     fn receive(&mut self) -> Option<Instant> {
         let most = MOST.min(usize::try_from(self.left).unwrap_or(MOST));
@@ -220,13 +222,13 @@ impl Source for PortSource {
     }
 }
 
-/// Local-time registers 1 to 7 of ethpipe. Each holds a value of the [`Counter`], to which the
-/// stamps of frames to send are relative. Clones share the registers.
+/// Local-time registers 1 to 7, as in ethpipe. Each contains a value of the [`Counter`], to which
+/// the stamps of frames to send are relative. Clones share the registers.
 #[derive(Debug, Clone)]
 pub struct Registers(Arc<[AtomicU64; Registers::COUNT]>);
 
 impl Registers {
-    /// Number of register numbers, 0 to 7; number 0 means the counter itself.
+    /// Number of register numbers, 0 to 7. Number 0 means the counter itself.
     const COUNT: usize = 8;
 
     /// Creates the registers, all set to `ticks`.
@@ -247,8 +249,8 @@ impl Registers {
         }
     }
 
-    /// Returns the time at which a frame with this stamp is sent; `now` if that time has passed. If
-    /// the stamp has the reset flag, its register is first set to the counter's value at `now`.
+    /// Returns the time at which a frame with this stamp is sent, or `now` if that time has passed.
+    /// If the stamp has the reset flag, its register is first set to the counter's value at `now`.
     pub fn due(&self, stamp: Stamp, counter: &Counter, now: Instant) -> Instant {
         if stamp.at_once() {
             return now;
@@ -271,7 +273,7 @@ pub struct PortSink {
     burst: Burst,
     counter: Counter,
     registers: Registers,
-    /// Sends each frame at the time in its stamp; otherwise stamps are ignored.
+    /// True to send each frame at the time in its stamp. Otherwise stamps are ignored.
     timed: bool,
     stop: fn() -> bool,
     caps: Caps,
@@ -281,7 +283,7 @@ pub struct PortSink {
 }
 
 impl PortSink {
-    /// Creates a sink that sends frames through `port` with buffers of `pool`, and returns it with
+    /// Creates a sink that sends frames through `port` with buffers of `pool`. Returns the sink and
     /// the port's receive half. With `timed`, a frame with a stamp is sent at the time in the
     /// stamp.
     pub fn new(
@@ -308,7 +310,7 @@ impl PortSink {
         (sink, port.rx)
     }
 
-    /// Replaces the registers by `registers`, which the caller shares and may set.
+    /// Replaces the registers by `registers`, which the caller can also set.
     pub fn share(&mut self, registers: Registers) {
         self.registers = registers;
     }
@@ -329,7 +331,7 @@ impl PortSink {
         &self.counts
     }
 
-    /// Waits until `due`: sleeps first, then spins for the last 100 microseconds, since a sleep
+    /// Waits until `due`. Sleeps first, then spins for the last 100 microseconds, since a sleep
     /// ends late.
     fn wait_until(&mut self, due: Instant) -> Result<(), RunError> {
         const AWAKE: Duration = Duration::from_micros(100);
@@ -350,7 +352,7 @@ impl PortSink {
         }
     }
 
-    /// Sends the frames collected in `burst`; waits while the port accepts none.
+    /// Sends the frames collected in `burst`. Waits while the port accepts none.
     fn flush(&mut self) -> Result<(), RunError> {
         while !self.burst.is_empty() {
             let now = self.counter.now();
@@ -385,8 +387,8 @@ impl PortSink {
         self.reach()
     }
 
-    /// Returns an error if the port has ended: the port's reason or, if it gives none,
-    /// `BrokenPipe`.
+    /// Returns an error if the port has ended: the port's own reason, or `BrokenPipe` if it has
+    /// none.
     fn reach(&self) -> Result<(), RunError> {
         if !self.tx.is_gone() {
             return Ok(());
@@ -432,7 +434,7 @@ impl Sink for PortSink {
                 self.too_long += 1;
                 continue;
             }
-            // The burst has room, because a full burst has been flushed.
+            // The burst has space, because a full burst has been flushed.
             self.burst.put(frame, || self.counts.tx.bugs.bump());
             if self.burst.len() >= MOST || self.burst.room() == 0 {
                 self.flush()?;
@@ -443,7 +445,7 @@ impl Sink for PortSink {
 }
 
 impl PortSink {
-    /// Returns an empty buffer of the pool; waits while all buffers are in use.
+    /// Returns an empty buffer of the pool. Waits while all buffers are in use.
     fn buffer(&mut self) -> Result<Frame, RunError> {
         loop {
             if let Some(frame) = self.pool.get() {

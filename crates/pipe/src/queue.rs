@@ -9,14 +9,14 @@ use std::sync::Arc;
 /// Behavior when the queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Full {
-    /// Stop reading the input until there is room. The program that writes the input then blocks.
+    /// Stop reading the input until there is space. The program that writes the input then blocks.
     #[default]
     Wait,
     /// Drop new frames and count them.
     Drop,
 }
 
-/// Bound of a queue.
+/// Limit of the size of a queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Limit {
     /// Maximum memory of the queued frames, in bytes.
@@ -31,7 +31,7 @@ impl Default for Limit {
     }
 }
 
-/// Approximate memory overhead of a frame in bytes.
+/// Approximate memory overhead per frame in bytes.
 const EACH: usize = 64;
 
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl Queue {
         Queue { waiting: VecDeque::new(), section: None, bytes: 0, limit, passed: 0, dropped: 0, left: 0 }
     }
 
-    /// Appends a copy of the frame at `index` of `frames`, due at `due`. Returns false if the queue
-    /// is full and drops new frames.
+    /// Appends a copy of the frame at `index` of `frames`, to be sent at `due`. Returns false if
+    /// the queue is full and drops new frames.
     pub fn push(&mut self, frames: &Frames, index: usize, due: Instant) -> bool {
         let Some((frame, time)) = frames.get(index) else { return false };
         if self.limit.full == Full::Drop && self.bytes + frame.len() + EACH > self.limit.bytes {
@@ -76,7 +76,7 @@ impl Queue {
         true
     }
 
-    /// Returns the due time and the original length, in bytes, of the first frame.
+    /// Returns the due time of the first frame, and its original length in bytes.
     pub fn first(&self) -> Option<(Instant, usize)> {
         self.waiting.front().map(|first| (first.due, first.wire_len))
     }
@@ -99,7 +99,7 @@ impl Queue {
         self.limit.full == Full::Wait && self.bytes >= self.limit.bytes
     }
 
-    /// Removes the waiting frames, when the program is stopped, and counts them as left over.
+    /// Removes the waiting frames when the program is stopped, and counts them as left over.
     pub fn clear(&mut self) {
         self.left += self.waiting.len() as u64;
         self.waiting.clear();

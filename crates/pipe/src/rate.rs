@@ -1,8 +1,9 @@
 //! `rate`: limits the bits or frames per second with a token bucket.
 //!
-//! A frame leaves when the bucket holds its cost, which is then removed; the bucket fills at the
-//! rate, up to its size. The state is the time at which the bucket will be full. Its unit, called
-//! "fraction" here, is a nanosecond divided by the rate, so that no calculation is rounded.
+//! The bucket fills at the rate, up to its size. A frame leaves when the bucket contains at least
+//! its cost, which is then removed. The state is the time at which the bucket will be full. Its
+//! unit is one nanosecond divided by the rate, called "fraction" in this module, so that no
+//! calculation is rounded.
 
 use crate::generate::{AROUND, FCS};
 use crate::queue::{Limit, Queue};
@@ -22,29 +23,30 @@ pub enum Bits {
     Payload,
 }
 
-/// Returns the number of bytes that a frame of `len` bytes, without FCS, occupies on the wire:
+/// Returns the number of bytes that a frame of `len` bytes, without FCS, needs on the wire:
 /// padding, FCS, preamble and inter-frame gap included.
 pub fn on_wire(len: usize) -> u64 {
     (len.max(MIN_FRAME_LEN) + FCS + AROUND) as u64
 }
 
 const SECOND: u128 = 1_000_000_000;
-/// Default size of the bucket, as a time at the full rate. On a busy machine a sleep may end this
-/// late, and tokens beyond the size of the bucket are lost.
+/// Default size of the bucket, as the time in which it fills. On a busy machine a sleep may end
+/// late by this time, and tokens beyond the size of the bucket are lost.
 const BURST: Duration = Duration::from_millis(10);
-/// Minimum sleep: waking up for each frame of a fast stream would cost more time than sending it.
+/// Minimum sleep. Waking up for each frame of a fast stream would cost more time than sending it.
 const NAP: Duration = Duration::from_millis(1);
 
 /// Stage that limits the rate of frames.
 #[derive(Debug)]
 pub struct Rate {
-    /// Bits or frames per second, which is also the number of fractions per nanosecond.
+    /// Bits or frames per second. This is also the number of fractions per nanosecond.
     rate: u128,
     unit: Unit,
     bits: Bits,
-    /// Size of the bucket, in fractions.
+    /// Size of the bucket in fractions (1 ns divided by the rate).
     burst: u128,
-    /// Time when the bucket is full, in fractions since the epoch.
+    /// Time when the bucket is full, in fractions (1 ns divided by the rate) since the epoch of the
+    /// clock.
     full_at: u128,
     now: Instant,
     queue: Queue,
@@ -52,8 +54,8 @@ pub struct Rate {
 
 impl Rate {
     /// Creates a stage that limits frames to the rate `unit`. `burst` is the size of the bucket in
-    /// bytes, or in frames for a rate in frames. A frame larger than the bucket passes when the
-    /// bucket is full.
+    /// bytes, or in frames for a rate in frames. A frame with a cost larger than the bucket passes
+    /// when the bucket is full.
     pub fn new(unit: Unit, bits: Bits, burst: Option<u64>, limit: Limit) -> Rate {
         let (Unit::Bits(rate) | Unit::Frames(rate)) = unit;
         let rate = u128::from(rate.max(1));
@@ -66,7 +68,7 @@ impl Rate {
         Rate { rate, unit, bits, burst, full_at: 0, now: Instant::ZERO, queue }
     }
 
-    /// Returns the cost of a frame of `len` bytes, in fractions.
+    /// Returns the cost of a frame of `len` bytes, in fractions (1 ns divided by the rate).
     fn cost(&self, len: usize) -> u128 {
         SECOND
             * match (self.unit, self.bits) {
@@ -126,7 +128,7 @@ impl Timed for Rate {
         if due <= self.now {
             return Some(due); // the batch was full
         }
-        // Sleep at most for the time that fills half the bucket, so that no tokens are lost.
+        // Sleep at most for the time in which half the bucket fills, so that no tokens are lost.
         let half = u64::try_from(self.burst / self.rate / 2).unwrap_or(u64::MAX);
         Some(due.max(self.now.after(NAP.min(Duration::from_nanos(half)))))
     }

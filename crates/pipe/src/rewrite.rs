@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::edit::Layout;
 
-/// Stage that applies a list of edits. Forks share the counters.
+/// Stage that applies a list of edits. Copies for other threads share the counters.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
     ops: Arc<[Op]>,
@@ -44,11 +44,11 @@ pub struct Rewrite {
 pub struct Counts {
     /// Number of frames received.
     pub frames: u64,
-    /// Number of frames that have a field that was edited, even if its value did not change.
+    /// Number of frames with a field that was edited, even if its value did not change.
     pub edited: u64,
     /// Number of frames dropped because their TTL would have reached 0.
     pub ttl: u64,
-    /// Number of frames dropped because they would be too long with the added tag.
+    /// Number of frames dropped because the added tag would make them too long.
     pub too_long: u64,
 }
 
@@ -61,10 +61,10 @@ struct Shared {
 }
 
 impl Rewrite {
-    /// Parses edit expressions, `FIELD=VALUE`.
+    /// Parses edit expressions of the form `FIELD=VALUE`.
     ///
     /// # Errors
-    /// The first invalid expression, and the position of the error in it.
+    /// The first invalid expression, with the position of the error.
     pub fn new<S: AsRef<str>>(exprs: &[S]) -> Result<Rewrite, BadExpr> {
         let mut ops: Vec<Op> = Vec::new();
         for expr in exprs {
@@ -128,7 +128,7 @@ impl Stage for Rewrite {
     fn report(&self) -> Option<String> {
         let counts = self.counts();
         let mut said = format!("rewrite: {} of {} frames edited", counts.edited, counts.frames);
-        for (count, why) in [(counts.ttl, "TTL expired"), (counts.too_long, "too long with the tag")] {
+        for (count, why) in [(counts.ttl, "TTL expired"), (counts.too_long, "too long with the added tag")] {
             if count > 0 {
                 said += &format!("; {count} dropped: {why}");
             }

@@ -14,7 +14,7 @@ pub trait Source {
     /// returns false when there are no more frames.
     ///
     /// # Errors
-    /// The reason why reading failed.
+    /// Reason why reading failed.
     fn read(&mut self, frames: &mut Frames) -> Result<bool, RunError>;
 }
 
@@ -23,11 +23,11 @@ pub trait Sink {
     /// Writes all frames of a batch.
     ///
     /// # Errors
-    /// The reason why writing failed.
+    /// Reason why writing failed.
     fn write(&mut self, frames: &Frames) -> Result<(), RunError>;
 
-    /// Ends the output after the last frame: sends frames still held, or writes a file header that
-    /// is still missing.
+    /// Ends the output after the last frame. Sends frames that are still queued, or writes a file
+    /// header that is still missing.
     ///
     /// # Errors
     /// Errors of writing.
@@ -77,10 +77,10 @@ impl Sink for Output {
 }
 
 /// Moves frames from `source` through `stages` to `sink` until `source` has no more frames. Ends
-/// early when `stop`, which is checked between two batches, returns true.
+/// early if `stop`, which is checked between two batches, returns true.
 ///
 /// # Errors
-/// The reason why the pipeline ended early.
+/// Reason why the pipeline ended early.
 pub fn run(
     source: &mut dyn Source,
     stages: &mut Chain,
@@ -98,13 +98,13 @@ pub fn run(
         sink.write(&frames)?;
         frames.clear();
     };
-    // Frames before an error of the input have been written; frames and reports that the stages
-    // hold are written too.
+    // Frames before an error of the input have been written. Frames that are still in the stages,
+    // and reports, are written too.
     finish(stages, sink)?;
     read
 }
 
-/// Ends the stages, and writes the frames that they still hold to the sink.
+/// Ends the stages, and writes the frames that are still in them to the sink.
 pub(crate) fn finish(stages: &mut Chain, sink: &mut dyn Sink) -> Result<(), RunError> {
     let mut frames = Frames::new();
     stages.finish(&mut frames)?;
@@ -119,16 +119,17 @@ pub(crate) fn finish(stages: &mut Chain, sink: &mut dyn Sink) -> Result<(), RunE
 pub struct Jobs {
     /// Number of worker threads.
     pub jobs: usize,
-    /// Writes frames in the order in which they were read; otherwise as they are processed.
+    /// True to write frames in the order in which they were read. Otherwise frames are written as
+    /// soon as they are processed.
     pub ordered: bool,
 }
 
-/// Like [`run`], but with several threads, from `input` to `output`. Lines are decoded and encoded
-/// in parallel, and stages run in parallel if all of them can be forked. `stop` is checked before
-/// each block of the input.
+/// Moves frames from `input` to `output` as [`run`] does, but with several threads. Lines are
+/// decoded and encoded in parallel, and stages run in parallel if all of them can be forked. `stop`
+/// is checked before each block of the input.
 ///
 /// # Errors
-/// Those of [`run`].
+/// The errors of [`run`].
 pub fn run_spread(
     input: &mut Input,
     stages: &mut Chain,
@@ -146,7 +147,7 @@ pub fn run_spread(
     {
         let shared = Mutex::new(&mut *stages);
         let (strict, front) = (input.is_strict(), input.front().cloned());
-        // Buffers are reused: allocating new ones for each piece would cost more than the work on
+        // Buffers are reused. Allocating new ones for each piece would cost more than the work on
         // it.
         let spare = Mutex::new(Vec::<Vec<u8>>::new());
         let recycled = || lock(&spare).pop().unwrap_or_default();

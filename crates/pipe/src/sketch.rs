@@ -1,10 +1,10 @@
 //! Finds the heaviest keys of a stream, those with the greatest total weight, in a table of fixed
-//! size: the Space-Saving sketch (Metwally, Agrawal, El Abbadi 2005).
+//! size. The algorithm is the Space-Saving sketch (Metwally, Agrawal, El Abbadi 2005).
 //!
-//! A key that is not in the full table replaces the lightest entry and takes over its weight, which
-//! becomes the error of the new entry. The weight of an entry is never too small, and too large by
-//! at most its error. No error exceeds the total weight divided by the number of entries, and every
-//! key with a greater weight is in the table.
+//! If the table is full, a key that is not in it replaces the lightest entry and inherits its
+//! weight, which becomes the error of the new entry. The weight of an entry is never too small, and
+//! exceeds the true weight by at most its error. No error exceeds the total weight divided by the
+//! number of entries, and every key with a greater weight is in the table.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,8 +25,8 @@ pub struct Entry<K> {
 pub struct Sketch<K> {
     /// A binary heap: no entry is heavier than its two children.
     heap: Vec<Entry<K>>,
-    /// Index of each key in the heap. Uses a randomly keyed hash, since keys come from untrusted
-    /// input.
+    /// Index of each key in the heap. The map has a randomly keyed hash, since keys come from
+    /// untrusted input.
     places: HashMap<K, usize>,
     capacity: usize,
     total: u64,
@@ -34,7 +34,7 @@ pub struct Sketch<K> {
 }
 
 impl<K: Hash + Eq + Clone> Sketch<K> {
-    /// Creates a table for `capacity` keys; 0 counts as 1.
+    /// Creates a table for `capacity` keys. A capacity of 0 is treated as 1.
     pub fn new(capacity: usize) -> Sketch<K> {
         Sketch { heap: Vec::new(), places: HashMap::new(), capacity: capacity.max(1), total: 0, evicted: 0 }
     }
@@ -82,7 +82,7 @@ impl<K: Hash + Eq + Clone> Sketch<K> {
         if self.heap.len() < self.capacity { 0 } else { self.heap.first().map_or(0, |lightest| lightest.weight) }
     }
 
-    /// Returns the entries by descending weight; equal weights by ascending error.
+    /// Returns the entries by descending weight, and entries of equal weight by ascending error.
     pub fn heaviest(&self) -> Vec<&Entry<K>> {
         let mut all: Vec<&Entry<K>> = self.heap.iter().collect();
         all.sort_by_key(|entry| (std::cmp::Reverse(entry.weight), entry.error));
@@ -136,13 +136,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares the sketch with exact counts: the guarantees of the paper hold.
+        /// Compares the sketch with exact counts, and checks the guarantees of the paper.
         #[test]
         fn weights_and_errors_stay_within_bounds(adds in prop::collection::vec((0..40_u32, 1..50_u64), 0..600), capacity in 1..30_usize) {
             let mut sketch = Sketch::new(capacity);
             let mut exact: HashMap<u32, u64> = HashMap::new();
             for (key, weight) in adds {
-                // Makes some keys heavy.
+                // Make some keys heavy.
                 let key = key * key / 60;
                 sketch.add(key, weight);
                 *exact.entry(key).or_default() += weight;

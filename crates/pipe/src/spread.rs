@@ -4,11 +4,11 @@
 //! worker 0..n:  source (one at a time) -> work -> all results that are next in order -> sink
 //! ```
 //!
-//! There are no dedicated threads for source and sink: any idle worker reads, and the worker with
+//! There are no dedicated threads for source and sink. Any idle worker reads, and the worker with
 //! the piece that is next in order writes. With dedicated threads, a piece of 256 KiB cost five
-//! context switches, and two cores took 1.75 times the time of one. A worker blocks when it is more
-//! than three pieces per worker ahead, so a slow sink stops the source and the number of waiting
-//! results is bounded.
+//! context switches, and two cores needed 1.75 times as long as one. A worker blocks when it is
+//! more than three pieces per worker ahead. A slow sink therefore stops the source, and the number
+//! of waiting results is bounded.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Lets several threads run a function for each piece one after the other, in the order of the
+/// Makes several threads run a function for each piece one after the other, in the order of the
 /// pieces.
 #[derive(Debug, Default)]
 pub struct Turns {
@@ -24,8 +24,8 @@ pub struct Turns {
     changed: Condvar,
 }
 
-/// Locks a mutex and ignores poisoning: the data stays consistent because nothing panics while
-/// holding the lock.
+/// Locks a mutex and ignores poisoning. The data stays consistent because nothing panics while the
+/// lock is held.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -46,7 +46,7 @@ impl Turns {
     }
 }
 
-/// Takes pieces from `source` until it returns `None`, processes them with `jobs` threads, and
+/// Reads pieces from `source` until it returns `None`, processes them with `jobs` threads, and
 /// passes the results to `sink`. If `ordered`, the results are in the order of the pieces,
 /// otherwise in the order in which they complete. `worker` is called once per thread and returns
 /// the function that processes a piece.
@@ -77,8 +77,8 @@ where
     let run = || {
         let mut work = worker();
         while let Some((number, piece)) = Feed::take(&feed, &line.over) {
-            // An error is passed on like a result, because other workers would wait for a missing
-            // piece.
+            // An error is passed on like a result, because other workers would otherwise wait for
+            // the missing piece.
             line.put(number, piece.and_then(|piece| work(number, piece)));
         }
     };
@@ -96,7 +96,7 @@ where
     ready.failed.map_or(Ok(()), Err)
 }
 
-/// The source, and the number of pieces taken from it.
+/// The source, and the number of pieces read from it.
 struct Feed<S> {
     source: S,
     next: u64,
@@ -125,7 +125,7 @@ impl<S> Feed<S> {
 
 /// Results waiting for the sink.
 struct Line<R, E, S> {
-    /// Maximum number of pieces that a worker may be ahead of the next piece to write.
+    /// Maximum number of pieces by which a worker may be ahead of the next piece to write.
     most: u64,
     ordered: bool,
     state: Mutex<Ready<R, E>>,
@@ -137,8 +137,8 @@ struct Line<R, E, S> {
 struct Ready<R, E> {
     early: BTreeMap<u64, Result<R, E>>,
     next: u64,
-    /// Set while a worker is writing. This worker also writes the results that other workers add
-    /// meanwhile.
+    /// True while a worker is writing. This worker also writes the results that other workers add
+    /// in the meantime.
     writing: bool,
     failed: Option<E>,
 }
@@ -196,7 +196,7 @@ mod tests {
             || {
                 |number, piece: u64| {
                     assert_eq!(number, piece);
-                    // Later pieces take less time.
+                    // Processing later pieces takes less time.
                     thread::sleep(std::time::Duration::from_micros(200 / (1 + piece % 5)));
                     turns.in_turn(number, || inside.lock().unwrap().push(number));
                     if piece == 77 { Err(io::Error::other("77")) } else { Ok(piece) }

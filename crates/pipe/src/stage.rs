@@ -10,12 +10,12 @@ use wire::link::LinkType;
 ///
 /// A stage whose work on a batch does not depend on earlier batches can be forked, so that several
 /// batches are processed in parallel. Any other stage receives all batches one by one, in order.
-/// Stages are forked only if all stages of the pipeline can be.
+/// Stages are forked only if all stages of the pipeline can be forked.
 pub trait Stage: Send {
     /// Processes a batch: removes, changes or adds frames.
     ///
     /// # Errors
-    /// The reason why the stage cannot continue.
+    /// Reason why the stage cannot continue.
     fn run(&mut self, frames: &mut Frames) -> Result<(), StageError>;
 
     /// Returns a copy that processes other batches in parallel and shares the counters; `None` if
@@ -24,17 +24,17 @@ pub trait Stage: Send {
         None
     }
 
-    /// Returns the stage as a filter on lines of text if it does nothing but select lines. The
-    /// filter saves decoding all other lines ([`Input::select`](crate::Input::select)).
+    /// Returns the stage as a filter on lines of text if it does nothing but select lines. With the
+    /// filter, the other lines need not be decoded ([`Input::select`](crate::Input::select)).
     fn front(&self) -> Option<Front> {
         None
     }
 
-    /// Ends the stage after the last batch: adds the frames that it still holds to `frames`, and
-    /// prints its report.
+    /// Ends the stage after the last batch. Adds the frames that are still in the stage to
+    /// `frames`, and prints its report.
     ///
     /// # Errors
-    /// Those of [`Stage::run`].
+    /// The errors of [`Stage::run`].
     fn finish(&mut self, frames: &mut Frames) -> Result<(), StageError> {
         let _ = frames;
         Ok(())
@@ -57,17 +57,17 @@ pub trait Stage: Send {
         true
     }
 
-    /// Returns whether a check of the stage failed; the program then ends with exit code 1.
+    /// Returns whether a check of the stage failed. The program then ends with exit code 1.
     fn failed(&self) -> bool {
         false
     }
 }
 
-/// Additional operations of a stage that holds frames, or that reports at certain times. The caller
-/// sets the time with [`Timed::at`] and then calls [`Stage::run`], with an empty batch if no frames
-/// have arrived.
+/// Additional operations of a stage that queues frames, or that reports at certain times. The
+/// caller sets the time with [`Timed::at`] and then calls [`Stage::run`], with an empty batch if no
+/// frames have arrived.
 pub trait Timed {
-    /// Sets the current time, valid until the next call.
+    /// Sets the current time, which is valid until the next call.
     fn at(&mut self, now: Instant);
 
     /// Returns the next time at which [`Stage::run`] must be called even if no frames have arrived.
@@ -90,7 +90,7 @@ pub enum StageError {
     /// Error of reading or writing.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// Any other error, as a sentence.
+    /// Any other error, as one sentence.
     #[error("{0}")]
     Other(String),
     /// The operation is not possible for frames of this link type.
@@ -103,16 +103,16 @@ pub enum StageError {
 pub struct BadLink {
     /// Link type of the frames.
     pub link: LinkType,
-    /// Description of the operation, to complete the words "cannot be", as in "written as text".
+    /// Name of the operation after the words "cannot be", such as "written as text".
     pub what: &'static str,
 }
 
 impl BadLink {
-    /// Checks that all of `frames` are Ethernet frames, for the operation `what`, which needs
-    /// Ethernet headers.
+    /// Checks that all of `frames` are Ethernet frames. The operation `what` needs Ethernet
+    /// headers.
     ///
     /// # Errors
-    /// The first link type other than Ethernet.
+    /// Contains the first link type other than Ethernet.
     pub fn check(frames: &Frames, what: &'static str) -> Result<(), BadLink> {
         frames.foreign_link().map_or(Ok(()), |link| Err(BadLink { link, what }))
     }
@@ -155,7 +155,7 @@ impl Stage for Chain {
     }
 
     fn finish(&mut self, frames: &mut Frames) -> Result<(), StageError> {
-        // Frames that a stage adds at the end still pass through the stages after it.
+        // Frames that a stage adds at the end still have to pass through the stages after it.
         let mut held = Frames::new();
         for stage in &mut self.0 {
             stage.run(frames)?;

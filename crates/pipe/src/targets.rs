@@ -11,7 +11,7 @@ use std::io;
 /// Destination of frames: a file, a port or the rest of the pipeline.
 pub struct Target {
     name: String,
-    /// `None` for the rest of the pipeline, or for a target that failed.
+    /// Output for frames; `None` for the rest of the pipeline, or for a target that failed.
     sink: Option<Box<dyn Sink + Send>>,
     /// True for the rest of the pipeline.
     is_row: bool,
@@ -31,8 +31,8 @@ impl Target {
         Target { name: "-".to_owned(), sink: None, is_row: true, written: 0, lost: 0, why: None }
     }
 
-    /// Writes frames. A target that fails receives no more frames, while other targets continue, as
-    /// in tee(1).
+    /// Writes frames. As in tee(1), a target that fails receives no more frames, while the other
+    /// targets continue.
     fn write(&mut self, frames: &Frames) {
         if frames.is_empty() {
             return;
@@ -79,7 +79,7 @@ fn report(what: &str, targets: &[Target]) -> Option<String> {
     Some(out)
 }
 
-/// Returns the error of writing to a pipe without a reader.
+/// Returns the error of writing to a pipe that has no reader.
 fn gone() -> StageError {
     io::Error::from(io::ErrorKind::BrokenPipe).into()
 }
@@ -111,7 +111,7 @@ impl Stage for Mirror {
         report("mirror", &self.targets)
     }
 
-    /// As in tee(1), a failed target makes the whole program fail.
+    /// Returns whether a target failed. As in tee(1), the whole program then fails.
     fn failed(&self) -> bool {
         self.targets.iter().any(|target| target.why.is_some())
     }
@@ -128,9 +128,9 @@ pub enum By {
     Dst,
     /// Source MAC address.
     Src,
-    /// Identifier of the outer VLAN tag.
+    /// VLAN identifier of the outermost tag.
     Vlan,
-    /// No property: frames go to the targets in turn.
+    /// No property is used. Frames go to the targets in turn.
     Round,
 }
 
@@ -168,7 +168,8 @@ impl Split {
         let n = self.targets.len().max(1) as u64;
         match self.by {
             By::Round => (number % n) as usize,
-            // The high bits of the hash select the target, without the bias of a modulo operation.
+            // The high bits of the hash select the target, which avoids the bias of a modulo
+            // operation.
             _ => ((u128::from(number) * u128::from(n)) >> 64) as usize,
         }
     }

@@ -1,4 +1,4 @@
-//! Runs a pipeline in which some stage holds frames or reports at certain times, even while no
+//! Runs a pipeline in which some stage queues frames or reports at certain times, even while no
 //! input arrives.
 //!
 //! ```text
@@ -13,10 +13,10 @@ use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread::JoinHandle;
 
-/// Maximum time between two checks for a stop request.
+/// Maximum time between two checks for a request to stop.
 const NAP: Duration = Duration::from_millis(50);
-/// Time before an event during which the thread does not sleep, since a sleep ends late by about
-/// this time.
+/// Time before an event during which the thread does not sleep, because a sleep may end late by
+/// about this time.
 const AWAKE: Duration = Duration::from_micros(100);
 /// Number of batches read ahead.
 const AHEAD: usize = 4;
@@ -45,8 +45,8 @@ impl<S: Source + Send + 'static> Reader<S> {
         Ok(Reader { batches, spare, thread })
     }
 
-    /// Ends the thread and returns the source. Returns `None` if the source blocks in a read, since
-    /// it cannot be stopped then.
+    /// Ends the thread and returns the source. Returns `None` if the source is blocked in a read,
+    /// because it cannot be stopped then.
     fn end(self) -> Option<(S, Result<(), RunError>)> {
         // Closing the channels stops a source that has more frames.
         drop((self.batches, self.spare));
@@ -62,13 +62,13 @@ impl<S: Source + Send + 'static> Reader<S> {
     }
 }
 
-/// Like [`run`](crate::run::run), but sets the time of the stages that depend on it
-/// ([`Timed`](crate::stage::Timed)). When the source ends, frames that stages hold are still
-/// written at their time; when `stop` returns true, they are not written. Returns the source too,
+/// Moves frames as [`run`](crate::run::run) does, but sets the time of the stages that depend on it
+/// ([`Timed`](crate::stage::Timed)). When the source ends, queued frames of the stages are still
+/// written at their time. When `stop` returns true, they are not written. Also returns the source,
 /// unless it is still blocked in a read.
 ///
 /// # Errors
-/// Those of `run`.
+/// The errors of `run`.
 pub fn run_timed<S: Source + Send + 'static>(
     source: S,
     stages: &mut Chain,
@@ -107,7 +107,7 @@ fn pump<S: Source + Send + 'static>(
         match came {
             Ok(mut frames) => {
                 step(stages, sink, &mut frames, now)?;
-                // This fails if the reader has ended; the buffer is then not needed.
+                // Sending fails if the reader has ended. It no longer needs the buffer then.
                 let _ = reader.spare.send(frames);
             }
             Err(RecvTimeoutError::Timeout) if next.is_some_and(|at| at <= now) => {
@@ -120,7 +120,7 @@ fn pump<S: Source + Send + 'static>(
     Ok(())
 }
 
-/// Sleeps for `long` and returns the error of a receive timeout.
+/// Sleeps for `long` and returns a timeout error, as a receive operation would.
 fn sleep(long: Duration) -> io::Result<Result<Frames, RecvTimeoutError>> {
     if !long.is_zero() {
         dispatch::wait_readable(&[], Some(long))?;

@@ -14,7 +14,7 @@ use wire::Mac;
 /// Field by which frames are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// Addresses, protocol and ports of an IP packet; MAC addresses and EtherType of any other
+    /// Addresses, protocol and ports of an IP packet, or MAC addresses and EtherType of any other
     /// frame.
     Flow,
     /// Destination MAC address.
@@ -32,7 +32,7 @@ pub enum Field {
 impl Field {
     const ALL: [Field; 6] = [Field::Flow, Field::Dst, Field::Src, Field::Type, Field::Vlan, Field::Ip];
 
-    /// Returns the name of the field on a command line.
+    /// Returns the name of the field in command-line options.
     pub const fn name(self) -> &'static str {
         match self {
             Field::Flow => "flow",
@@ -94,20 +94,20 @@ impl fmt::Display for Part {
     }
 }
 
-/// Options of `top`.
+/// Configuration of `top`.
 #[derive(Debug, Clone)]
 pub struct TopConfig {
     /// Fields that together form the key by which frames are grouped.
     pub fields: Vec<Field>,
     /// Maximum number of keys in the report.
     pub show: usize,
-    /// Number of keys that the table holds.
+    /// Number of keys that the table can contain.
     pub table: usize,
-    /// Counts bytes on the wire instead of frames.
+    /// True to count bytes on the wire instead of frames.
     pub by_bytes: bool,
-    /// Writes the report as JSON.
+    /// True to print the report as JSON.
     pub json: bool,
-    /// Passes the frames to the next stage.
+    /// True to pass the frames to the next stage.
     pub pass: bool,
 }
 
@@ -129,7 +129,7 @@ impl Top {
         if self.config.by_bytes { "wire_bytes" } else { "frames" }
     }
 
-    /// Returns names and values of the fields of an entry.
+    /// Returns the names and values of the fields of an entry.
     fn words<'a>(&self, entry: &'a Entry<Box<[Part]>>) -> impl Iterator<Item = (&'static str, String)> + use<'a> {
         let fields: Vec<Field> = self.config.fields.clone();
         fields.into_iter().zip(entry.key.iter()).map(|(field, part)| (field.name(), part.to_string()))

@@ -1,4 +1,4 @@
-//! Parses numbers with units on a command line: `10ms`, `1.5G`, `64k`.
+//! Parses numbers with units in command-line options: `10ms`, `1.5G`, `64k`.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadUnits {
     word: String,
-    /// Offset of the error in bytes.
+    /// Offset of the error in the word, in bytes.
     at: usize,
     expected: &'static str,
 }
@@ -22,7 +22,7 @@ impl fmt::Display for BadUnits {
 impl std::error::Error for BadUnits {}
 
 /// Parses a number with up to nine decimal places, followed by one of `units`, and multiplies the
-/// two.
+/// number by the unit.
 fn parse(word: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u64, BadUnits> {
     let bad = |at| BadUnits { word: word.to_owned(), at, expected };
     let end = word.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(word.len());
@@ -42,16 +42,16 @@ fn parse(word: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u6
 /// Parses a duration with a unit: `10ms`, `1.5s`, `250us`, `84ns`, `2m`.
 ///
 /// # Errors
-/// The number or the unit is missing or unknown.
+/// The number is missing, malformed or too large, or the unit is missing or unknown.
 pub fn duration(word: &str) -> Result<Duration, BadUnits> {
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("m", 60_000_000_000)];
     parse(word, &units, "a time such as 10ms, 1.5s, 250us or 84ns").map(Duration::from_nanos)
 }
 
-/// Parses a number of bytes: `1500`, `64k`, `1M`; the units are powers of 1024.
+/// Parses a number of bytes: `1500`, `64k`, `1M`. The units are powers of 1024.
 ///
 /// # Errors
-/// Those of [`duration`].
+/// The number is missing, malformed or too large, or the unit is unknown.
 pub fn bytes(word: &str) -> Result<u64, BadUnits> {
     let units = [("", 1), ("k", 1 << 10), ("M", 1 << 20), ("G", 1 << 30)];
     parse(word, &units, "a number of bytes such as 1500, 64k or 1M")
@@ -66,11 +66,11 @@ pub enum Rate {
     Frames(u64),
 }
 
-/// Parses a rate in bits per second (`100M`, `1.5G`) or frames per second (`1000pps`, `1.488Mpps`);
-/// the units are powers of 1000.
+/// Parses a rate in bits per second (`100M`, `1.5G`) or frames per second (`1000pps`, `1.488Mpps`).
+/// The units are powers of 1000.
 ///
 /// # Errors
-/// Those of [`duration`]; a rate of zero.
+/// The number is missing, malformed, too large or zero, or the unit is unknown.
 pub fn rate(word: &str) -> Result<Rate, BadUnits> {
     const EXPECTED: &str = "a rate above 0 such as 100M, 1.5G (bits per second), 1000pps or 1.488Mpps";
     let units = [("", 1), ("k", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];

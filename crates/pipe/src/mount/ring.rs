@@ -1,14 +1,14 @@
-//! Ring of received frames, encoded once for all readers of a file: blocks of whole records, and a
-//! position for each reader.
+//! Ring of received frames, which are encoded once for all readers of a file. It consists of blocks
+//! of whole records, and has a position for each reader.
 //!
 //! ```text
 //! push(block) ->  [block][block][block]  -> take(reader): whole records, as many as fit
 //!                 ^ slow reader    ^ fast reader
 //! ```
 //!
-//! The ring has a maximum size in bytes. Pushing to a full ring drops the oldest block; each reader
-//! counts the frames that it had not read yet as its overflow. Readers receive references to
-//! blocks, not copies.
+//! The ring has a maximum size in bytes. A push to a full ring drops the oldest block. Each reader
+//! counts the frames of this block that it had not read yet as its overflow. Readers receive
+//! references to blocks, not copies.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -23,7 +23,8 @@ pub struct Block {
     pub ends: Vec<u32>,
 }
 
-/// Approximate maximum number of bytes in a block: several blocks fit into a second-level cache.
+/// Approximate maximum number of bytes in a block, small enough for several blocks in a
+/// second-level cache.
 pub const BLOCK: usize = 128 * 1024;
 
 impl Block {
@@ -37,7 +38,7 @@ impl Block {
         self.ends.is_empty()
     }
 
-    /// Returns whether the block should be pushed before more frames are added.
+    /// Returns whether the block must be pushed before more frames are added.
     pub fn is_full(&self) -> bool {
         self.len() >= BLOCK
     }
@@ -73,8 +74,8 @@ impl Piece {
         self.block.bytes.get(self.range.clone()).unwrap_or_default()
     }
 
-    /// Splits off and returns the first `len` bytes; returns `None` if there are not more than
-    /// `len` bytes.
+    /// Splits off and returns the first `len` bytes. Returns `None` if there are no more than `len`
+    /// bytes.
     pub fn split(&mut self, len: usize) -> Option<Piece> {
         if len >= self.range.len() {
             return None;
@@ -99,7 +100,7 @@ pub struct Reader {
 /// Result of a read.
 #[derive(Debug)]
 pub enum Taken {
-    /// Whole frames, as references.
+    /// Complete frames, as references to the bytes of blocks.
     Pieces(Vec<Piece>),
     /// No frames are available.
     Nothing,
@@ -107,7 +108,7 @@ pub enum Taken {
     Long(Piece),
 }
 
-/// Ring of encoded frames for several readers; see the module documentation.
+/// Ring of encoded frames for several readers. See the module documentation.
 #[derive(Debug)]
 pub struct Ring {
     /// Blocks, each with the number of its first frame.
@@ -121,8 +122,8 @@ pub struct Ring {
 
 /// Maximum number of empty blocks kept for reuse.
 const SPARE: usize = 16;
-/// Blocks with fewer bytes are merged, because a port with little traffic delivers frames one by
-/// one.
+/// Blocks with fewer bytes are merged into one, because a port with little traffic delivers frames
+/// one by one.
 const SMALL: usize = 16 * 1024;
 
 impl Ring {
@@ -136,7 +137,7 @@ impl Ring {
         Reader { next: self.next, ..Reader::default() }
     }
 
-    /// Returns an empty block, which the caller fills and pushes.
+    /// Returns an empty block for the caller to fill and push.
     pub fn spare(&mut self) -> Block {
         self.spare.pop().unwrap_or_default()
     }
@@ -167,7 +168,7 @@ impl Ring {
         self.blocks.front().map_or(self.next, |(first, _)| *first)
     }
 
-    /// Appends the frames of `block`; drops the oldest blocks if the ring is full.
+    /// Appends the frames of `block`. Drops the oldest blocks if the ring is full.
     pub fn push(&mut self, block: Block) {
         if block.is_empty() {
             return self.keep(block);
@@ -182,7 +183,7 @@ impl Ring {
             _ => self.blocks.push_back((self.next, Arc::new(block))),
         }
         self.next += count;
-        // The last block stays, regardless of its length.
+        // The last block is kept, regardless of its length.
         while self.bytes > self.most && self.blocks.len() > 1 {
             self.drop_first();
         }

@@ -1,4 +1,4 @@
-//! Handles the requests of a mount: finds the file that a request names, and performs the
+//! Handles the requests of a mount: finds the file to which a request refers, and performs the
 //! operation.
 
 use super::device::Device;
@@ -12,7 +12,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Action of the caller after a request.
+/// What the caller must do after a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
     /// Continue with the next request.
@@ -40,16 +40,16 @@ const REGISTERS: std::ops::RangeInclusive<usize> = 1..=7;
 pub struct Session {
     kernel: Arc<Kernel>,
     devices: Vec<Arc<Device>>,
-    /// All files and directories: type, parent directory and name. The entry at index `n` has the
-    /// node number `n + 1`; the root comes first.
+    /// All files and directories, each with its type, parent directory and name. The entry at index
+    /// `n` has the node number `n + 1`. The root is the first entry.
     nodes: Vec<(Node, Node, String)>,
     counter: Counter,
     registers: Registers,
     owner: (u32, u32),
     since: u64,
     next: AtomicU64,
-    /// Content of open files that are not ports, by handle; generated when a file is read from its
-    /// start.
+    /// Content of open files that are not ports, by handle. It is generated when a file is read
+    /// from its start.
     shown: Mutex<BTreeMap<u64, String>>,
 }
 
@@ -62,11 +62,11 @@ pub struct Names {
 }
 
 impl Names {
-    /// Returns file names for `ports`, which are the names of the ports: the same names or, if
+    /// Returns the file names for `ports`, the names of the ports. They are the same names or, if
     /// `numbered`, numbers from 0.
     ///
     /// # Errors
-    /// A name is not valid for a file or would be used twice.
+    /// A name is not valid for a file, or would be used twice.
     pub fn new<'p>(ports: impl Iterator<Item = &'p str>, numbered: bool) -> Result<Names, String> {
         let ports: Vec<String> =
             ports.enumerate().map(|(at, name)| if numbered { at.to_string() } else { name.to_owned() }).collect();
@@ -163,8 +163,9 @@ impl Session {
                 if self.devices.iter().any(|device| device.interrupt(of, &self.kernel)) {
                     return;
                 }
-                // Another thread may not have queued the request yet; the kernel repeats the
-                // interrupt. If the request has been answered, the kernel ignores this.
+                // Another thread may not have queued the request yet. EAGAIN makes the kernel
+                // repeat the interrupt. If the request has been answered, the kernel ignores the
+                // error.
                 Answer::error(unique, libc::EAGAIN)
             }
             (_, Op::StatFs) => Answer::statfs(unique),
@@ -238,7 +239,7 @@ impl Session {
         }
     }
 
-    /// Answers a read of a file whose content is generated when it is read from its start.
+    /// Answers a read of a file whose content is generated when the file is read from its start.
     fn show(&self, unique: u64, node: Node, fh: u64, offset: u64, size: u32) {
         let mut shown = lock(&self.shown);
         if offset == 0 {
@@ -259,7 +260,7 @@ impl Session {
         }
     }
 
-    /// Answers a write to the file of a local-time register: sets the register to the hexadecimal
+    /// Answers a write to the file of a local-time register. Sets the register to the hexadecimal
     /// number in `data`.
     fn set(&self, unique: u64, register: usize, data: &[u8]) -> Answer {
         let word = std::str::from_utf8(data).unwrap_or("").trim();

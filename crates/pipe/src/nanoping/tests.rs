@@ -104,7 +104,7 @@ fn arp_requests_are_answered() {
     let said = ping.input(&frame, us(0)).unwrap();
     let reply = arp::Packet::parse(&said[14..]).unwrap();
     assert_eq!((reply.op, reply.sha, reply.tha, reply.tpa), (arp::Op::Reply, OURS, THEIRS, theirs.spa));
-    assert!(!ping.figures().found, "10.0.0.9 is not whom we ask");
+    assert!(!ping.figures().found, "10.0.0.9 is not the target");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Mounts and unmounts FUSE file systems: with mount(2) where permitted, otherwise with the
+//! Mounts and unmounts FUSE file systems, with mount(2) where permitted, otherwise with the
 //! set-user-ID program fusermount3.
 
 use std::ffi::{CStr, CString, OsStr};
@@ -10,13 +10,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// File system type shown by mount(8).
+/// File system type, as printed by mount(8).
 pub const FUSE_TYPE: &str = "fuse.linerate";
 const HELPER: &str = "fusermount3";
 
 /// Returns the effective user ID and group ID of this process.
 pub fn user() -> (u32, u32) {
-    // SAFETY: these two calls take nothing and cannot fail.
+    // SAFETY: these two calls have no arguments and cannot fail.
     unsafe { (libc::geteuid(), libc::getegid()) }
 }
 
@@ -61,7 +61,7 @@ fn mount_through_helper(dir: &Path) -> io::Result<File> {
     let mut helper = Command::new(HELPER);
     helper.args(["-o", options, "--"]).arg(dir).env("_FUSE_COMMFD", passed.as_raw_fd().to_string());
     let output = helper.stdin(Stdio::null()).output().map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot run {HELPER}, which mounts need without root: {error}"))
+        io::Error::new(error.kind(), format!("cannot run {HELPER}, which is needed to mount without root: {error}"))
     })?;
     drop((passed, theirs));
     if !output.status.success() {
@@ -76,7 +76,7 @@ fn mount_through_helper(dir: &Path) -> io::Result<File> {
 fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut byte = [0_u8; 1];
     let mut slice = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: byte.len() };
-    // Room for one descriptor after its header, aligned as the header requires.
+    // Space for one descriptor after its header, aligned as the header requires.
     let mut control = [0_u64; 8];
     // SAFETY: an all-zero msghdr is one without buffers.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -104,7 +104,7 @@ fn receive_fd(socket: &UnixStream) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Unmounts `dir`. If files are still open, the directory is detached at once and the mount ends
+/// Unmounts `dir`. If files are still open, the directory is detached at once, and the mount ends
 /// when they are closed.
 ///
 /// # Errors
@@ -116,7 +116,7 @@ pub fn fuse_unmount(dir: &Path) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
             let words = [OsStr::new("-u"), OsStr::new("-z"), OsStr::new("-q"), OsStr::new("--"), dir.as_os_str()];
             let status = Command::new(HELPER).args(words).stdin(Stdio::null()).status()?;
-            if status.success() { Ok(()) } else { Err(io::Error::other(format!("{HELPER} -u failed: cannot unmount"))) }
+            if status.success() { Ok(()) } else { Err(io::Error::other(format!("cannot unmount: {HELPER} -u failed"))) }
         }
         done => done,
     }

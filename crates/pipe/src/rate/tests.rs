@@ -47,7 +47,7 @@ fn burst_is_sent_at_once_and_the_rest_at_the_rate() {
     let mut stage = rate(Unit::Frames(100), Bits::Wire, 3);
     let left: Vec<u64> = departures(&mut stage, 6, 60).iter().map(|at| at / 1_000_000 - 1000).collect();
     assert_eq!(left, [0, 0, 0, 10, 20, 30]);
-    // Idle time fills the bucket, but not beyond its size.
+    // Idle time fills the bucket, but only up to its size.
     stage.at(Instant::from_millis(9000));
     let left: Vec<u64> = departures(&mut stage, 4, 60).iter().map(|at| at / 1_000_000 - 9000).collect();
     assert_eq!(left, [0, 0, 0, 10]);
@@ -63,7 +63,7 @@ fn frames_beyond_the_queue_limit_are_dropped_and_counted() {
 
 proptest! {
     /// In any period, the stage passes at most the size of the bucket plus the rate times the
-    /// period, and over the whole test no less.
+    /// period. Over the whole test it passes no less.
     #[test]
     fn output_never_exceeds_bucket_plus_rate(
         mbps in 1..2000_u64, burst in 0..20_000_u64, sizes in prop::collection::vec((14..2000_usize, 0..40_000_u64), 1..80)

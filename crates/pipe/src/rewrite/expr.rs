@@ -1,4 +1,4 @@
-//! Parser for edit expressions, `FIELD=VALUE`, and its errors.
+//! Parser for edit expressions of the form `FIELD=VALUE`, and its errors.
 
 use super::ops::Op;
 use std::fmt;
@@ -9,7 +9,7 @@ use wire::edit::{Side, Upper};
 use wire::eth::EtherType;
 use wire::text::MAX_FRAME;
 
-/// Names of the fields that can be edited, as shown in error messages.
+/// Names of the fields that can be edited, as printed in error messages.
 pub const FIELDS: &str = "dst src type swap ip.src ip.dst ip.ttl ip.dscp ip.id sport dport tcp.sport tcp.dport udp.sport udp.dport \
                           vlan.push vlan.pop vlan.id vlan.pcp byte[AT:LEN]";
 
@@ -28,7 +28,7 @@ pub struct BadExpr {
 impl BadExpr {
     /// Returns two lines: the expression, and a caret below the position of the error.
     pub fn picture(&self) -> String {
-        // Not a format width: those are limited to 16 bits.
+        // A format width is limited to 16 bits, so the blanks are built as a string.
         format!("{}\n{}^", self.text, " ".repeat(self.at))
     }
 }
@@ -54,13 +54,13 @@ type Parsed<T> = Result<T, BadExpr>;
 impl<'a> Part<'a> {
     fn bad<T>(self, why: impl Into<String>) -> Parsed<T> {
         let at = self.whole.get(..self.at).map_or(0, |before| before.chars().count());
-        // A terminal would interpret control characters.
+        // Control characters are replaced, because a terminal would interpret them.
         let text = self.whole.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
         Err(BadExpr { text, at, why: why.into() })
     }
 
-    /// Splits the part at the first `mark`; returns the parts before and after it, or `None`
-    /// without a `mark`.
+    /// Splits the part at the first `mark`. Returns the parts before and after it, or `None` if
+    /// there is no `mark`.
     fn split(self, mark: &str) -> Option<(Part<'a>, Part<'a>)> {
         let (before, after) = self.text.split_once(mark)?;
         let at = self.at + before.len() + mark.len();
@@ -70,7 +70,7 @@ impl<'a> Part<'a> {
     /// Parses a number from `least` to `most`: decimal, or hexadecimal after `0x`.
     fn number(self, least: u64, most: u64) -> Parsed<u64> {
         let number = match self.text.strip_prefix("0x") {
-            // Signs are not allowed.
+            // Excludes signs, which `from_str_radix` accepts.
             Some(digits) if digits.bytes().all(|b| b.is_ascii_hexdigit()) => u64::from_str_radix(digits, 16).ok(),
             None if self.text.bytes().all(|b| b.is_ascii_digit()) => self.text.parse().ok(),
             _ => None,
@@ -107,7 +107,7 @@ pub fn parse(whole: &str) -> Parsed<Op> {
     };
     if let Some(name) = field.text.strip_suffix('-') {
         if name != "ip.ttl" {
-            return Part { at: name.len(), ..field }.bad("only ip.ttl can be decremented");
+            return Part { at: name.len(), ..field }.bad("only ip.ttl can be decremented with -=");
         }
         return Ok(Op::TtlLess(value.number8(1, 255)?));
     }
@@ -130,7 +130,7 @@ pub fn parse(whole: &str) -> Parsed<Op> {
         "ip.dscp" => Op::Dscp(value.number8(0, 63)?),
         "ip.id" => Op::IpId(value.number16(u16::MAX)?),
         "vlan.push" => push(value)?,
-        "vlan.pop" => return value.bad("vlan.pop takes no value"),
+        "vlan.pop" => return value.bad("vlan.pop does not have a value"),
         "vlan.id" => match value.split("->") {
             Some((from, to)) => Op::VlanId { from: Some(from.number16(4095)?), to: to.number16(MAX_VID)? },
             None => Op::VlanId { from: None, to: value.number16(MAX_VID)? },
@@ -157,7 +157,7 @@ fn port_field(name: &str) -> Option<(Option<Upper>, Side)> {
     }
 }
 
-/// Parses `001122334455`, or `00:11:22:33:44:55` in which any byte may be `*`.
+/// Parses a MAC address `001122334455`, or `00:11:22:33:44:55` in which any byte may be `*`.
 fn mac(side: Side, value: Part<'_>) -> Parsed<Op> {
     if let Ok(all) = value.text.parse() {
         return Ok(Op::mac(side, Mac::ZERO, all));
@@ -228,7 +228,7 @@ fn push(value: Part<'_>) -> Parsed<Op> {
     Ok(Op::Push { tpid, pcp, vid })
 }
 
-/// Parses `byte[AT]` or `byte[AT:LEN]`, and a value that fits into one or LEN bytes.
+/// Parses `byte[AT]` or `byte[AT:LEN]`, and a value that fits into one byte or into LEN bytes.
 fn bytes(field: Part<'_>, value: Part<'_>) -> Parsed<Op> {
     let Some((_, inside)) = field.split("[") else { return field.bad("expected byte[AT:LEN]") };
     let Some(text) = inside.text.strip_suffix(']') else {

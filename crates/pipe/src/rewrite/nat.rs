@@ -3,20 +3,19 @@
 //!
 //! The addresses of a frame determine its direction. A frame from an inside address leaves with the
 //! outside address and the port of its session. A frame to the outside address is forwarded to the
-//! inside end of its session, or dropped as unsolicited if there is none. A session is one 5-tuple
-//! (for echoes, the identifier takes the place of the port). It keeps its source port if no other
-//! session uses this port with the same remote end, so two inside hosts may use the same outside
-//! port with different remote ends. An ICMP error belongs to the session of the packet it quotes,
-//! and the quoted packet is translated too. All fragments of a datagram are translated like its
-//! first fragment, which has the ports.
-//!
+//! inside end of its session, or dropped as unsolicited if there is none. A session is one 5-tuple,
+//! with the identifier in place of the port for echoes. A session keeps its source port unless
+//! another session uses this port with the same remote end. Two inside hosts may therefore use the
+//! same outside port with different remote ends. An ICMP error belongs to the session of the packet
+//! that it quotes, and the quoted packet is translated too. All fragments of a datagram are
+//! translated like its first fragment, which has the ports.
 //! Frames between other addresses, and frames other than IPv4, pass unchanged. Hairpinning, that
-//! is, frames from inside to the outside address, is not supported: these frames are dropped. Their
-//! receiver would be another inside host with a session to the sender's outside address. Such a
-//! session does not exist, since frames from inside to the outside address do not create one.
+//! is, sending from inside to the outside address, is not supported, and these frames are dropped.
+//! Their receiver would be another inside host with a session to the sender's outside address. Such
+//! a session does not exist, since frames from inside to the outside address do not create one.
 //!
-//! Not translated: other protocols, payloads (FTP's PORT), and MAC addresses, which a later
-//! [`super::Rewrite`] can set.
+//! These are not translated: other protocols, addresses in payloads (such as FTP's PORT), and MAC
+//! addresses, which a later [`super::Rewrite`] can set.
 
 mod options;
 mod table;
@@ -76,15 +75,15 @@ impl Config {
 /// Reason why a frame is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drop {
-    /// A frame from outside, a TCP reset or an ICMP error that belongs to no session.
+    /// A frame from outside, a TCP reset or an ICMP error that does not belong to a session.
     Unsolicited,
     /// A frame from inside to the outside address.
     Hairpin,
-    /// Neither TCP, UDP, an ICMP echo nor an ICMP error.
+    /// The protocol is not TCP, UDP, an ICMP echo or an ICMP error.
     Unsupported,
     /// A frame from inside to a multicast or broadcast address.
     NotUnicast,
-    /// A fragment whose first fragment did not arrive, or arrived too long before.
+    /// A fragment whose first fragment did not arrive, or arrived too long ago.
     Fragment,
     /// The headers are incomplete.
     Malformed,
@@ -106,13 +105,13 @@ const DROPS: [(Drop, &str); 7] = [
 /// Result of translating a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// Not subject to translation, and unchanged.
+    /// The frame is not subject to translation, and is unchanged.
     Passed,
-    /// Translated, from inside to outside.
+    /// The frame was translated from inside to outside.
     Out,
-    /// Translated, from outside to inside.
+    /// The frame was translated from outside to inside.
     In,
-    /// Dropped, for this reason.
+    /// The frame was dropped for this reason.
     Dropped(Drop),
     /// A fragment that arrived before the first fragment of its datagram. It is unchanged and not
     /// counted; the caller translates it again after the first fragment.
@@ -122,7 +121,7 @@ pub enum Fate {
 /// Counters of a translator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Number of all frames: the sum of `passed`, `out`, `inward` and `dropped`.
+    /// Number of all frames, which is the sum of `passed`, `out`, `inward` and `dropped`.
     pub frames: u64,
     /// Number of frames not subject to translation.
     pub passed: u64,
@@ -147,12 +146,12 @@ impl Counts {
     }
 }
 
-/// Datagrams whose first fragment was translated: the address that it received is used for the
-/// other fragments.
+/// Datagrams whose first fragment was translated. The other fragments get the address that the
+/// first fragment got.
 #[derive(Debug, Default)]
 struct Fragments {
     known: HashMap<Datagram, (Ipv4Addr, Instant)>,
-    /// Datagrams in order of arrival; a datagram whose first fragment arrived twice is listed
+    /// Datagrams in order of arrival. A datagram whose first fragment arrived twice is listed
     /// twice.
     order: VecDeque<(Datagram, Instant)>,
 }
@@ -163,7 +162,7 @@ type Datagram = (Ipv4Addr, Ipv4Addr, u8, u16);
 
 /// Maximum number of datagrams for which fragments are expected.
 const MAX_DATAGRAMS: usize = 4096;
-/// Time for which fragments are expected after the first one, equal to the reassembly timeout of
+/// Time for which fragments are expected after the first one. It equals the reassembly timeout of
 /// Linux.
 const FRAGMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -240,7 +239,7 @@ impl Nat {
         fate
     }
 
-    /// Counts `count` early fragments as dropped, because their first fragment did not arrive.
+    /// Counts `count` early fragments as dropped because their first fragment did not arrive.
     fn give_up(&mut self, count: u64) {
         self.count(Fate::Dropped(Drop::Fragment), count);
     }
@@ -327,7 +326,7 @@ impl Nat {
                 (quoted.ok_or(Drop::Malformed)??, None)
             }
             Wanted::Session { proto, src, dst, flags } => {
-                // For an echo, the identifier takes the place of the outside port, and the remote
+                // For an echo, the identifier is used in place of the outside port, and the remote
                 // port is 0.
                 let (port, remote_port) = if proto == Upper::Icmp { (src, 0) } else { (dst, src) };
                 if proto == Upper::Icmp && !is_echo(frame, layout, ty::ECHO_REPLY) {
@@ -441,8 +440,8 @@ fn quoted_ends(quoted: &[u8]) -> Translated<(Layout, ip4::Header, u16, u16)> {
 }
 
 impl Wanted {
-    /// Returns the source and destination port of a quoted packet. Eight bytes after the IP header
-    /// are enough, the minimum that an error quotes (RFC 792).
+    /// Returns the source and destination port of a quoted packet. They are in the first eight
+    /// bytes after the IP header, the minimum that an error quotes (RFC 792).
     fn quoted(quoted: &[u8], layout: &Layout) -> Option<(u16, u16)> {
         if layout.upper() != Upper::Icmp {
             return layout.ports(quoted).map(|(src, dst)| (src.0, dst.0));
@@ -490,8 +489,8 @@ struct Early {
     bytes: usize,
 }
 
-/// Maximum number of waiting fragments, and of their bytes. When a maximum is exceeded, the oldest
-/// fragments are dropped.
+/// Maximum number of waiting fragments. A second constant limits their bytes. When a maximum is
+/// exceeded, the oldest fragments are dropped.
 const EARLY_MAX: usize = 4096;
 const EARLY_BYTES_MAX: usize = 4 << 20;
 
@@ -503,7 +502,7 @@ impl Early {
         self.bytes += frame.bytes().len();
     }
 
-    /// Drops fragments that have waited too long or exceed the limits; returns the number of
+    /// Drops fragments that have waited too long or exceed the limits. Returns the number of
     /// fragments dropped.
     fn expire(&mut self, now: Instant) -> u64 {
         let mut dropped = 0;

@@ -1,4 +1,4 @@
-//! Edit operations on a frame, in the form that parsed expressions have.
+//! Edit operations on a frame, the results of parsing expressions.
 
 use crate::FrameMut;
 use std::ops::ControlFlow;
@@ -10,8 +10,8 @@ use wire::{L4Port, Mac};
 /// An edit operation with its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Edits a MAC address as part of 8 bytes of the Ethernet header, taken as a little-endian
-    /// number: clears the bits that are not in `keep`, then sets the bits in `set`.
+    /// Edits a MAC address as part of 8 bytes of the Ethernet header, read as a little-endian
+    /// number. Clears the bits that are not in `keep`, then sets the bits in `set`.
     Window {
         side: Side,
         keep: u64,
@@ -35,7 +35,7 @@ pub enum Op {
     TtlLess(u8),
     Dscp(u8),
     IpId(u16),
-    /// Sets a port; with `of`, only in packets of the protocol `of`.
+    /// Sets a port. With `of`, the port is set only in packets of the protocol `of`.
     Port {
         of: Option<Upper>,
         side: Side,
@@ -47,7 +47,7 @@ pub enum Op {
         vid: u16,
     },
     Pop,
-    /// Sets the VLAN identifier; with `from`, only in a tag with the identifier `from`.
+    /// Sets the VLAN identifier. With `from`, it is set only in a tag with the identifier `from`.
     VlanId {
         from: Option<u16>,
         to: u16,
@@ -65,9 +65,9 @@ pub enum Done {
     Yes,
     /// The frame does not have the field.
     Absent,
-    /// The TTL would reach 0: drop the frame.
+    /// The TTL would reach 0, so the frame must be dropped.
     TtlOver,
-    /// The frame would be too long with the tag: drop the frame.
+    /// The frame would be too long with the tag, so it must be dropped.
     TooLong,
 }
 
@@ -82,8 +82,8 @@ impl From<bool> for Done {
 const BESIDE: u64 = !0 << 48;
 
 impl Op {
-    /// Returns the operation that edits a MAC address: bytes that are 0xff in `keep` stay, all
-    /// other bytes are taken from `set`.
+    /// Returns the operation that edits a MAC address. Bytes that are 0xff in `keep` stay, and all
+    /// other bytes are copied from `set`.
     pub fn mac(side: Side, keep: Mac, set: Mac) -> Op {
         let word = |mac: Mac| mac.0.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         Op::Window { side, keep: word(keep) | BESIDE, set: word(set) & !word(keep) }
@@ -97,7 +97,7 @@ impl Op {
         (own == side).then(|| (*kept, *was) = (*kept & keep, *was & keep | set))
     }
 
-    /// Edits `frame`; `layout` caches the positions of its headers.
+    /// Edits `frame`. `layout` caches the positions of its headers.
     #[inline(always)]
     pub fn apply(&self, frame: &mut FrameMut<'_>, layout: &mut Option<Layout>) -> Done {
         if let Op::Window { side, keep, set } = self {

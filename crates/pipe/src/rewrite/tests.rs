@@ -52,7 +52,7 @@ pub(crate) fn udp6() -> Vec<u8> {
     frame
 }
 
-/// Applies `exprs` to a frame; returns the result unless it was dropped, and the counters.
+/// Applies `exprs` to a frame. Returns the result unless the frame was dropped, and the counters.
 fn edited(exprs: &[&str], frame: &[u8]) -> (Option<Vec<u8>>, Counts) {
     let mut stage = Rewrite::new(exprs).unwrap();
     let mut frames = Frames::new();

@@ -73,8 +73,8 @@ fn a_share_outlives_its_block() {
 }
 
 proptest! {
-    /// Compares with a simple model: each reader receives all frames except those counted as its
-    /// overflow.
+    /// Compares the ring with a simple model: each reader receives all frames except those counted
+    /// as its overflow.
     #[test]
     fn all_losses_are_counted(steps in prop::collection::vec((0..3_usize, 0..6_usize, 1..700_usize), 1..200)) {
         let mut ring = Ring::new(3000);

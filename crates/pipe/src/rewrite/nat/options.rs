@@ -1,4 +1,4 @@
-//! Configuration values of a translator, parsed from command-line words.
+//! Configuration values of a NAT44 translator, parsed from command-line words.
 
 use clock::Duration;
 use std::fmt;
@@ -21,16 +21,19 @@ impl Between {
     }
 }
 
-/// Times after which idle sessions end.
+/// Idle times after which sessions end, by kind of session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timeouts {
-    /// Timeout of UDP sessions. RFC 4787 REQ-5: at least 2 minutes; 5 minutes are recommended.
+    /// Timeout of UDP sessions. It should be at least 2 minutes; 5 minutes are recommended (RFC
+    /// 4787 REQ-5).
     pub udp: Duration,
-    /// Timeout of ICMP echo sessions. RFC 5508 REQ-1: at least 60 seconds.
+    /// Timeout of ICMP echo sessions. It should be at least 60 seconds (RFC 5508 REQ-1).
     pub icmp: Duration,
-    /// Timeout of established TCP connections. RFC 5382 REQ-5: at least 2 hours and 4 minutes.
+    /// Timeout of established TCP connections. It should be at least 2 hours and 4 minutes (RFC
+    /// 5382 REQ-5).
     pub tcp: Duration,
-    /// Timeout of half-open or closed TCP connections. RFC 5382 REQ-5: at least 4 minutes.
+    /// Timeout of half-open or closed TCP connections. It should be at least 4 minutes (RFC 5382
+    /// REQ-5).
     pub transitory: Duration,
 }
 

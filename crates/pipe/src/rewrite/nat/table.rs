@@ -1,10 +1,11 @@
-//! Session table of a translator. Sessions are looked up by the 5-tuple of the inside or the
-//! outside, and expire in the order of their last use.
+//! Session table of a NAT44 translator. Sessions are looked up by their inside or outside 5-tuple,
+//! and expire in the order of their last use.
 //!
 //! The sessions of a class share one timeout, so a list in order of last use is also in order of
 //! expiry. Both 5-tuples of a session are in one map with the standard library's keyed hash; their
-//! local addresses differ. When the table is full, the longest idle session of the class with the
-//! lowest priority is ended: a flood of half-open connections ends half-open connections first.
+//! local addresses differ. When the table is full, the session that has been idle longest in the
+//! class with the lowest priority is ended. A flood of half-open connections therefore ends
+//! half-open connections first.
 
 use super::{Config, Timeouts};
 use clock::{Duration, Instant};
@@ -15,8 +16,8 @@ use std::ops::RangeInclusive;
 use wire::edit::{Side, Upper};
 use wire::tcp::Flags;
 
-/// 5-tuple of a session on one side of the translator: the local end, which is the inside host or
-/// the outside address, and the remote end.
+/// 5-tuple of a session on one side of the translator. It consists of the local end, which is the
+/// inside host or the outside address, and the remote end.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tuple {
     pub proto: Upper,
@@ -34,7 +35,7 @@ enum Class {
     Transitory,
     Echo,
     Udp,
-    /// TCP connections opened by both sides and not closed.
+    /// TCP connections that both sides have opened and that are not closed.
     Established,
 }
 
@@ -51,14 +52,14 @@ impl Class {
     }
 }
 
-/// Segments that one side of a TCP connection has sent.
+/// Kinds of segments that one side of a TCP connection has sent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Activity {
     any: bool,
     fin: bool,
 }
 
-/// Index that stands for no session.
+/// Index in the linked lists that means "no session".
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -74,7 +75,7 @@ struct Session {
     behind: u32,
 }
 
-/// Linked list of the sessions of a class, in order of last use.
+/// Ends of the linked list of a class, which contains its sessions in order of last use.
 #[derive(Clone, Copy, Debug)]
 struct List {
     first: u32,
@@ -85,11 +86,11 @@ struct List {
 pub struct Table {
     sessions: Vec<Session>,
     free: Vec<u32>,
-    /// Index into `sessions`, by the inside tuple and by the outside tuple.
+    /// Index of each session in `sessions`, by its inside tuple and by its outside tuple.
     at: HashMap<Tuple, u32>,
     lists: [List; CLASSES.len()],
-    /// Secret that determines where the search for a free port starts, so that an outsider cannot
-    /// predict the port.
+    /// Secret that determines where the search for a free port starts, so that an attacker outside
+    /// cannot predict the port.
     secret: RandomState,
     limit: usize,
     ports: RangeInclusive<u16>,
@@ -168,8 +169,8 @@ impl Table {
         Some((port, evicted))
     }
 
-    /// Records a packet of session `at`, sent from inside (`Src`) or outside (`Dst`): restarts the
-    /// session's timeout and tracks the state of a TCP connection.
+    /// Records a packet of session `at` that was sent from inside (`Src`) or outside (`Dst`).
+    /// Restarts the session's timeout and tracks the state of a TCP connection.
     pub fn saw(&mut self, at: u32, from: Side, flags: Flags, now: Instant) {
         self.unlink(at);
         if let Some(session) = self.sessions.get_mut(at as usize) {
@@ -181,7 +182,7 @@ impl Table {
         self.link(at);
     }
 
-    /// Ends the sessions that have timed out; returns the number of sessions ended.
+    /// Ends the sessions that have timed out, and returns their number.
     pub fn expire(&mut self, now: Instant) -> u64 {
         let mut expired = 0;
         for class in CLASSES {
@@ -196,7 +197,7 @@ impl Table {
         expired
     }
 
-    /// Returns an outside port for a new session, `None` if none of the tried ports is free. The
+    /// Returns an outside port for a new session; `None` if none of the ports tried is free. The
     /// port of the inside end is preferred. If it is not configured or in use, the port comes from
     /// the same range, 1 to 1023 or 1024 to 65535 (RFC 4787 REQ-3), or from all configured ports if
     /// none is in this range. For one inside end, the search starts at the same port for all remote
@@ -266,9 +267,9 @@ impl Table {
 }
 
 impl Session {
-    /// Tracks whether a TCP connection is established (RFC 5382 5): both sides have sent a segment,
-    /// at most one has sent a FIN, and neither has sent a RST. A connection whose SYN was not seen
-    /// counts too. A SYN from either side restarts a closed connection.
+    /// Tracks whether a TCP connection is established (RFC 5382 5). This is so if both sides have
+    /// sent a segment, at most one has sent a FIN, and neither has sent a RST. A connection whose
+    /// SYN was not seen counts too. A SYN from either side restarts a closed connection.
     fn follow(&mut self, from: Side, flags: Flags) {
         let over = self.reset || (self.from_inside.fin && self.from_outside.fin);
         if over && flags.contains(Flags::SYN) {

@@ -85,7 +85,7 @@ fn udp_is_translated_both_ways_until_timeout() {
     nat.advance(at(299));
     goes(&mut nat, udp((SERVER, 53), (OUTSIDE, 1000)), Fate::In, &udp((SERVER, 53), (HOST, 1000)));
     nat.advance(at(598));
-    assert_eq!(nat.sessions(), 1, "an answer keeps it");
+    assert_eq!(nat.sessions(), 1, "an answer keeps the session");
     // Another port of the server, another server, another protocol: all unsolicited.
     dropped(&mut nat, udp((SERVER, 54), (OUTSIDE, 1000)), Drop::Unsolicited);
     dropped(&mut nat, udp(([8; 4], 53), (OUTSIDE, 1000)), Drop::Unsolicited);
@@ -247,8 +247,8 @@ fn fragments_use_the_session_of_the_first() {
     assert!(nat.fragments.known.len() <= MAX_DATAGRAMS && nat.fragments.order.len() <= MAX_DATAGRAMS);
 }
 
-/// RFC 4787 REQ-14: fragments are translated in any order of arrival; those without a first
-/// fragment are dropped in the end.
+/// Fragments are translated in any order of arrival. Those without a first fragment are dropped in
+/// the end (RFC 4787 REQ-14).
 #[test]
 fn early_fragments_wait_for_the_first() {
     let whole = udp((HOST, 1000), (SERVER, 53));
@@ -375,8 +375,8 @@ fn options_are_parsed() {
     }
 }
 
-/// Simple model of the translator: the inside ends that may receive from outside, each with the
-/// time until which it may.
+/// Simple model of the translator: the inside ends that may receive packets from outside, each with
+/// the time until which it may.
 #[derive(Default)]
 struct Model(HashMap<(u16, [u8; 4], u16), (End, u64)>);
 
@@ -397,7 +397,7 @@ proptest! {
                 let outside = Layout::of(&frame).ports(&frame).unwrap().0.0;
                 prop_assert_eq!(&frame, &udp((OUTSIDE, outside), (remote, 53)));
                 let (was, last) = model.0.entry((outside, remote, 53)).or_insert((inside, now));
-                prop_assert_eq!(*was, inside, "a port given twice");
+                prop_assert_eq!(*was, inside, "a port assigned twice");
                 *last = now;
                 known.push(outside);
             } else {
