@@ -67,8 +67,9 @@ impl Counter {
         ((self.zero_ns + now.nanos()) / self.tick_ns) & Stamp::TICKS
     }
 
-    /// Returns the time nearest to `now` at which the counter has the value `ticks`. The counter
-    /// wraps, so there are several such times. If the nearest one is before `now`, returns `now`.
+    /// Returns the time nearest to `now` at which the counter has the value `ticks`. There are
+    /// several such times, because the counter wraps. If the nearest one is before `now`, returns
+    /// `now`.
     pub fn when(&self, ticks: u64, now: Instant) -> Instant {
         self.behind(ticks, 0, now)
     }
