@@ -1,21 +1,21 @@
-//! CPU affinity: the cores that a thread may run on, and pinning it to one of them.
+//! CPU affinity: the cores that a thread may run on, and pinning a thread to one of them.
 #![allow(unsafe_code)] // unsafe code is confined here: sched_*affinity
 
 use std::io;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// Cores that the process was given, read before any thread was pinned.
+/// Cores that the process may use, read before any thread was pinned.
 struct Cores {
     usable: Vec<usize>,
-    /// Number of usable cores: those of the affinity mask, or fewer under a control group's CPU
+    /// Number of usable cores: all cores of the affinity mask, or fewer under a control group's CPU
     /// quota.
     count: usize,
 }
 
-/// Returns the cores that the process was given. A pinned thread has only its own core in its
-/// affinity mask, so the mask is read once: at the first call here or, through [`pinned_to_core`],
-/// before the first pinning.
+/// Returns the cores that the process may use. A pinned thread has only its own core in its
+/// affinity mask, so the mask is read only once: at the first call of this function or, through
+/// [`pinned_to_core`], before the first pinning.
 fn given() -> &'static Cores {
     static CORES: OnceLock<Cores> = OnceLock::new();
     CORES.get_or_init(|| {
@@ -25,14 +25,14 @@ fn given() -> &'static Cores {
     })
 }
 
-/// Returns the number of cores available to this process: those of its affinity mask, fewer under a
-/// quota.
+/// Returns the number of cores available to this process: all cores of its affinity mask, or fewer
+/// under a CPU quota.
 pub fn cores() -> usize {
     given().count
 }
 
-/// Returns the number, as in `/proc/cpuinfo`, of core number `at` in the process's affinity mask,
-/// counted from 0 and wrapping around.
+/// Returns the number, as in `/proc/cpuinfo`, of the core at index `at` of the process's affinity
+/// mask. The index is counted from 0 and wraps around.
 pub fn core_at(at: usize) -> usize {
     let usable = &given().usable;
     usable[at % usable.len()]
@@ -62,7 +62,7 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
 /// Pins the calling thread to `core` until the returned value is dropped.
 ///
 /// # Errors
-/// As for [`pin_to_core`].
+/// The errors of [`pin_to_core`].
 pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
     given();
     let former = affinity()?;
@@ -79,11 +79,12 @@ pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
     }
 }
 
-/// Guard that keeps the thread on one core; dropping it restores the previous affinity mask.
+/// Guard that keeps the thread on one core. Dropping it restores the previous affinity mask.
 #[derive(Debug)]
 pub struct Pinned {
     former: libc::cpu_set_t,
-    /// Makes the type `!Send`: dropped in another thread it would change that thread's mask.
+    /// Makes the type `!Send`, because dropping it in another thread would change that thread's
+    /// mask.
     here: PhantomData<*const ()>,
 }
 
@@ -135,7 +136,8 @@ mod tests {
         numbers(&affinity().unwrap()).collect()
     }
 
-    /// Runs `work` on a thread of its own, so that the thread's affinity mask ends with it.
+    /// Runs `work` on a separate thread, so that a change of the affinity mask ends with the
+    /// thread.
     fn alone(work: fn()) {
         std::thread::scope(|scope| scope.spawn(work).join().unwrap());
     }

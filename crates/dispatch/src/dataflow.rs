@@ -1,6 +1,6 @@
-//! Dataflow: one loop dispatches bursts of frames, and workers process them (requested in
-//! bridge2004: "one processor that quickly determines the tasks that need work and then posts the
-//! results so that other processors can grab one task each").
+//! Dataflow: one loop dispatches bursts of frames, and workers process them. The report bridge2004
+//! requested this: "one processor that quickly determines the tasks that need work and then posts
+//! the results so that other processors can grab one task each".
 //!
 //! ```text
 //! Dispatcher::post    puts each frame of a burst into a lane's ring, by the hash of its flow;
@@ -14,12 +14,12 @@
 //! time processes a lane, and the lane's ring keeps the order of frames, so each flow stays in
 //! order. Any worker may take any lane. The state that two threads access concurrently is in
 //! [`queue`], which is checked with loom. A worker passes its output on before another worker gets
-//! the lane. The order is therefore also kept in the next stage, if that stage processes calls in
-//! order (this holds for a lock, but not for one ring per worker).
+//! the lane. The order is therefore also kept in the next stage if that stage processes calls in
+//! order, as with a lock, but not with one ring per worker.
 //!
-//! A worker that panics loses the frames of its current task, which are counted; its lanes go to
-//! the other workers ([`Crew::join`] reports the panic). The shipped program aborts on a panic, so
-//! this does not apply to it.
+//! A worker that panics loses the frames of its current task, which are counted. The other workers
+//! take over its lanes ([`Crew::join`] reports the panic). The released program aborts on a panic,
+//! so this does not apply to it.
 
 mod crew;
 mod queue;
@@ -46,13 +46,13 @@ pub struct Config {
     /// Number of lanes, rounded up to a power of two. It should be much larger than the number of
     /// workers, so that flows seldom share a lane.
     pub lanes: usize,
-    /// Maximum number of frames waiting in a lane, rounded up to a power of two. Further frames are
-    /// dropped.
+    /// Maximum number of frames waiting in a lane, rounded up to a power of two. Frames beyond it
+    /// are dropped.
     pub room: usize,
     /// Maximum number of frames that a worker processes in one task, at most 256.
     pub burst: usize,
-    /// Maximum number of lanes that a worker takes under one lock. It takes fewer if otherwise too
-    /// few would remain for the other workers.
+    /// Maximum number of lanes that a worker takes each time it locks the list of runnable lanes.
+    /// It takes fewer if too few would remain for the other workers.
     pub take: usize,
     /// Number of times that an idle worker checks for a runnable lane before it sleeps. It yields
     /// the processor each time.
@@ -66,50 +66,50 @@ impl Default for Config {
 }
 
 stats::counters! {
-    /// Work of the dispatcher.
+    /// Counters of the dispatcher of a dataflow.
     pub struct PostCounts at "dataflow.post" {
-        /// Frames that were to be dispatched.
+        /// Frames passed to the dispatcher.
         offered,
-        /// Frames put into lanes, that is into queues for the workers.
+        /// Frames put into lanes, the queues from which workers take them.
         posted,
         /// Dropped: the frame's lane was full.
         lane_full,
         /// Dropped: all workers have ended.
         no_worker,
-        /// Dropped: the dispatcher discarded the frames waiting in a lane.
+        /// Dropped: the frame waited in a lane that the dispatcher emptied.
         discarded,
         /// Bursts dispatched.
         bursts,
-        /// Acquisitions of the lock of runnable lanes: one per burst, or none if the burst's lanes
-        /// were runnable already.
+        /// Acquisitions of the lock of the list of runnable lanes: one per burst, or none if all
+        /// lanes of the burst were runnable already.
         locks,
-        /// Sleeping workers woken.
+        /// Times that a sleeping worker was woken.
         wakeups,
     }
 }
 
 stats::counters! {
-    /// Work of one worker.
+    /// Counters of one worker of a dataflow.
     pub struct WorkCounts at "dataflow.work" {
-        /// Tasks run: bursts of frames from one lane.
+        /// Tasks run. A task is a burst of frames from one lane.
         tasks,
         /// Frames taken from lanes.
         taken,
         /// Frames processed completely.
         done,
-        /// Dropped: the work function did not take the frame out of the burst.
+        /// Dropped: the work function left the frame in the burst.
         unfinished,
         /// Dropped: the worker panicked during the task.
         lost,
-        /// Times that a lane was given back runnable, because it still had frames or had received
-        /// more.
+        /// Times that a lane was returned to the list of runnable lanes, because it still had
+        /// frames or had received more.
         again,
-        /// Lock acquisitions: one per turn for the list of runnable lanes, and one per task for a
-        /// lane's ring, which is not contended.
+        /// Lock acquisitions: one per turn for the list of runnable lanes, and one per task for the
+        /// ring of a lane, which is not contended.
         locks,
-        /// Other workers woken for lanes that this worker gave back.
+        /// Times that another worker was woken for a lane that this worker returned.
         wakeups,
-        /// Times the worker slept.
+        /// Times that the worker slept.
         sleeps,
     }
 }
@@ -117,7 +117,7 @@ stats::counters! {
 /// Totals of frames offered, processed, dropped and waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Audit {
-    /// Frames that were to be dispatched.
+    /// Frames passed to the dispatcher.
     pub offered: u64,
     /// Frames processed completely.
     pub done: u64,
@@ -128,7 +128,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Returns whether the totals balance. They do whenever no worker is running a task.
+    /// Returns whether the totals balance. They always do while no worker is running a task.
     pub fn holds(&self) -> bool {
         self.offered == self.done + self.dropped + self.held
     }
@@ -167,7 +167,7 @@ impl Dataflow {
         self.config.lanes
     }
 
-    /// Returns the sums of all workers' counters, by name.
+    /// Returns the sum of each counter over all workers, by name.
     pub fn worked(&self) -> Vec<stats::Entry> {
         self.worked.snapshot()
     }
@@ -188,17 +188,17 @@ impl Dataflow {
         all
     }
 
-    /// Makes the workers end when no lane is runnable. The caller may not post frames afterwards.
+    /// Makes the workers end when no lane is runnable. The caller must not post frames afterwards.
     pub fn finish(&self) {
         self.lanes.queue.end(Ending::Finish);
     }
 
-    /// Cancels [`Dataflow::finish`] and [`Dataflow::stop`], for workers that start again.
+    /// Cancels [`Dataflow::finish`] and [`Dataflow::stop`], so that workers can be started again.
     pub fn resume(&self) {
         self.lanes.queue.resume();
     }
 
-    /// Lets worker `number` sleep until a lane is runnable. Returns `false` if the worker must end.
+    /// Blocks worker `number` until a lane is runnable. Returns `false` if the worker must end.
     /// Equivalent to [`Worker::sleep`], for callers without access to the worker.
     pub fn rest(&self, number: usize) -> bool {
         let queue = &self.lanes.queue;
@@ -220,8 +220,8 @@ impl Dataflow {
     }
 }
 
-/// Creates a dispatcher and its workers. `config` gives the number of lanes and the maximum number
-/// of frames in each.
+/// Creates a dispatcher and `workers` workers. `config` specifies the number of lanes and the
+/// maximum number of frames in each.
 pub fn dataflow(config: &Config, workers: usize) -> (Dispatcher, Vec<Worker>) {
     let workers = workers.max(1);
     let lanes = config.lanes.clamp(1, LANES_MAX).next_power_of_two();
@@ -239,12 +239,13 @@ pub fn dataflow(config: &Config, workers: usize) -> (Dispatcher, Vec<Worker>) {
     (Dispatcher::new(flow, ends), all)
 }
 
-/// The dispatching side. When it is dropped, the workers process the remaining frames and end.
+/// The dispatching side of a dataflow. When it is dropped, the workers process the remaining frames
+/// and end.
 #[derive(Debug)]
 pub struct Dispatcher {
     flow: Arc<Dataflow>,
     ends: Vec<Producer<Frame>>,
-    /// Lanes that got frames of the current burst, each once.
+    /// Lanes that received frames of the current burst, each listed once.
     touched: Vec<u32>,
     /// For each lane, the number of the last burst with frames for it.
     marks: Vec<u64>,
@@ -262,9 +263,9 @@ impl Dispatcher {
         &self.flow
     }
 
-    /// Dispatches all frames of `burst`. Each goes to the lane that `lane_of` returns (the hash of
-    /// the frame's flow), modulo the number of lanes. Returns how many were put into lanes; the
-    /// others are dropped and counted.
+    /// Dispatches all frames of `burst`. Each frame goes to the lane with the number that `lane_of`
+    /// returns (the hash of its flow), modulo the number of lanes. Returns the number of frames put
+    /// into lanes. All others are dropped and counted.
     pub fn post(&mut self, burst: &mut Burst, mut lane_of: impl FnMut(&Frame) -> usize) -> usize {
         let offered = burst.len();
         self.flow.posted.offered.add(offered as u64);
@@ -300,7 +301,7 @@ impl Dispatcher {
         self.flow.posted.discarded.add(self.flow.lanes.discard(lane) as u64);
     }
 
-    /// Makes the lanes runnable that got frames of the current burst and were idle.
+    /// Makes those lanes runnable that received frames of the current burst and were idle.
     fn announce(&mut self) {
         let queue = &self.flow.lanes.queue;
         self.touched.retain(|lane| queue.announce(*lane));

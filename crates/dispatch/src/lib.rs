@@ -1,9 +1,9 @@
-//! Threads and how frames are distributed over them: pinned workers, netisr, polling, dataflow;
+//! Threads and the distribution of frames to them: pinned workers, netisr, polling, dataflow. Also
 //! waiting, stopping, and the rights of the process.
 //!
-//! Contains what every host needs: a thread on a core of its own, sleeping until a port has frames,
-//! and a clean end on Ctrl-C. It also measures the processor time of a thread and how long the
-//! thread waited for a core, and implements the dispatch policies and modes that measurements
+//! Contains what every host needs: a thread that is pinned to a core, sleeping until a port has
+//! frames, and a clean end on Ctrl-C. It also measures the processor time of a thread and how long
+//! the thread waited for a core, and implements the dispatch policies and modes that measurements
 //! compare.
 #![deny(unsafe_code)]
 

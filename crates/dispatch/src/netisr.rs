@@ -1,5 +1,5 @@
-//! Netisr: processes received items (packets) either in the receiving thread or in another thread
-//! (FreeBSD's `net.isr`; netisr2005 compares the two).
+//! Netisr: processes received items (packets) either in the receiving thread or in another thread,
+//! like FreeBSD's `net.isr`. The report netisr2005 compares the two.
 //!
 //! ```text
 //!  Caller::dispatch  items of one protocol, from one source                  counted as
@@ -16,10 +16,11 @@
 //!                    it without the lock: up to twice the limit can be held
 //! ```
 //! Only one thread at a time processes items in a workstream, and each queue of a workstream keeps
-//! order; so each flow stays in order within a mode. A change of mode, policy or number of
-//! workstreams loses no item, but may reorder a flow's items once. The state that threads access
-//! concurrently is in [`workstream`], which is checked with loom. Netisr is independent of stacks
-//! and headers: an item has any type, protocols are registered, and their callbacks return hashes.
+//! the order of its items. Each flow therefore stays in order within a mode. A change of mode,
+//! policy or number of workstreams loses no item, but may reorder the items of a flow once. The
+//! state that several threads access concurrently is in [`workstream`], which is checked with loom.
+//! Netisr is independent of stacks and headers: an item has any type, protocols are registered, and
+//! their callbacks return hashes.
 
 mod caller;
 mod config;
@@ -45,8 +46,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use workstream::{Ending, Workstream};
 
-/// Reports a protocol or workstream that this netisr does not have. No caller can construct one, so
-/// this fails in tests.
+/// Fails in debug builds: the caller used a protocol or workstream that this netisr does not have.
+/// No caller can construct one, so this would be a bug in netisr.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -59,19 +60,19 @@ pub const PROTOCOLS_MAX: usize = 16;
 
 /// An item, such as a received packet, passed to netisr.
 pub trait Item: Send {
-    /// Returns the item's flow, if the card has computed it; otherwise netisr calls the protocol's
+    /// Returns the item's flow if the card has computed it. Otherwise netisr calls the protocol's
     /// `m2flow`.
     fn flow(&self) -> Option<u64> {
         None
     }
 }
 
-/// A registered protocol, by its index.
+/// Index of a registered protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProtoId(u8);
 
 impl ProtoId {
-    /// Returns the protocol's index among the registered ones, from 0 on.
+    /// Returns the protocol's index among the registered ones, counted from 0.
     pub fn at(self) -> usize {
         usize::from(self.0)
     }
@@ -84,31 +85,32 @@ pub struct Audit {
     pub dispatched: u64,
     /// Items put into queues.
     pub queued: u64,
-    /// Items processed completely.
+    /// Number of items that were processed completely.
     pub handled: u64,
-    /// Items refused because the queue was full; they stay with the caller.
+    /// Items refused because the queue was full. They stay with the caller.
     pub qdrops: u64,
-    /// Items waiting in queues or held by a worker.
+    /// Items waiting in queues, or taken from a queue by a worker that has not processed them yet.
     pub held: u64,
-    /// Items lost: in progress when the work function panicked, or not taken by it.
+    /// Items lost: the work function panicked while they were in progress, or returned without
+    /// taking them.
     pub lost: u64,
     /// Items removed from queues when the host ended ([`Netisr::drain`]).
     pub drained: u64,
 }
 
 impl Audit {
-    /// Returns whether the totals balance. They do whenever no item is in progress.
+    /// Returns whether the totals balance. They always do while no item is in progress.
     pub fn holds(&self) -> bool {
         self.dispatched + self.queued == self.handled + self.held + self.lost + self.drained
     }
 
-    /// Returns the number of all items that callers passed in.
+    /// Returns the number of all items that callers have passed to netisr.
     pub fn offered(&self) -> u64 {
         self.dispatched + self.queued + self.qdrops
     }
 }
 
-/// State shared by callers and workers.
+/// State that callers and workers share.
 pub struct Netisr<T> {
     streams: Box<[Workstream<T>]>,
     protocols: Box<[Live<T>]>,
@@ -119,12 +121,12 @@ pub struct Netisr<T> {
 }
 
 impl<T: Item> Netisr<T> {
-    /// Creates the workstreams, each with a queue for each of `protocols`. They have no workers
+    /// Creates the workstreams, each with one queue per entry of `protocols`. They have no workers
     /// yet.
     ///
     /// # Errors
-    /// [`NetisrError`]: too many workstreams or protocols, a queue limit too large, a duplicate
-    /// name, or a policy that a protocol does not support.
+    /// [`NetisrError`]: too many workstreams or protocols, a queue limit that is too large, a
+    /// duplicate name, or a policy that a protocol does not support.
     pub fn new(config: Config, protocols: Vec<Protocol<T>>) -> Result<Arc<Netisr<T>>, NetisrError> {
         config.check(&protocols)?;
         let n = protocols.len();
@@ -151,7 +153,7 @@ impl<T: Item> Netisr<T> {
     /// Returns the protocol with the given name.
     ///
     /// # Errors
-    /// [`NetisrError::UnknownProtocol`].
+    /// [`NetisrError::UnknownProtocol`] if there is no such protocol.
     pub fn protocol(&self, name: &str) -> Result<ProtoId, NetisrError> {
         let at = self.protocols.iter().position(|live| live.about.name == name);
         at.map(|at| ProtoId(at as u8)).ok_or_else(|| NetisrError::UnknownProtocol(name.to_string()))
@@ -166,21 +168,22 @@ impl<T: Item> Netisr<T> {
         self.protocols.get(proto.at())
     }
 
-    /// Returns the mode of all protocols without a mode of their own.
+    /// Returns the common mode, used by all protocols without a mode of their own.
     #[inline(always)]
     pub fn mode(&self) -> Mode {
         Mode::of(self.mode.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Checks whether a mode can be set to `mode`, for all protocols or for a single one.
+    /// Checks whether a mode can be set to `mode`, either the common mode or that of a single
+    /// protocol.
     ///
     /// # Errors
-    /// [`NetisrError::OtherMode`]: only another mode is possible here.
+    /// [`NetisrError::OtherMode`] if this netisr allows only another mode.
     pub fn check_mode(&self, mode: Mode) -> Result<(), NetisrError> {
         self.config.check_mode(mode)
     }
 
-    /// Sets the mode of all protocols without a mode of their own. Does not call
+    /// Sets the common mode, used by all protocols without a mode of their own. Does not call
     /// [`check_mode`](Netisr::check_mode).
     pub fn set_mode(&self, mode: Mode) {
         self.mode.store(mode.number(), Ordering::Relaxed);
@@ -192,22 +195,22 @@ impl<T: Item> Netisr<T> {
         self.live(proto).and_then(Live::mode).unwrap_or_else(|| self.mode())
     }
 
-    /// Sets the own mode of `proto`; `None`: the common mode applies.
+    /// Sets the own mode of `proto`. With `None`, the common mode applies.
     pub fn set_own_mode(&self, proto: ProtoId, mode: Option<Mode>) {
         if let Some(live) = self.live(proto) {
             live.set_mode(mode);
         }
     }
 
-    /// Returns the policy that chooses the workstream of an item of `proto`.
+    /// Returns the policy that selects the workstream of an item of `proto`.
     pub fn policy(&self, proto: ProtoId) -> Policy {
         self.live(proto).map(Live::policy).unwrap_or_default()
     }
 
-    /// Sets the policy that chooses the workstream of an item of `proto`.
+    /// Sets the policy that selects the workstream of an item of `proto`.
     ///
     /// # Errors
-    /// [`NetisrError::PolicyUnanswered`]: [`Policy::Cpu`] for a protocol without `m2cpuid`.
+    /// [`NetisrError::PolicyUnanswered`] for [`Policy::Cpu`] and a protocol without `m2cpuid`.
     pub fn set_policy(&self, proto: ProtoId, policy: Policy) -> Result<(), NetisrError> {
         let Some(live) = self.live(proto).filter(|live| live.policy() != policy) else { return Ok(()) };
         live.set_policy(policy)?;
@@ -217,7 +220,7 @@ impl<T: Item> Netisr<T> {
         Ok(())
     }
 
-    /// Counts the waiting items of the protocol that later items may overtake, after a setting has
+    /// Counts the waiting items of `proto` that later items may overtake, after a setting has
     /// changed.
     #[inline(always)]
     fn pass(&self, proto: ProtoId) {
@@ -228,8 +231,8 @@ impl<T: Item> Netisr<T> {
 
     #[cold]
     fn count_overtaken(&self, proto: ProtoId, live: &Live<T>) {
-        // Completed counts are read before started counts, so that concurrent work can only
-        // increase the result.
+        // Counters of completed work are read before those of started work, so that concurrent work
+        // can only increase the result.
         let of = |at: usize| self.statistics.sums(at, proto.at());
         let all = || self.streams.iter().enumerate();
         let done = || all().map(|(at, stream)| of(at).handled + of(at).lost + stream.level(proto.at()).drained).sum();
@@ -244,11 +247,11 @@ impl<T: Item> Netisr<T> {
         self.live(proto).map_or(0, |live| live.qlimit(self.default_qlimit()))
     }
 
-    /// Sets the maximum number of items of `proto` that may wait in a workstream. Items already
-    /// waiting stay. With 0, all items that would wait are refused.
+    /// Sets the maximum number of items of `proto` that may wait in a workstream. Items that
+    /// already wait are kept. With 0, all items that would have to wait are refused.
     ///
     /// # Errors
-    /// [`NetisrError::Limit`]: larger than [`Config::max_qlimit`].
+    /// [`NetisrError::Limit`] if it is larger than [`Config::max_qlimit`].
     pub fn set_qlimit(&self, proto: ProtoId, limit: usize) -> Result<(), NetisrError> {
         self.config.check_limit(limit)?;
         self.live(proto).map_or(Ok(()), |live| {
@@ -265,43 +268,44 @@ impl<T: Item> Netisr<T> {
     /// Sets the queue limit of protocols without a limit of their own.
     ///
     /// # Errors
-    /// [`NetisrError::Limit`]: larger than [`Config::max_qlimit`].
+    /// [`NetisrError::Limit`] if it is larger than [`Config::max_qlimit`].
     pub fn set_default_qlimit(&self, limit: usize) -> Result<(), NetisrError> {
         self.config.check_limit(limit)?;
         self.default_qlimit.store(limit, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Creates a caller with its own workstream `at`. Items that the caller processes itself are
-    /// counted there. In hybrid mode it may process only items of that workstream itself.
+    /// Creates a caller whose own workstream is `at`. Items that the caller processes itself are
+    /// counted in this workstream. In hybrid mode, the caller may process only items of this
+    /// workstream itself.
     ///
     /// # Errors
-    /// [`NetisrError::Callers`]: the maximum number of callers is reached.
+    /// [`NetisrError::Callers`] if the maximum number of callers and workers is reached.
     pub fn caller(self: &Arc<Netisr<T>>, at: usize) -> Result<Caller<T>, NetisrError> {
         Caller::new(self.clone(), at % self.streams.len().max(1))
     }
 
-    /// Creates the worker of workstream `at`. A workstream has one worker at a time; after it is
-    /// dropped, another can be created.
+    /// Creates the worker of workstream `at`. A workstream has one worker at a time. After the
+    /// worker is dropped, another can be created.
     ///
     /// # Errors
-    /// [`NetisrError::Taken`]: the workstream has a worker. [`NetisrError::Callers`]: the maximum
-    /// number of callers and workers is reached.
+    /// [`NetisrError::Taken`] if the workstream has a worker. [`NetisrError::Callers`] if the
+    /// maximum number of callers and workers is reached.
     pub fn worker(self: &Arc<Netisr<T>>, at: usize) -> Result<Worker<T>, NetisrError> {
         Worker::new(self.clone(), at)
     }
 
-    /// Makes the workers end when no item waits. Callers may not pass in items afterwards.
+    /// Makes the workers end when no item waits. Callers must not pass items to netisr afterwards.
     pub fn finish(&self) {
         self.streams.iter().for_each(|stream| stream.end(Ending::Finish));
     }
 
-    /// Makes the workers end at once; waiting items stay in the queues.
+    /// Makes the workers end at once. Waiting items stay in the queues.
     pub fn stop(&self) {
         self.streams.iter().for_each(|stream| stream.end(Ending::Now));
     }
 
-    /// Removes all waiting items, when the host ends, and passes them to `each`.
+    /// Removes all waiting items when the host ends, and passes them to `each`.
     pub fn drain(&self, mut each: impl FnMut(ProtoId, T)) {
         (0..self.streams.len()).for_each(|at| self.drain_of(at, &mut each));
     }
@@ -314,7 +318,8 @@ impl<T: Item> Netisr<T> {
         }
     }
 
-    /// Returns the number of items waiting in queues or held by workers.
+    /// Returns the number of items that wait in queues, or that workers have taken but not
+    /// processed.
     pub fn held(&self) -> u64 {
         self.audit().held
     }
@@ -351,8 +356,8 @@ impl<T: Item> Netisr<T> {
         all
     }
 
-    /// Returns the number of wakeups and of sleeps of all workers: the thread switches that a mode
-    /// costs.
+    /// Returns the number of wakeups and of sleeps of all workers, that is, the thread switches
+    /// that a mode costs.
     pub fn switches(&self) -> (u64, u64) {
         let all = self.streams.iter().map(Workstream::switches);
         all.fold((0, 0), |(wakeups, sleeps), (w, s)| (wakeups + w, sleeps + s))
@@ -364,7 +369,7 @@ impl<T: Item> Netisr<T> {
         self.streams.get(at).map_or(0, Workstream::note_restart)
     }
 
-    /// Returns all settings and counters, as `netstat -Q` shows them.
+    /// Returns all settings and counters, as `netstat -Q` prints them.
     pub fn snapshot(&self) -> Snapshot {
         let row = |(at, proto): (usize, usize)| {
             let Sums { dispatched, hybrid_dispatched, handled, lost, .. } = self.statistics.sums(at, proto);

@@ -1,5 +1,5 @@
-//! Polling: when a loop takes frames from its ports, and how much processor time it leaves to other
-//! threads (FreeBSD's polling(4), `kern.polling`).
+//! Polling: decides when a loop takes frames from its ports, and how much processor time it leaves
+//! to other threads (FreeBSD's polling(4), `kern.polling`).
 //!
 //! ```text
 //! clock      each 1/hz: rounds over all handlers, up to each_burst frames each, until each was
@@ -12,10 +12,10 @@
 //!            for comparison
 //! ```
 //! [`Polling::turn`] does the work of one turn and returns how to continue ([`Then`]). It does not
-//! sleep and has no clock of its own, so the same algorithm runs on live and on virtual time. The
-//! reports of bridge2004 state 600,000 frames per second and port. That requires idle polling, or a
-//! `burst_max` or `hz` above the defaults, which allow 150 * 1000 frames per second (REPORTS, trap
-//! 6).
+//! sleep and has no clock of its own, so the same algorithm runs in real and in virtual time. The
+//! reports of bridge2004 state 600,000 frames per second and port. This rate requires idle polling,
+//! or a `burst_max` or `hz` above the defaults, which allow 150 * 1000 frames per second (REPORTS,
+//! trap 6).
 
 mod loops;
 #[cfg(test)]
@@ -29,20 +29,21 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Condition on which a loop polls its ports.
+/// Condition under which a loop polls its ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// While frames arrive; otherwise the loop sleeps on the ports' descriptors.
+    /// While frames arrive. Otherwise the loop sleeps until a descriptor of a port becomes
+    /// readable.
     #[default]
     Adaptive,
-    /// By a clock, `kern.polling.hz` times per second.
+    /// At the ticks of a clock, `kern.polling.hz` times per second.
     Clock,
-    /// Only when a port's descriptor becomes readable; the loop sleeps each time.
+    /// Only after a descriptor of a port has become readable. The loop sleeps each time.
     Wakeup,
 }
 
 impl Mode {
-    /// All modes, by number: the values of `kern.polling.mode`.
+    /// All modes, in the order of their numbers, the values of `kern.polling.mode`.
     pub const ALL: [Mode; 3] = [Mode::Adaptive, Mode::Clock, Mode::Wakeup];
 
     /// Returns the mode's name.
@@ -78,25 +79,27 @@ stats::sysctls! {
     /// `kern.polling`: FreeBSD's sysctls with their ranges and defaults, and four more (mode, hz,
     /// idle_us, round).
     pub struct Sysctls {
-        /// Polling mode: 0 adaptive (poll while frames arrive, then sleep on descriptors), 1 clock,
-        /// 2 wakeup (descriptors only).
+        /// Polling mode: 0 adaptive (poll while frames arrive, then sleep until a port has frames),
+        /// 1 clock, 2 wakeup (poll only after a port has frames).
         mode = "kern.polling.mode", 0..=2, 0;
         /// Ticks per second of the polling clock.
         hz = "kern.polling.hz", 100..=20000, 1000;
-        /// Share of each tick left to other threads, in percent.
+        /// Share of each tick that is left to other threads, in percent.
         user_frac = "kern.polling.user_frac", 0..=99, 50;
-        /// Maximum number of frames taken from a port in a tick.
+        /// Maximum number of frames taken from a port per tick.
         burst_max = "kern.polling.burst_max", 10..=1000, 150;
-        /// Frames taken from a port before the next port is polled, in clock mode.
+        /// Maximum number of frames taken from a port before the next port is polled, in clock
+        /// mode.
         each_burst = "kern.polling.each_burst", 1..=1000, 5;
-        /// Also poll between ticks, yielding the processor to other threads.
+        /// Poll between ticks too, and yield the processor to other threads after each round.
         idle_poll = "kern.polling.idle_poll", 0..=1, 0;
         /// Number of ticks between two status checks of the ports (errors, links), which are
         /// expensive.
         reg_frac = "kern.polling.reg_frac", 1..=20000, 20;
         /// Time without a frame, in microseconds, after which a loop in adaptive mode sleeps.
         idle_us = "kern.polling.idle_us", 0..=1000000, 50;
-        /// Frames taken from a port before the next port is polled, in adaptive and wakeup mode.
+        /// Maximum number of frames taken from a port before the next port is polled, in adaptive
+        /// and wakeup mode.
         round = "kern.polling.round", 1..=256, 64;
     }
 }
@@ -109,7 +112,7 @@ impl Sysctls {
 }
 
 stats::counters! {
-    /// Work of a polling loop. The counters of clock mode have FreeBSD's names.
+    /// Counters of a polling loop. Those of clock mode have FreeBSD's names.
     pub struct Counts at "kern.polling" {
         /// Ticks of the polling clock.
         ticks,
@@ -119,24 +122,24 @@ stats::counters! {
         empty,
         /// Frames taken from ports.
         frames,
-        /// Status checks of errors and links (one in reg_frac ticks).
+        /// Status checks of the ports for errors and links, one in `reg_frac` ticks.
         status,
-        /// Rounds made between ticks (idle_poll).
+        /// Rounds over all ports between ticks (`idle_poll`).
         idle_rounds,
-        /// Sleeps, until a tick or on a descriptor.
+        /// Sleeps until a tick, or until a port has frames.
         sleeps,
-        /// Ticks less than half a tick after the previous one, because the loop had been kept from
-        /// running.
+        /// Ticks less than half a tick after the previous one, because the loop had been prevented
+        /// from running.
         short_ticks,
-        /// Ticks that were due while the work of an earlier tick lasted: run right after it, with a
-        /// shorter burst.
+        /// Ticks that were due before the work of an earlier tick had ended. They run right after
+        /// it, with a shorter burst.
         lost_polls,
         /// Times the loop was more than 100 ticks late and restarted its clock.
         stalled,
     }
 }
 
-/// Current values, readable from any thread.
+/// Current values of a polling loop, which any thread can read.
 #[derive(Debug, Default)]
 #[repr(align(128))] // written each turn; must not share a cache line with another thread's data
 pub struct Gauges {
@@ -149,11 +152,11 @@ pub struct Gauges {
 }
 
 impl Gauges {
-    /// Returns name, sentence and value of each gauge.
+    /// Returns the name, the description and the value of each gauge.
     pub fn list(&self) -> [(&'static str, &'static str, u64); 6] {
         let read = |cell: &AtomicU64| cell.load(Ordering::Relaxed);
         [
-            ("burst", "Current maximum number of frames taken from a port in a tick.", read(&self.burst)),
+            ("burst", "Current maximum number of frames taken from a port per tick.", read(&self.burst)),
             ("residual_burst", "Frames of `burst` not yet taken in this tick.", read(&self.residual_burst)),
             ("pending_polls", "Ticks whose work is not finished.", read(&self.pending_polls)),
             ("load", "Share of the last tick used by its work, in percent.", read(&self.load)),
@@ -163,27 +166,27 @@ impl Gauges {
     }
 }
 
-/// Work that a polled handler must do.
+/// What a handler must do when it is polled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// Take frames only (POLL_ONLY).
+    /// Only take frames (POLL_ONLY).
     Frames,
-    /// Also check errors and links (POLL_AND_CHECK_STATUS).
+    /// Take frames, and check errors and links (POLL_AND_CHECK_STATUS).
     Status,
 }
 
-/// The handlers that a loop polls, one per port.
+/// The handlers that a loop polls, one for each port.
 pub trait Handlers {
     /// Returns the number of handlers.
     fn count(&self) -> usize;
     /// Takes at most `most` frames from handler `number`. Returns the number of frames.
     fn poll(&mut self, number: usize, most: usize, ask: Ask, now: Instant) -> usize;
     /// Passes on the frames taken in this round. It is called before more frames are taken, because
-    /// completing work has priority over starting new work (Rizzo, BSDCon 2001).
+    /// completing work is more urgent than starting new work (Rizzo, BSDCon 2001).
     fn flush(&mut self, now: Instant);
 }
 
-/// Action of the loop after a turn.
+/// What the loop must do after a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     /// Continue at once.
@@ -204,22 +207,22 @@ pub struct Polling {
     /// Counters of the loop.
     pub counts: Counts,
     burst: usize,
-    /// Ticks until the next status check.
+    /// Number of ticks until the next status check.
     until_status: i64,
     next_tick: Option<Instant>,
     last_tick: Instant,
-    /// When the idle period began: no frame has arrived since then. `None`: the last round found
+    /// Start of the idle period, in which no frame has arrived; `None` if the last round found
     /// frames.
     idle: Option<Instant>,
 }
 
-/// Initial `burst`, as in FreeBSD.
+/// Initial value of `burst`, as in FreeBSD.
 const FIRST_BURST: usize = 5;
-/// Number of ticks by which the loop may be late. Beyond it, the missed ticks are skipped.
+/// Number of ticks by which the loop may be late. If it is later, the missed ticks are skipped.
 const STALLED: u64 = 100;
 
 impl Polling {
-    /// Creates the initial state.
+    /// Creates the state of a loop that has not run yet.
     pub fn new(sysctls: Arc<Sysctls>) -> Polling {
         Polling {
             sysctls,
@@ -243,7 +246,7 @@ impl Polling {
         &self.sysctls
     }
 
-    /// Runs one turn of the loop and returns how to continue.
+    /// Runs one turn of the loop and returns what the loop must do next.
     pub fn turn(&mut self, work: &mut impl Handlers, clock: impl Fn() -> Instant) -> Then {
         self.show(&self.gauges.handlers, work.count() as u64);
         let then = match self.sysctls.mode() {
@@ -271,7 +274,7 @@ impl Polling {
         came
     }
 
-    /// Runs a round. Returns [`Then::Wait`] if no frame has arrived for the time `patience`.
+    /// Runs a round. Returns [`Then::Wait`] if no frame has arrived during the time `patience`.
     fn by_need(&mut self, work: &mut impl Handlers, now: Instant, patience: Duration) -> Then {
         self.next_tick = None;
         if self.round(work, positive(self.sysctls.round.get()) as usize, Ask::Frames, now) > 0 {
@@ -342,8 +345,8 @@ impl Polling {
         end
     }
 
-    /// Adjusts `burst`: lowers it if the tick's work took longer than its share of the tick, raises
-    /// it otherwise.
+    /// Adjusts `burst`: decrements it if the tick's work took longer than its share of the tick,
+    /// increments it otherwise.
     fn account(&mut self, took: Duration, period: Duration) {
         let load = took.as_nanos() as u64 * 100 / (period.as_nanos() as u64).max(1);
         let ours = 100 - positive(self.sysctls.user_frac.get()).min(99);

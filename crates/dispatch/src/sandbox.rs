@@ -1,11 +1,11 @@
 //! Least privilege for servers: user, capabilities, no new privileges, and an allow list of system
 //! calls.
 //!
-//! [`Sandbox::enter`] is called once: after ports, control socket and logs are open, and before the
-//! first frame is processed. It applies to every thread of the process, and threads started later
-//! inherit the restrictions. It changes, in this order: the bounding set; groups and user; the
-//! permitted, effective, inheritable and ambient sets; NO_NEW_PRIVS; and the seccomp filter.
-//! docs/decisions/0026 lists the rights that are kept, with the reasons.
+//! [`Sandbox::enter`] is called once: after ports, control socket and logs have been opened, and
+//! before the first frame is processed. It applies to every thread of the process, and threads
+//! started later inherit the restrictions. It changes, in this order: the bounding set; groups and
+//! user; the permitted, effective, inheritable and ambient sets; NO_NEW_PRIVS; and the seccomp
+//! filter. docs/decisions/0026 lists the rights that are kept, with the reasons.
 
 mod filter;
 mod refused;
@@ -20,8 +20,8 @@ pub use user::{User, UserError};
 use rights::Plan;
 use std::io;
 
-/// Needs of a server after it has opened its ports, beyond files, clocks, threads and its open
-/// descriptors.
+/// What a server still needs after it has opened its ports, apart from files, clocks, threads and
+/// its open descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// The server opens ports on demand (`ifconfig X create` on the control socket): TAP devices,
@@ -34,20 +34,20 @@ pub struct Needs {
 /// Restrictions that [`Sandbox::enter`] applies to the process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sandbox {
-    /// User to change to; `None`: no change.
+    /// User to change to; `None` to keep the current user.
     pub user: Option<User>,
-    /// Choice whether to drop capabilities, set NO_NEW_PRIVS and install the filter.
+    /// Whether capabilities are dropped, NO_NEW_PRIVS is set and the filter is installed.
     pub confine: Confine,
     /// Needs of the server that remain allowed.
     pub needs: Needs,
 }
 
-/// Choice whether the process is confined.
+/// Whether the process is confined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confine {
-    /// Drops capabilities and filters system calls.
+    /// Capabilities are dropped and system calls are filtered.
     On,
-    /// Changes only the user, if one is given (`--no-sandbox`).
+    /// Only the user is changed, if one is given (`--no-sandbox`).
     Off,
 }
 
@@ -56,14 +56,14 @@ pub enum Confine {
 pub enum SandboxError {
     /// A step of changing the user or dropping capabilities failed on one of the threads.
     Step {
-        /// The system call.
+        /// Name of the system call that failed.
         step: &'static str,
-        /// The system's error.
+        /// System error.
         why: io::Error,
     },
     /// The threads of the process cannot be listed or signalled.
     Threads(io::Error),
-    /// A thread did not apply the change within the time limit.
+    /// A thread did not apply the change within the maximum time.
     Stuck(libc::pid_t),
     /// The filter could not be compiled or installed.
     Filter(String),
@@ -93,8 +93,8 @@ impl Sandbox {
     /// warning if this processor architecture has no filter.
     ///
     /// # Errors
-    /// [`SandboxError`]. Some threads may have changed already: the caller is expected to end the
-    /// process.
+    /// [`SandboxError`]. Some threads may already have changed, so the caller is expected to end
+    /// the process.
     pub fn enter(&self) -> Result<Option<&'static str>, SandboxError> {
         if self.user.is_none() && self.confine == Confine::Off {
             return Ok(None);

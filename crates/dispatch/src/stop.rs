@@ -1,8 +1,8 @@
 //! Handling of Ctrl-C (SIGINT) and SIGTERM: both request the end of the process. Each loop checks
 //! [`stop_requested`] once per round.
 //!
-//! Contains unsafe code to install a signal handler. The handler only stores to an atomic, which is
-//! async-signal-safe.
+//! Contains unsafe code to install a signal handler. The handler only stores a value in an atomic,
+//! which is async-signal-safe.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,11 +14,11 @@ extern "C" fn on_signal(_signal: libc::c_int) {
     STOP.store(true, Ordering::Relaxed);
 }
 
-/// Installs a handler by which SIGINT and SIGTERM request the end of the process. A second signal
-/// ends the process at once, as by default.
+/// Installs a handler with which SIGINT and SIGTERM request the end of the process. A second signal
+/// ends the process at once, as it does by default.
 ///
 /// # Errors
-/// The system's errors.
+/// Errors of sigaction(2).
 pub fn install_stop_handler() -> io::Result<()> {
     for signal in [libc::SIGINT, libc::SIGTERM] {
         // SAFETY: a zeroed sigaction is valid; the handler is async-signal-safe; SA_RESETHAND

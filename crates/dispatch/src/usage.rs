@@ -1,4 +1,4 @@
-//! Processor time, preempted time and context switches.
+//! Processor time, time spent waiting for a processor, and context switches.
 #![allow(unsafe_code)] // unsafe code is confined here: clock_gettime, getrusage
 
 /// Returns the processor time of the calling thread in nanoseconds (CLOCK_THREAD_CPUTIME_ID). The
@@ -13,21 +13,21 @@ pub fn thread_cpu_ns() -> u64 {
 }
 
 /// Returns how long, in nanoseconds, the calling thread was runnable while other threads had the
-/// processor: the second number of /proc/thread-self/schedstat, which is exact whenever the thread
-/// itself reads it. `None` if the kernel does not count it (CONFIG_SCHED_INFO).
+/// processor. This is the second number of /proc/thread-self/schedstat, which is exact when the
+/// thread itself reads it. `None` if the kernel does not record it (CONFIG_SCHED_INFO).
 pub fn thread_delay_ns() -> Option<u64> {
     std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Returns the number of voluntary (waiting) and of involuntary (preempted) context switches of
-/// this process, summed over its threads; getrusage(2).
+/// Returns the numbers of voluntary (waiting) and involuntary (preempted) context switches of this
+/// process, summed over its threads (getrusage(2)).
 pub fn context_switches() -> [u64; 2] {
     let usage = own_usage();
     [usage.ru_nvcsw, usage.ru_nivcsw].map(|count| count as u64)
 }
 
 /// Returns the processor time of this process in seconds, in user mode and in the kernel, summed
-/// over its threads; getrusage(2).
+/// over its threads (getrusage(2)).
 pub fn process_cpu_s() -> [f64; 2] {
     let usage = own_usage();
     [usage.ru_utime, usage.ru_stime].map(|time| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6)

@@ -1,20 +1,20 @@
-//! Sleeping until one of several descriptors is readable.
+//! Waiting until one of several file descriptors is readable.
 #![allow(unsafe_code)] // unsafe code is confined here: poll(2)
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Waits until one of `fds` is readable, at most for `timeout` (`None`: forever). Returns which of
-/// them are readable. A signal ends the wait early.
+/// Waits until one of `fds` is readable, but not longer than `timeout` (`None`: without limit).
+/// Returns for each of them whether it is readable. A signal ends the wait early.
 ///
 /// # Errors
-/// The system's errors.
+/// Errors of ppoll(2).
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
-    // ppoll takes nanoseconds, so a timeout of a fraction of a millisecond does not turn into no
-    // timeout or a busy loop.
+    // ppoll accepts nanoseconds. With the milliseconds of poll, a timeout below one millisecond
+    // could be rounded to 0 and cause a busy loop.
     let spec = timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
     let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `polled` is an array of the given length, `spec` is null or valid for the call, and

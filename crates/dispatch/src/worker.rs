@@ -9,14 +9,14 @@ use std::io;
 use std::sync::OnceLock;
 use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
-/// Function called on a thread before its work; the returned value is dropped on that thread after
-/// the work.
+/// Function called on a thread before its work. The value that it returns is dropped on that thread
+/// after the work.
 pub type OnThread = fn() -> Option<Box<dyn Any>>;
 
 static ON_THREAD: OnceLock<OnThread> = OnceLock::new();
 
 /// Sets the function that each thread started here calls first. A process has only one such
-/// function: returns `false` if a different one was already set.
+/// function. Returns `false` if a different one was already set.
 pub fn on_thread(begins: OnThread) -> bool {
     std::ptr::fn_addr_eq(*ON_THREAD.get_or_init(|| begins), begins)
 }
@@ -27,10 +27,10 @@ fn observed<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `work` on a new thread called `name`, pinned to `core` if given. If pinning fails, the
-/// thread runs nevertheless, and `work` gets the error.
+/// thread runs nevertheless, and the error is passed to `work`.
 ///
 /// # Errors
-/// The system's error if no thread can be created.
+/// System error if the thread cannot be created.
 pub fn spawn_worker<R: Send + 'static>(
     name: &str,
     core: Option<usize>,
@@ -44,7 +44,7 @@ pub fn spawn_worker<R: Send + 'static>(
 /// Runs `work` on a new thread called `name`, which ends before `scope` ends.
 ///
 /// # Errors
-/// The system's error if no thread can be created.
+/// System error if the thread cannot be created.
 pub fn spawn_scoped<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     name: &str,
@@ -66,7 +66,7 @@ mod tests {
         });
         assert_eq!(worker.unwrap().join().unwrap().as_deref(), Some("w7"));
         let off = spawn_worker("off", Some(100_000), |pin_error| pin_error.is_some());
-        assert!(off.unwrap().join().unwrap(), "a core that does not exist is told, not fatal");
+        assert!(off.unwrap().join().unwrap(), "a nonexistent core is reported, but is not fatal");
     }
 
     #[test]
@@ -80,13 +80,13 @@ mod tests {
             }
         }
         fn begins() -> Option<Box<dyn Any>> {
-            // Threads of other tests call this too.
+            // Threads of other tests call this function too.
             let ours = std::thread::current().name() == Some("observed");
             ours.then(|| BEGUN.fetch_add(1, Ordering::SeqCst)).map(|_| Box::new(End) as Box<dyn Any>)
         }
         assert!(on_thread(begins));
-        assert!(on_thread(begins), "the same again is no other");
-        assert!(!on_thread(|| None), "there is one");
+        assert!(on_thread(begins), "the same function can be set again");
+        assert!(!on_thread(|| None), "a different function is already set");
         spawn_worker("observed", None, |_| assert_eq!(BEGUN.load(Ordering::SeqCst), 1)).unwrap().join().unwrap();
         assert_eq!(ENDED.load(Ordering::SeqCst), 1);
         std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 //!
 //! A process cannot leave its sandbox. Each test therefore runs this program again, with the role
 //! for [`child`] in an environment variable, and checks its output.
-#![allow(unsafe_code)] // an unsafe room: forbidden system calls are made
+#![allow(unsafe_code)] // unsafe code makes forbidden system calls
 
 use linerate_dispatch::sandbox::{Confine, Needs, Sandbox, User, port_rights, refused};
 use std::io;
@@ -55,12 +55,12 @@ fn errno(result: libc::c_long) -> Option<i32> {
 }
 
 fn socket(family: libc::c_int, kind: libc::c_int) -> Option<i32> {
-    // SAFETY: three numbers; the descriptor is closed when the process ends.
+    // SAFETY: the arguments are three numbers; the descriptor is closed when the process ends.
     errno(unsafe { libc::socket(family, kind, 0) }.into())
 }
 
-/// Runs the role given in the environment. Without a role, as in a usual run of the tests, does
-/// nothing.
+/// Runs the role given in the environment. Does nothing without a role, as in a usual run of the
+/// tests.
 #[test]
 fn child() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -123,16 +123,16 @@ fn user() {
     other.join().unwrap();
 }
 
-/// A port can be opened later; the capabilities for it are effective only while it is opened.
+/// A port can be opened later. The capabilities for it are effective only while it is opened.
 fn ports() {
     sandbox(Needs { live_ports: true, ..Needs::default() }).enter().unwrap();
-    assert_eq!(socket(libc::AF_PACKET, libc::SOCK_RAW), Some(libc::EPERM), "CAP_NET_RAW is not in effect");
+    assert_eq!(socket(libc::AF_PACKET, libc::SOCK_RAW), Some(libc::EPERM), "CAP_NET_RAW is not effective");
     {
         let _rights = port_rights();
         assert_eq!(socket(libc::AF_PACKET, libc::SOCK_RAW), None);
     }
     assert_eq!(socket(libc::AF_PACKET, libc::SOCK_RAW), Some(libc::EPERM));
-    assert_eq!(refused(), 0, "the kernel refused, and not the filter");
+    assert_eq!(refused(), 0, "the kernel refused the call, not the filter");
     assert_eq!(socket(libc::AF_INET, libc::SOCK_DGRAM), Some(libc::EPERM));
     assert_eq!(refused(), 1);
 }
@@ -149,8 +149,8 @@ fn kernel() {
     assert_eq!(refused(), 2);
 }
 
-/// A call that is not on the list fails with EPERM, is counted, and is named on standard error. The
-/// process continues.
+/// A call that is not on the list fails with EPERM, is counted, and is reported on standard error.
+/// The process continues.
 fn refused_calls() {
     sandbox(Needs::default()).enter().unwrap();
     assert_eq!(socket(libc::AF_INET, libc::SOCK_STREAM), Some(libc::EPERM));
@@ -176,14 +176,14 @@ fn refused_calls() {
         // The C library then falls back to clone(2).
         assert_eq!(call(libc::syscall(libc::SYS_clone3, null, 0)), Some(libc::ENOSYS));
         let process = libc::SIGCHLD;
-        assert_eq!(call(libc::syscall(libc::SYS_clone, process, 0, 0, 0, 0)), Some(libc::EPERM), "no process");
+        assert_eq!(call(libc::syscall(libc::SYS_clone, process, 0, 0, 0, 0)), Some(libc::EPERM), "no new process");
     }
     assert_eq!(refused(), 13);
     for _ in 0..100 {
         assert_eq!(socket(libc::AF_INET, libc::SOCK_STREAM), Some(libc::EPERM));
     }
     assert_eq!(refused(), 113);
-    // What servers do still works.
+    // The operations that servers need still work.
     let file = std::env::temp_dir().join(format!("sandbox-{}", std::process::id()));
     std::fs::write(&file, "text").unwrap();
     assert_eq!(std::fs::read(&file).unwrap(), b"text");
@@ -201,7 +201,7 @@ fn all_threads_lose_their_rights() {
 #[test]
 fn user_and_groups_change_on_all_threads() {
     if !is_root() {
-        println!("skipped: changing the user takes root");
+        println!("skipped: changing the user requires root");
         return;
     }
     run("user");
@@ -210,7 +210,7 @@ fn user_and_groups_change_on_all_threads() {
 #[test]
 fn ports_can_be_opened_later() {
     if !is_root() {
-        println!("skipped: a packet socket takes root");
+        println!("skipped: a packet socket requires root");
         return;
     }
     run("ports");
@@ -230,5 +230,5 @@ fn forbidden_calls_fail_with_a_line_that_names_them() {
         let is_it = |said: &str| said.starts_with("linerate: sandbox: system call ") && said.ends_with(&line);
         assert!(text.lines().any(is_it), "{name}: {text}");
     }
-    assert_eq!(text.matches("is not allowed").count(), 16, "a loop does not fill a log: {text}");
+    assert_eq!(text.matches("is not allowed").count(), 16, "a loop must not fill a log: {text}");
 }

@@ -1,4 +1,4 @@
-//! Runs each worker on a thread of its own.
+//! Runs each worker of a dataflow on a separate thread.
 
 use super::{Config, Dispatcher, Work, dataflow};
 use crate::spawn_worker;
@@ -26,7 +26,7 @@ impl fmt::Display for Panicked {
 
 impl std::error::Error for Panicked {}
 
-/// The threads of the workers; each returns its work function when it ends.
+/// The threads of the workers. Each thread returns its work function when it ends.
 #[derive(Debug)]
 pub struct Crew<W>(Vec<JoinHandle<W>>);
 
@@ -35,7 +35,7 @@ impl<W: Work + Send + 'static> Crew<W> {
     /// not pinned to cores.
     ///
     /// # Errors
-    /// The system's error if a thread cannot be created; threads that were already started end.
+    /// System error if a thread cannot be created. Threads that were already started end.
     pub fn spawn(name: &str, config: &Config, works: Vec<W>, clock: &Clock) -> io::Result<(Dispatcher, Crew<W>)> {
         let (dispatcher, workers) = dataflow(config, works.len());
         let mut crew = Vec::new();
@@ -49,8 +49,8 @@ impl<W: Work + Send + 'static> Crew<W> {
         Ok((dispatcher, Crew(crew)))
     }
 
-    /// Waits for all workers, which end once the dispatcher is dropped. Returns their work
-    /// functions, or the panic.
+    /// Waits for all workers, which end once the dispatcher is dropped. For each worker, returns
+    /// its work function or its panic.
     pub fn join(self) -> Vec<Result<W, Panicked>> {
         let joined = self.0.into_iter().map(JoinHandle::join).enumerate();
         joined

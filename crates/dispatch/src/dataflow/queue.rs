@@ -1,18 +1,17 @@
-//! Scheduling of lanes: which lanes are runnable, which worker has them, and which workers sleep.
-//! All state accessed concurrently is here.
+//! Scheduling of lanes: which lanes are runnable, which worker has each of them, and which workers
+//! sleep. All state that several threads access concurrently is here.
 //!
 //! ```text
 //!              idle        runnable, or with a worker     the same, with NEWS set
 //! announce     -> runnable   -> NEWS set                    unchanged
 //! begin                      unchanged                      -> NEWS cleared
 //! finish                     -> idle                        -> runnable, given back
-//! ```
-//! The dispatcher puts frames into a lane's ring before it announces them; a worker clears the NEWS
-//! flag before it reads the ring. Each of the two changes the lane's state by one
+//! The dispatcher puts frames into a lane's ring before it announces them, and a worker clears the
+//! NEWS flag before it reads the ring. Dispatcher and worker each change the lane's state by one
 //! read-modify-write, never by a load alone. The later of the two operations therefore reads the
 //! effect of the earlier one: the worker either finds a frame in the ring, or finds NEWS set when
-//! it finishes. (With a load alone, each could miss the other's change, because the store into the
-//! ring may still be in progress.) Checked with loom (`cargo xtask loom`).
+//! it finishes. With a load alone, each thread could miss the other's change, because the store
+//! into the ring may still be in progress. Checked with loom (`cargo xtask loom`).
 
 use buf::ring::Consumer;
 #[cfg(loom)]
@@ -34,7 +33,7 @@ const BUSY: u8 = 1;
 /// Flag: frames were announced after a worker began to process the lane.
 const NEWS: u8 = 2;
 
-/// Request to the workers to end, and when.
+/// Request to the workers to end, and the time at which they do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
     /// Workers continue.
@@ -48,19 +47,19 @@ pub enum Ending {
 #[derive(Debug)]
 struct Runnable {
     lanes: VecDeque<u32>,
-    /// Number of sleeping workers that were not woken yet. May include a worker that woke
-    /// spuriously, which then gets one needless wakeup.
+    /// Number of sleeping workers that have not been woken yet. It may include a worker that woke
+    /// spuriously. That worker then gets one unnecessary wakeup.
     sleeping: usize,
     ending: Ending,
 }
 
-/// Queue of runnable lanes. It contains each lane at most once, so it is bounded by the number of
-/// lanes.
+/// Queue of runnable lanes. It contains each lane at most once, so its length is bounded by the
+/// number of lanes.
 #[derive(Debug)]
 pub struct Queue {
     states: Box<[AtomicU8]>,
     runnable: Mutex<Runnable>,
-    /// Number of runnable lanes, readable without the lock.
+    /// Number of runnable lanes, which can be read without the lock.
     level: AtomicUsize,
     bell: Condvar,
     workers: usize,
@@ -93,8 +92,8 @@ impl Queue {
         self.state(lane).is_some_and(|state| state.fetch_or(BUSY | NEWS, Ordering::AcqRel) & BUSY == 0)
     }
 
-    /// Marks the start of a task on a lane that the worker has taken. The worker calls it before it
-    /// reads the lane's ring.
+    /// Marks the start of a task on a lane that the worker has taken. The worker must call it
+    /// before it reads the lane's ring.
     #[inline]
     pub fn begin(&self, lane: u32) {
         if let Some(state) = self.state(lane) {
@@ -102,24 +101,24 @@ impl Queue {
         }
     }
 
-    /// Marks the end of a task on a lane; `more` is whether the lane's ring still has frames.
-    /// Returns whether the worker must give the lane back as runnable.
+    /// Marks the end of a task on a lane. `more` reports whether the lane's ring still has frames.
+    /// Returns whether the worker must return the lane to the queue of runnable lanes.
     #[inline]
     pub fn finish(&self, lane: u32, more: More) -> bool {
         let idle = |state: &AtomicU8| state.compare_exchange(BUSY, 0, Ordering::AcqRel, Ordering::Acquire).is_ok();
         more == More::Frames || !self.state(lane).is_some_and(idle)
     }
 
-    /// Adds runnable lanes, and wakes one sleeping worker for each, as long as any sleeps. Returns
-    /// the number of workers woken.
+    /// Adds runnable lanes, and wakes a sleeping worker for each of them as long as there is one.
+    /// Returns the number of workers woken.
     pub fn enqueue(&self, lanes: &[u32]) -> usize {
         let mut runnable = lock(&self.runnable);
         runnable.lanes.extend(lanes);
         self.wake_workers(runnable, lanes.len())
     }
 
-    /// Gives back the lanes in `back` and takes up to `most` others into `taken`, leaving a fair
-    /// share to the other workers. Returns the number of workers woken.
+    /// Puts the lanes in `back` into the queue and takes up to `most` other lanes into `taken`.
+    /// Leaves a fair share to the other workers. Returns the number of workers woken.
     pub fn exchange(&self, back: &mut Vec<u32>, taken: &mut VecDeque<u32>, most: usize) -> usize {
         let mut runnable = lock(&self.runnable);
         let wanted = back.len();
@@ -148,8 +147,8 @@ impl Queue {
         self.level.load(Ordering::Relaxed) > 0
     }
 
-    /// Sleeps until a lane is runnable or the worker must end. Returns which of the two, and
-    /// whether the worker slept.
+    /// Sleeps until a lane is runnable or the worker must end. Returns which of these is the case,
+    /// and whether the worker slept.
     pub fn sleep(&self) -> (Next, Slept) {
         let (mut runnable, mut slept) = (lock(&self.runnable), Slept::No);
         loop {
@@ -170,7 +169,7 @@ impl Queue {
         lock(&self.runnable).ending = Ending::Never;
     }
 
-    /// Requests all workers to end. An earlier, more urgent request stays in force.
+    /// Requests all workers to end. An earlier, more urgent request remains valid.
     pub fn end(&self, ending: Ending) {
         let mut runnable = lock(&self.runnable);
         runnable.ending = runnable.ending.max(ending);
@@ -189,16 +188,16 @@ pub enum More {
     Frames,
 }
 
-/// Action that a worker takes next.
+/// What a worker must do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// A lane is runnable: continue.
+    /// A lane is runnable. The worker continues.
     Work,
     /// The worker must end.
     End,
 }
 
-/// Record of whether a worker slept.
+/// Whether a worker slept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
     /// The worker did not sleep.
@@ -207,10 +206,10 @@ pub enum Slept {
     Yes,
 }
 
-/// Consumer ends of the rings of all lanes.
+/// Consumer ends of the rings of all lanes. Each ring contains the waiting frames of one lane.
 pub struct Lanes<T> {
     pub queue: Queue,
-    /// One mutex per lane. The worker that has the lane locks it; it is contended only while
+    /// One mutex per lane, locked by the worker that has the lane. It is contended only while
     /// waiting frames are counted or discarded.
     rings: Box<[Mutex<Consumer<T>>]>,
 }
@@ -220,8 +219,8 @@ impl<T> Lanes<T> {
         Lanes { queue: Queue::new(rings.len(), workers), rings: rings.into_iter().map(Mutex::new).collect() }
     }
 
-    /// Begins a task on a lane: takes up to `most` waiting frames, in order. Returns how many it
-    /// took, and whether more are waiting.
+    /// Begins a task on a lane: takes up to `most` waiting frames, in order. Returns the number of
+    /// frames taken, and whether more are waiting.
     #[inline]
     pub fn take(&self, lane: u32, most: usize, into: impl FnMut(T)) -> (usize, More) {
         self.queue.begin(lane);
@@ -231,8 +230,8 @@ impl<T> Lanes<T> {
         (n, if ring.ready() > 0 { More::Frames } else { More::Nothing })
     }
 
-    /// Drops the frames waiting in a lane, even if a worker has the lane; the worker may then find
-    /// the lane empty. Returns how many were dropped.
+    /// Drops the frames waiting in a lane, even if a worker has the lane. That worker may then find
+    /// the lane empty. Returns the number of frames dropped.
     pub fn discard(&self, lane: usize) -> usize {
         self.rings.get(lane).map_or(0, |ring| lock(ring).pop_into(usize::MAX, drop))
     }

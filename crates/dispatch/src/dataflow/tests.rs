@@ -9,7 +9,7 @@ mod models {
     use loom::sync::atomic::{AtomicUsize, Ordering};
     use std::collections::VecDeque;
 
-    /// Runs a worker until the end. Returns the values it took.
+    /// Runs a worker until the end. Returns the values that it took.
     fn work(lanes: &Lanes<u32>, most: usize, inside: Option<&AtomicUsize>) -> Vec<u32> {
         let (mut back, mut taken, mut got) = (Vec::new(), VecDeque::new(), Vec::new());
         loop {
@@ -97,7 +97,7 @@ mod std_tests {
         Pool::new(&PoolConfig { buffers, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap()
     }
 
-    /// Returns a frame of a flow, with flow and number in its payload.
+    /// Returns a frame of a flow, with the flow and a number in its payload.
     fn frame(pool: &Pool, flow: u32, number: u32) -> Option<Frame> {
         let mut frame = pool.get()?;
         let bytes = frame.append(60).unwrap();
@@ -130,7 +130,7 @@ mod std_tests {
 
     impl Work for Checker {
         fn run(&mut self, lane: usize, burst: &mut Burst, _: Instant) {
-            let _alone = self.inside[lane].try_lock().expect("nobody else has this lane");
+            let _alone = self.inside[lane].try_lock().expect("no other worker has this lane");
             for frame in burst.drain() {
                 let (flow, number) = read(&frame);
                 let before = self.last[flow].swap(u64::from(number) + 1, Ordering::Relaxed);
@@ -207,7 +207,7 @@ mod std_tests {
         dispatcher.discard(0);
         assert_eq!((flow.posted.discarded.get(), flow.audit().held, pool.stats().live()), (5, 3, 3));
         turn(&mut came);
-        assert_eq!(came, [(0, 0), (1, 3)], "a lane that was runnable, with nothing in it");
+        assert_eq!(came, [(0, 0), (1, 3)], "the runnable lane was empty");
         burst.push(frame(&pool, 0, 9).unwrap()).unwrap();
         dispatcher.post(&mut burst, flow_of);
         turn(&mut came);
@@ -225,7 +225,7 @@ mod std_tests {
         let (mut dispatcher, crew) = Crew::spawn("w", &config, works, &live()).unwrap();
         let flow = dispatcher.flow().clone();
         post(&mut dispatcher, &pool, 2, 200);
-        assert!(flow.posted.lane_full.get() > 0, "what is too much is dropped by name");
+        assert!(flow.posted.lane_full.get() > 0, "frames beyond the limit are counted as lane_full");
         assert!(flow.audit().held <= 64);
         drop(dispatcher);
         let works: Vec<_> = crew.join().into_iter().map(Result::unwrap).collect();
@@ -322,8 +322,8 @@ mod std_tests {
             };
             worker.turn(&mut work, || Instant::ZERO);
         }
-        // The first worker has given nothing back yet: the second finds 4 lanes, and takes half of
-        // them.
+        // The first worker has not returned any lane yet. The second worker finds 4 lanes, and
+        // takes half of them.
         assert_eq!(seen, [(0, 0, 4), (0, 1, 4), (0, 2, 4), (0, 3, 4), (1, 4, 4), (1, 5, 4)]);
         let mut next = Vec::new();
         let mut work = |lane: usize, burst: &mut Burst, _: Instant| {
@@ -331,12 +331,12 @@ mod std_tests {
             burst.clear();
         };
         workers[0].turn(&mut work, || Instant::ZERO);
-        assert_eq!(next, [6, 7, 0], "2 that waited and 4 given back: half of them");
+        assert_eq!(next, [6, 7, 0], "half of 2 waiting and 4 returned lanes");
     }
 
     proptest! {
-        /// Compares dispatcher and workers, in any order and one step at a time, with queues of
-        /// numbers.
+        /// Compares dispatcher and workers, in any order and one step at a time, with simple queues
+        /// of numbers.
         #[test]
         fn behaves_like_a_queue_for_each_lane(
             (room, burst, take, workers) in (1usize..20, 1usize..9, 1usize..5, 1usize..5),
@@ -372,7 +372,7 @@ mod std_tests {
                 prop_assert!(audit.holds());
             }
             // No lane is lost: when the other workers end, the first one also finds the lanes that
-            // they had to give back.
+            // they had to return.
             let rest: usize = model.iter().map(VecDeque::len).sum();
             crew.truncate(1);
             let mut left = 0;

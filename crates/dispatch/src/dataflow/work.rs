@@ -1,5 +1,5 @@
-//! A worker: takes runnable lanes, processes a burst of frames from each, and gives back lanes that
-//! still have frames.
+//! A worker of a dataflow: takes runnable lanes, processes a burst of frames from each, and returns
+//! lanes that still have frames.
 
 use super::Dataflow;
 use super::queue::Ending;
@@ -8,10 +8,10 @@ use clock::Instant;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Processing of frames by a worker.
+/// Function by which a worker processes frames.
 pub trait Work {
-    /// Processes one task: frames of one lane, oldest first, at time `now`. It must take the frames
-    /// out of the burst; those left are dropped and counted.
+    /// Processes one task, which is a burst of frames of one lane, oldest first, at time `now`. It
+    /// must take the frames out of the burst. Frames left in it are dropped and counted.
     fn run(&mut self, lane: usize, burst: &mut Burst, now: Instant);
 }
 
@@ -21,14 +21,14 @@ impl<F: FnMut(usize, &mut Burst, Instant)> Work for F {
     }
 }
 
-/// A worker. When it is dropped, also by a panic, other workers can take its lanes.
+/// A worker. When it is dropped, even by a panic, other workers can take its lanes.
 #[derive(Debug)]
 pub struct Worker {
     number: usize,
     flow: Arc<Dataflow>,
-    /// Lanes that the worker has taken but not begun.
+    /// Lanes that the worker has taken but not yet processed.
     taken: VecDeque<u32>,
-    /// Lanes that the worker gives back in its next turn.
+    /// Lanes that the worker returns to the queue in its next turn.
     back: Vec<u32>,
     /// The lane of the current task, and its number of frames.
     task: Option<(u32, usize)>,
@@ -41,7 +41,7 @@ impl Worker {
         Worker { number, flow, taken, back, task: None, burst: Burst::new() }
     }
 
-    /// Returns the worker's number, from 0 on.
+    /// Returns the worker's number, counted from 0.
     pub fn number(&self) -> usize {
         self.number
     }

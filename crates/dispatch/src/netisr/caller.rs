@@ -1,4 +1,4 @@
-//! A caller: passes items to netisr, and processes them itself if the mode allows it.
+//! A caller of netisr: passes items to netisr, and processes them itself if the mode allows it.
 
 use super::config::Live;
 use super::statistics::Counts;
@@ -8,14 +8,14 @@ use super::{Item, List, Mode, Netisr, NetisrError, Policy, ProtoId, Work, not_re
 use stats::Shards;
 use std::sync::Arc;
 
-/// The entry point to netisr of one thread or loop.
+/// Entry point to netisr, used by one thread or loop.
 #[derive(Debug)]
 pub struct Caller<T: Item> {
     isr: Arc<Netisr<T>>,
     /// The caller's own workstream.
     at: usize,
     counts: Arc<Shards<Counts>>,
-    /// Items of a burst, by the workstream chosen for them; empty between calls.
+    /// Items of a burst, by the workstream selected for them. The lists are empty between calls.
     shares: Box<[List<T>]>,
 }
 
@@ -26,7 +26,7 @@ impl<T: Item> Caller<T> {
         Ok(Caller { isr, at, counts, shares })
     }
 
-    /// Returns the netisr that the caller belongs to.
+    /// Returns the netisr to which the caller belongs.
     pub fn netisr(&self) -> &Arc<Netisr<T>> {
         &self.isr
     }
@@ -36,8 +36,8 @@ impl<T: Item> Caller<T> {
         self.at
     }
 
-    /// Returns whether the caller processes all items of this protocol itself, at once. The caller
-    /// then need not create items; it only reports their number by
+    /// Returns whether the caller processes all items of this protocol itself, at once. It then
+    /// need not create items, and only reports their number by
     /// [`count_direct`](Caller::count_direct).
     #[inline(always)]
     pub fn is_direct(&self, protocol: ProtoId) -> bool {
@@ -56,8 +56,8 @@ impl<T: Item> Caller<T> {
         counts.handled.add(n as u64);
     }
 
-    /// Processes or queues all of `items`, as the mode requires. `source` identifies where they
-    /// came from, such as the number of an interface. Items left in `items` were refused because of
+    /// Processes or queues all of `items`, as the mode requires. `source` identifies the source of
+    /// the items, such as the number of an interface. Items left in `items` were refused because of
     /// full queues, and are counted as QDrops.
     pub fn dispatch(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>, work: &mut impl Work<T>) {
         match self.isr.mode_of(protocol) {
@@ -70,9 +70,9 @@ impl<T: Item> Caller<T> {
         }
     }
 
-    /// Queues `items` whatever the mode, for a caller that may not process them itself. Items left
-    /// in `items` were refused. No host calls this: packets that a stack sends to itself (loopback,
-    /// decapsulated packets) wait in the stack (decision 19).
+    /// Queues `items` regardless of the mode, for a caller that may not process them itself. Items
+    /// left in `items` were refused. No host calls this method, because packets that a stack sends
+    /// to itself (loopback, decapsulated packets) wait in the stack (decision 19).
     pub fn queue(&mut self, protocol: ProtoId, source: u64, items: &mut List<T>) {
         self.defer(protocol, source, items, Mode::Deferred);
     }
@@ -134,8 +134,8 @@ fn in_turn<T>(protocol: ProtoId, items: &mut List<T>, work: &mut impl Work<T>, c
     }
 }
 
-/// Sorts `items` by the workstream chosen for them, keeping their order. Returns the workstreams
-/// that got items, as one bit each.
+/// Sorts `items` by the workstream selected for them, keeping their order. Returns a mask with one
+/// bit set for each workstream that has received items.
 fn share<T: Item>(
     live: &Live<T>,
     own: usize,
@@ -158,7 +158,7 @@ fn share<T: Item>(
     touched
 }
 
-/// Returns the workstream for an item, before the modulus.
+/// Returns the number of the workstream for an item, before it is reduced modulo their number.
 #[inline]
 fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item: &T, mode: Mode) -> usize {
     let by_source = source as usize;
@@ -175,7 +175,8 @@ fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item
     }
 }
 
-/// Puts each share of items into the queue of its workstream. Refused items go back to `items`.
+/// Puts each share of items into the queue of its workstream. Refused items are put back into
+/// `items`.
 fn put_all<T: Item>(isr: &Netisr<T>, protocol: ProtoId, shares: &mut [List<T>], mut touched: u64, items: &mut List<T>) {
     let limit = isr.qlimit(protocol);
     while touched != 0 {

@@ -6,15 +6,15 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of workstreams: a 64-bit mask has one bit for each.
+/// Maximum number of workstreams. A 64-bit mask has one bit for each of them.
 pub const WORKSTREAMS_MAX: usize = 64;
-/// Default of `net.isr.defaultqlimit`, as in FreeBSD.
+/// Default of the sysctl `net.isr.defaultqlimit`, as in FreeBSD.
 pub const QLIMIT_DEFAULT: usize = 256;
-/// Default of `net.isr.maxqlimit`, as in FreeBSD.
+/// Default of the sysctl `net.isr.maxqlimit`, as in FreeBSD.
 pub const QLIMIT_MAX: usize = 10_240;
 
-/// When, and by which thread, an item is processed (`net.isr.dispatch`). The numbers are FreeBSD's,
-/// where 0 means the mode of all protocols.
+/// Thread that processes an item, and when (sysctl `net.isr.dispatch`). The numbers are FreeBSD's,
+/// where 0 selects the mode of all protocols.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Mode {
@@ -30,7 +30,7 @@ pub enum Mode {
 impl Mode {
     /// All modes, by number.
     pub const ALL: [Mode; 3] = [Mode::Deferred, Mode::Hybrid, Mode::Direct];
-    /// List of the modes' names, for messages.
+    /// List of the names of the modes, for messages.
     pub const WORDS: &'static str = "direct, hybrid or deferred";
 
     /// Returns the mode's number: 1 to 3.
@@ -38,7 +38,7 @@ impl Mode {
         self as u8
     }
 
-    /// Returns the mode with `number`.
+    /// Returns the mode with this number; `None` if there is no such mode.
     #[inline(always)]
     pub fn of(number: u8) -> Option<Mode> {
         match number {
@@ -75,7 +75,8 @@ impl fmt::Display for Mode {
 
 impl FromStr for Mode {
     type Err = NetisrError;
-    /// Parses a mode's name, or a number as in netisr2005: 1 (direct), 0 (deferred).
+    /// Parses the name of a mode, or a number as in the report netisr2005: 1 (direct), 0
+    /// (deferred).
     fn from_str(word: &str) -> Result<Mode, NetisrError> {
         match word {
             "direct" | "1" => Ok(Mode::Direct),
@@ -87,24 +88,24 @@ impl FromStr for Mode {
     }
 }
 
-/// Choice of an item's workstream. The numbers are FreeBSD's.
+/// Criterion that selects the workstream of an item. The numbers are FreeBSD's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
     /// By the item's source, such as its interface.
     #[default]
     Source = 1,
-    /// By the item's flow; by its source if the flow is unknown.
+    /// By the item's flow, or by its source if the flow is unknown.
     Flow = 2,
-    /// By the protocol's callback `m2cpuid`. If that returns `None`: the caller's own workstream
-    /// (hybrid mode), or by source (other modes).
+    /// By the protocol's callback `m2cpuid`. If that returns `None`, the item goes to the caller's
+    /// own workstream in hybrid mode, and is assigned by its source in other modes.
     Cpu = 3,
 }
 
 impl Policy {
     /// All policies, by number.
     pub const ALL: [Policy; 3] = [Policy::Source, Policy::Flow, Policy::Cpu];
-    /// List of the policies' names, for messages.
+    /// List of the names of the policies, for messages.
     pub const WORDS: &'static str = "source, flow or cpu";
 
     /// Returns the policy's number: 1 to 3.
@@ -112,7 +113,7 @@ impl Policy {
         self as u8
     }
 
-    /// Returns the policy with `number`.
+    /// Returns the policy with this number; `None` if there is no such policy.
     pub fn of(number: u8) -> Option<Policy> {
         Policy::ALL.into_iter().find(|policy| policy.number() == number)
     }
@@ -141,7 +142,7 @@ impl FromStr for Policy {
     }
 }
 
-/// Settings that are fixed at creation.
+/// Settings of a netisr that are fixed when it is created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Number of workstreams, 1 to `max_workstreams`.
@@ -150,19 +151,22 @@ pub struct Config {
     pub max_workstreams: usize,
     /// Initial mode.
     pub mode: Mode,
-    /// The only mode allowed, if callers may not process items themselves; `None`: all modes.
+    /// The only mode allowed, if callers may not process items themselves; `None` if all modes are
+    /// allowed.
     pub only: Option<Mode>,
     /// Maximum number of waiting items for protocols without a limit of their own.
     pub default_qlimit: usize,
     /// Upper bound for all queue limits.
     pub max_qlimit: usize,
-    /// True if each worker is pinned to a core (`net.isr.bindthreads`). The code that creates the
-    /// threads must pin them.
+    /// True if each worker is pinned to a core (sysctl `net.isr.bindthreads`). The code that
+    /// creates the threads must pin them.
     pub bound: bool,
-    /// Cores of the workstreams, if known. For others, `netstat -Q` shows the workstream's number.
+    /// Core of each workstream, as far as known. For other workstreams, `netstat -Q` prints the
+    /// workstream's number instead.
     pub cpus: Vec<usize>,
     /// Number of times that an idle worker checks for items before it sleeps. It yields the
-    /// processor each time. Waking a sleeping worker costs 100,000 ticks here.
+    /// processor each time. Waking a sleeping worker costs about 100,000 ticks on a virtual
+    /// machine.
     pub looks: u32,
 }
 
@@ -225,20 +229,22 @@ pub type Answer<T, R> = Box<dyn Fn(&T) -> Option<R> + Send + Sync>;
 
 /// Description of a protocol, for registration.
 pub struct Protocol<T> {
-    /// Name, as in `netstat -Q` and `net.isr.proto`.
+    /// Name of the protocol, as in `netstat -Q` and the sysctls `net.isr.proto`.
     pub name: &'static str,
-    /// FreeBSD's protocol number: ip 1, igmp 2, rtsock 3, arp 4, ether 5, ip6 6, ip_direct 9.
+    /// FreeBSD's number of the protocol: ip 1, igmp 2, rtsock 3, arp 4, ether 5, ip6 6, ip_direct
+    /// 9.
     pub number: u8,
-    /// Maximum number of items waiting in a workstream; `None`: the default limit.
+    /// Maximum number of items waiting in a workstream; `None` for the default limit.
     pub qlimit: Option<usize>,
-    /// Choice of an item's workstream.
+    /// Criterion that selects the workstream of an item.
     pub policy: Policy,
-    /// Mode of this protocol alone; `None`: the common mode.
+    /// Mode of this protocol alone; `None` for the common mode.
     pub dispatch: Option<Mode>,
-    /// Returns the flow of an item that does not know it: the same value for all items that must
-    /// stay in order.
+    /// Returns the flow of an item that does not contain it. The value must be the same for all
+    /// items that must stay in order. `None` if the protocol has no such callback.
     pub m2flow: Option<Answer<T, u64>>,
-    /// Returns the workstream of an item; the number is taken modulo the number of workstreams.
+    /// Returns the workstream of an item, modulo the number of workstreams. `None` if the protocol
+    /// has no such callback.
     pub m2cpuid: Option<Answer<T, usize>>,
 }
 
@@ -249,13 +255,13 @@ impl<T> Protocol<T> {
         Protocol { name, number, qlimit: None, policy, dispatch, m2flow: None, m2cpuid: None }
     }
 
-    /// Selects policy `flow`; `m2flow` returns an item's flow.
+    /// Selects policy `flow`. The callback `m2flow` returns the flow of an item.
     #[must_use]
     pub fn by_flow(self, m2flow: impl Fn(&T) -> Option<u64> + Send + Sync + 'static) -> Protocol<T> {
         Protocol { policy: Policy::Flow, m2flow: Some(Box::new(m2flow)), ..self }
     }
 
-    /// Selects policy `cpu`; `m2cpuid` returns an item's workstream.
+    /// Selects policy `cpu`. The callback `m2cpuid` returns the workstream of an item.
     #[must_use]
     pub fn by_cpu(self, m2cpuid: impl Fn(&T) -> Option<usize> + Send + Sync + 'static) -> Protocol<T> {
         Protocol { policy: Policy::Cpu, m2cpuid: Some(Box::new(m2cpuid)), ..self }
@@ -273,20 +279,20 @@ impl<T> fmt::Debug for Protocol<T> {
     }
 }
 
-/// A registered protocol, with its settings that can change at run time.
+/// A registered protocol, with the settings that can change at run time.
 pub(super) struct Live<T> {
     pub about: Protocol<T>,
     mode: AtomicU8,
     policy: AtomicU8,
-    /// Own queue limit; [`AS_OTHERS`]: the default limit.
+    /// Own queue limit, or [`AS_OTHERS`] for the default limit.
     qlimit: AtomicUsize,
-    /// True if an item was queued since the waiting items were last counted.
+    /// True if an item has been queued since the waiting items were last counted.
     waits: AtomicBool,
     /// Number of items that later items may have overtaken.
     overtaken: Mutex<u64>,
 }
 
-/// Value of `qlimit` for which the default limit applies.
+/// Value of `qlimit` that selects the default limit.
 const AS_OTHERS: usize = usize::MAX;
 
 impl<T> Live<T> {
@@ -333,11 +339,11 @@ impl<T> Live<T> {
         self.qlimit.store(limit, Ordering::Relaxed);
     }
 
-    /// Records that an item was queued. Called after queueing, so that a concurrent count, which
-    /// clears the flag, includes the item.
+    /// Records that an item was queued. It is called after queueing, so that a concurrent count,
+    /// which clears the flag, includes the item.
     #[inline]
     pub fn note_queued(&self) {
-        // The load avoids a store, so that the cache line stays shared.
+        // The load avoids an unnecessary store, so that the cache line stays shared.
         if !self.waits.load(Ordering::Relaxed) {
             self.waits.store(true, Ordering::Release);
         }
@@ -349,8 +355,8 @@ impl<T> Live<T> {
         self.waits.load(Ordering::Relaxed)
     }
 
-    /// Counts the waiting items that later items may overtake, each only once: the number `begun`
-    /// minus the number `done`. Concurrent callers block on the lock until the count is made, so
+    /// Counts the waiting items that later items may overtake, each only once. Their number is
+    /// `begun` minus `done`. Concurrent callers block on the lock until the count is complete, so
     /// that none of their items overtakes an uncounted one.
     pub fn note_overtaken(&self, done: impl FnOnce() -> u64, begun: impl FnOnce() -> u64) {
         let mut overtaken = self.overtaken.lock().unwrap_or_else(PoisonError::into_inner);

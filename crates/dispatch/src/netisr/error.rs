@@ -1,9 +1,9 @@
-//! Reasons why netisr refuses a request.
+//! Reasons why netisr rejects a request.
 
 use super::{Mode, PROTOCOLS_MAX, Policy};
 use std::fmt;
 
-/// Reason why a request was refused. Nothing is changed then.
+/// Reason why a request was rejected. A rejected request changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NetisrError {
     /// The text is not the name of a mode.
@@ -11,7 +11,7 @@ pub enum NetisrError {
     /// The common mode cannot be set to `default`, because that word means the common mode
     /// (FreeBSD: EINVAL).
     DefaultGlobally,
-    /// A mode was requested that is not possible here: only one is
+    /// The requested mode is not possible, because this netisr allows only one mode
     /// ([`Config::only`](super::Config::only)).
     OtherMode {
         /// The allowed mode.
@@ -26,21 +26,21 @@ pub enum NetisrError {
     },
     /// The number of workstreams is zero or too large.
     Workstreams {
-        /// Number of workstreams requested.
+        /// Number of workstreams that was requested.
         asked: usize,
-        /// Maximum number.
+        /// Maximum number of workstreams.
         most: usize,
     },
     /// The queue limit is too large (`net.isr.maxqlimit`).
     Limit {
-        /// Limit requested.
+        /// Queue limit that was requested.
         asked: usize,
-        /// Maximum limit.
+        /// Maximum of all queue limits.
         most: usize,
     },
-    /// No protocol has that name.
+    /// No protocol has this name.
     UnknownProtocol(String),
-    /// No protocol is to be registered, or more than [`PROTOCOLS_MAX`].
+    /// The number of protocols is zero, or larger than [`PROTOCOLS_MAX`].
     Protocols {
         /// Number of protocols to register.
         asked: usize,
@@ -50,7 +50,7 @@ pub enum NetisrError {
         /// Name of the second of the two protocols.
         protocol: &'static str,
     },
-    /// The workstream does not exist, or has a worker already.
+    /// The workstream does not exist, or already has a worker.
     Taken {
         /// Index of the netisr workstream.
         workstream: usize,

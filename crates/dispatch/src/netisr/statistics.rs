@@ -1,4 +1,4 @@
-//! Statistics of netisr. Each caller and worker has its own counters; when it ends, they are added
+//! Statistics of netisr. Each caller and worker has its own counters. When it ends, they are added
 //! to the totals.
 
 use super::NetisrError;
@@ -13,12 +13,13 @@ stats::counters! {
     pub struct Counts at "netisr" {
         /// Processed by the caller in direct mode, without queues (Disp'd).
         dispatched,
-        /// Processed by the caller in hybrid mode, during its workstream's turn (HDisp'd).
+        /// Processed by the caller in hybrid mode, while it had the turn of its workstream
+        /// (HDisp'd).
         hybrid_dispatched,
         /// Processed completely (Handled).
         handled,
-        /// Dropped: the work function panicked while the item was in progress, or did not take the
-        /// item.
+        /// Dropped: the work function panicked while the item was in progress, or returned without
+        /// taking the item.
         lost,
         /// Taken from queues by a worker.
         taken,
@@ -48,7 +49,8 @@ impl Sums {
         self.put_back += counts.put_back.get();
     }
 
-    /// Returns the number of items begun or taken from a queue, and neither handled nor lost.
+    /// Returns the number of items that were begun or taken from a queue, but are neither handled
+    /// nor lost.
     pub fn in_hand(&self) -> u64 {
         let began = self.dispatched + self.hybrid_dispatched + self.taken;
         began.saturating_sub(self.handled + self.lost + self.put_back)

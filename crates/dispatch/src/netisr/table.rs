@@ -1,4 +1,4 @@
-//! The output of `netstat -Q`: the table of FreeBSD 9.x, column for column.
+//! The output of `netstat -Q`, which has the same columns as in FreeBSD 9.x.
 
 use super::{Mode, Policy};
 use std::fmt::Write;
@@ -20,44 +20,45 @@ pub struct Settings {
     pub bound: bool,
 }
 
-/// Row of a protocol.
+/// Row of a protocol in the table of protocols.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProtocolRow {
     /// Name of the protocol.
     pub name: &'static str,
-    /// Number of the protocol.
+    /// FreeBSD's number of the protocol.
     pub number: u8,
     /// Maximum number of items waiting in one of its queues.
     pub qlimit: usize,
-    /// Choice of an item's workstream.
+    /// Criterion that selects the workstream of an item.
     pub policy: Policy,
-    /// Mode of this protocol alone; `None`: the common mode.
+    /// Mode of this protocol alone; `None` for the common mode.
     pub dispatch: Option<Mode>,
     /// True if the protocol has the callback `m2cpuid` (flag C).
     pub m2cpuid: bool,
     /// True if the protocol has the callback `m2flow` (flag F).
     pub m2flow: bool,
-    /// Upper bound of the items out of order (RFC 4737's reordered packets): items that waited when
-    /// a change of mode let later items be processed at once. Includes items that waited when the
-    /// policy changed, except those that were just being queued. FreeBSD has no such column.
+    /// Upper bound of the number of items out of order (reordered packets, RFC 4737): items that
+    /// waited when a change of mode allowed later items to be processed at once. It includes items
+    /// that waited when the policy changed, except those that were being queued at that moment.
+    /// FreeBSD has no such column.
     pub overtaken: u64,
 }
 
 impl ProtocolRow {
-    /// Returns the name of the own mode, or `default`.
+    /// Returns the name of the protocol's own mode, or `default`.
     pub fn dispatch_word(&self) -> &'static str {
         self.dispatch.map_or("default", Mode::name)
     }
 
-    /// Returns the flags `CDF`, with a dash for each flag that is not set. D (notified of drained
-    /// CPUs) is never set.
+    /// Returns the flags `CDF`, with a dash for each flag that is not set. D (the protocol is
+    /// notified of drained CPUs) is never set.
     pub fn flags(&self) -> String {
         let letter = |has: bool, letter| if has { letter } else { '-' };
         [letter(self.m2cpuid, 'C'), '-', letter(self.m2flow, 'F')].iter().collect()
     }
 }
 
-/// Row of one protocol in one workstream.
+/// Row of one protocol in one workstream, in the table of workstreams.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WorkRow {
     /// Number of the workstream.
@@ -66,7 +67,7 @@ pub struct WorkRow {
     pub cpu: usize,
     /// Name of the protocol.
     pub name: &'static str,
-    /// Number of items waiting.
+    /// Number of items waiting in the queue.
     pub len: usize,
     /// Maximum number of items that have waited at one time.
     pub watermark: usize,
@@ -80,11 +81,11 @@ pub struct WorkRow {
     pub queued: u64,
     /// Items processed completely.
     pub handled: u64,
-    /// Items lost because the work function panicked; FreeBSD has no such column.
+    /// Number of items lost because the work function panicked. FreeBSD has no such column.
     pub lost: u64,
 }
 
-/// Settings and counters at one moment.
+/// Settings and counters of netisr at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
     /// Settings for all protocols.

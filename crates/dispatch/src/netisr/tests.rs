@@ -8,13 +8,13 @@ mod switching;
 #[cfg(not(loom))]
 use super::*;
 
-/// An item of a flow, with a number.
+/// An item with a flow and a number.
 #[cfg(not(loom))]
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 struct Number {
     flow: u32,
     number: u32,
-    /// Flow as reported by a card.
+    /// Flow that a card has computed; `None` if the item does not contain it.
     said: Option<u64>,
 }
 

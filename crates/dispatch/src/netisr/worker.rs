@@ -1,5 +1,5 @@
-//! The worker of a workstream, on a thread of its own or inside another loop; and the trait for the
-//! work function.
+//! The worker of a netisr workstream, on its own thread or inside another loop, and the trait for
+//! the work function.
 
 use super::statistics::Counts;
 use super::workstream::Next;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// Maximum number of items passed to the work function at a time: the capacity of a burst.
 pub(super) const CHUNK: usize = 256;
 
-/// Processing of items by a worker or caller.
+/// Function by which a worker or caller processes items.
 pub trait Work<T> {
-    /// Processes `items`, oldest first. It must take all of them; items left are dropped, and
-    /// counted as lost.
+    /// Processes `items`, oldest first. It must take all of them out of the iterator. Items that
+    /// are left are dropped, and counted as lost.
     fn run(&mut self, protocol: ProtoId, items: &mut Items<'_, T>);
 }
 
@@ -55,7 +55,8 @@ impl<T> Drop for Items<'_, T> {
     }
 }
 
-/// Number of items in progress. They are counted as lost if the work function panics.
+/// Counters, and number of items in progress. These items are counted as lost if the work function
+/// panics.
 struct Hand<'a>(&'a Counts, u64);
 
 impl Drop for Hand<'_> {
@@ -77,14 +78,14 @@ pub(super) fn chunk<T>(work: &mut impl Work<T>, protocol: ProtoId, items: &mut L
     counts.handled.add((n - left) as u64);
 }
 
-/// The worker of a workstream. When it is dropped, also by a panic, the items that it had not begun
+/// The worker of a workstream. When it is dropped, even by a panic, the items that it has not begun
 /// go back to their queue.
 #[derive(Debug)]
 pub struct Worker<T: Item> {
     at: usize,
     isr: Arc<Netisr<T>>,
     counts: Arc<Shards<Counts>>,
-    /// The items taken from a queue, and below, their protocol.
+    /// Items taken from a queue. The next field is their protocol.
     local: List<T>,
     protocol: ProtoId,
 }
@@ -105,7 +106,7 @@ impl<T: Item> Worker<T> {
         self.at
     }
 
-    /// Returns the netisr that the worker belongs to.
+    /// Returns the netisr to which the worker belongs.
     pub fn netisr(&self) -> &Arc<Netisr<T>> {
         &self.isr
     }
@@ -116,9 +117,9 @@ impl<T: Item> Worker<T> {
         self.take(usize::MAX, work)
     }
 
-    /// Processes at most as many queues as there are protocols, each at most up to its limit. For a
-    /// worker that shares its thread with other work, which a continuous flow of items must not
-    /// block.
+    /// Processes at most as many queues as there are protocols, each at most up to its limit. Use
+    /// it for a worker that shares its thread with other work, which a continuous flow of items
+    /// must not block.
     pub fn round(&mut self, work: &mut impl Work<T>) -> usize {
         self.take(self.isr.protocols.len(), work)
     }

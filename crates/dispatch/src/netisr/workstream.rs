@@ -1,5 +1,5 @@
-//! A workstream: a queue for each protocol, and the state of the workstream's turn, which only one
-//! thread can have. All state that threads access concurrently is here.
+//! A workstream: a queue for each protocol, and the turn, which only one thread at a time can have.
+//! All state that several threads access concurrently is here.
 //!
 //! ```text
 //!               idle            scheduled   running        dispatching (hybrid)
@@ -10,9 +10,9 @@
 //! begin         -> dispatching  refused     refused        refused
 //! end                                                      -> idle, or scheduled if an item waits
 //! ```
-//! This is equivalent to FreeBSD's three flags. All changes are made under one lock. The lock is
-//! taken once for those items of a burst that go to this workstream, and once for a whole queue
-//! that the worker takes. Checked with loom (`cargo xtask loom`).
+//! This is equivalent to FreeBSD's three flags. All changes are made under one lock. A caller
+//! acquires the lock once for those items of a burst that go to this workstream, and the worker
+//! once for a whole queue. Checked with loom (`cargo xtask loom`).
 
 use super::{List, not_registered};
 #[cfg(loom)]
@@ -28,12 +28,12 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-/// Thread that processes items of the workstream, if any.
+/// Thread that has the turn to process items of the workstream, if any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
-    /// No thread has the turn, and no item waits or there is no worker.
+    /// No thread has the turn, and either no item waits or there is no worker.
     Idle,
-    /// No thread has the turn yet; the worker has been notified.
+    /// No thread has the turn yet, but the worker has been notified.
     Scheduled,
     /// The worker has the turn.
     Running,
@@ -41,7 +41,7 @@ enum Turn {
     Dispatching,
 }
 
-/// Request to the worker to end.
+/// Request to a worker to end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
     /// The worker continues.
@@ -52,10 +52,10 @@ pub enum Ending {
     Now,
 }
 
-/// Action that a worker takes next.
+/// What a worker must do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Items wait: continue.
+    /// Items wait. The worker continues.
     Work,
     /// The worker must end.
     End,
@@ -83,15 +83,15 @@ pub struct Level {
 
 struct State<T> {
     queues: Box<[Queue<T>]>,
-    /// Protocols whose queue has items, one bit each.
+    /// Mask of the protocols whose queue has items, one bit each.
     pending: u32,
-    /// Those of `pending` that the worker has not yet visited in its round.
+    /// Mask of those protocols in `pending` that the worker has not yet visited in its round.
     round: u32,
     turn: Turn,
     ending: Ending,
     /// True if the workstream has a worker.
     claimed: bool,
-    /// True if the worker sleeps and has not been woken.
+    /// True if the worker sleeps and has not been woken yet.
     sleeping: bool,
     wakeups: u64,
     sleeps: u64,
@@ -99,7 +99,7 @@ struct State<T> {
 }
 
 impl<T> State<T> {
-    /// Schedules the worker, if no thread has the turn. Returns whether the worker must be woken.
+    /// Schedules the worker unless a thread has the turn. Returns whether the worker must be woken.
     fn schedule(&mut self) -> bool {
         if self.turn != Turn::Idle || self.pending == 0 {
             return false;
@@ -111,10 +111,10 @@ impl<T> State<T> {
     }
 }
 
-/// Queues of a workstream, and its turn: see the module's documentation.
+/// Queues of a workstream, and its turn. See the module documentation.
 pub struct Workstream<T> {
     state: Mutex<State<T>>,
-    /// True while the worker is scheduled; readable without the lock.
+    /// True while the worker is scheduled. It can be read without the lock.
     scheduled: AtomicBool,
     bell: Condvar,
 }
@@ -153,8 +153,8 @@ impl<T> Workstream<T> {
         }
     }
 
-    /// Moves items from the front of `items` into the queue, until `limit` items wait there. The
-    /// others stay in `items` and are counted as refused.
+    /// Moves items from the front of `items` into the queue, until `limit` items wait in it. The
+    /// other items stay in `items` and are counted as refused.
     pub fn put(&self, protocol: usize, items: &mut List<T>, limit: usize) {
         let mut state = self.state();
         let Some(queue) = state.queues.get_mut(protocol) else { return not_registered() };
@@ -173,8 +173,8 @@ impl<T> Workstream<T> {
         self.finish_change(state);
     }
 
-    /// Takes the turn for a caller, if no thread has it and the worker is not scheduled. The turn
-    /// lasts until the returned value is dropped.
+    /// Takes the turn for a caller, unless another thread has it or the worker is scheduled. The
+    /// turn lasts until the returned value is dropped.
     pub fn begin(&self) -> Option<Inline<'_, T>> {
         let mut state = self.state();
         if state.turn != Turn::Idle || state.pending != 0 {
@@ -185,7 +185,7 @@ impl<T> Workstream<T> {
     }
 
     /// Claims the workstream for a worker, until [`release`](Workstream::release). Returns `false`
-    /// if it already has one.
+    /// if it already has a worker.
     pub fn claim(&self) -> bool {
         !std::mem::replace(&mut self.state().claimed, true)
     }
@@ -202,8 +202,8 @@ impl<T> Workstream<T> {
     }
 
     /// Moves all items of the next queue into `local`, which must be empty. If no queue has items,
-    /// the turn ends. A round visits each protocol with items once, so that no protocol must wait
-    /// until the queue of another stays empty.
+    /// the turn ends. A round visits each protocol with items once, so that a protocol need not
+    /// wait until the queue of another is empty.
     pub fn next(&self, local: &mut List<T>) -> Option<usize> {
         let mut state = self.state();
         if state.round & state.pending == 0 {
@@ -221,7 +221,7 @@ impl<T> Workstream<T> {
         Some(protocol)
     }
 
-    /// Ends the worker's turn although items still wait; the worker's next turn takes them.
+    /// Ends the worker's turn although items may still wait. The worker's next turn takes them.
     pub fn pause(&self) {
         let mut state = self.state();
         if state.turn == Turn::Running {
@@ -230,8 +230,8 @@ impl<T> Workstream<T> {
         self.finish_change(state);
     }
 
-    /// Releases the claim of a worker that ends. Puts `items` of `protocol`, which the worker had
-    /// not begun, back at the front of their queue.
+    /// Releases the claim of a worker that ends. Puts `items` of `protocol`, which the worker has
+    /// not begun, back to the front of their queue.
     pub fn release(&self, protocol: usize, items: &mut List<T>) {
         let mut state = self.state();
         state.claimed = false;
@@ -270,7 +270,7 @@ impl<T> Workstream<T> {
         }
     }
 
-    /// Requests the worker to end. An earlier, more urgent request stays in force.
+    /// Requests the worker to end. An earlier, more urgent request remains valid.
     pub fn end(&self, ending: Ending) {
         let mut state = self.state();
         state.ending = state.ending.max(ending);
@@ -279,7 +279,7 @@ impl<T> Workstream<T> {
         self.bell.notify_one();
     }
 
-    /// Removes all items of a queue.
+    /// Removes and returns all items of a queue.
     pub fn drain(&self, protocol: usize) -> List<T> {
         let mut state = self.state();
         state.pending &= !(1 << protocol);
@@ -314,14 +314,14 @@ impl<T> Workstream<T> {
         self.state().restarts
     }
 
-    /// Returns how often the worker was woken, and how often it slept.
+    /// Returns the number of times that the worker was woken, and that it slept.
     pub fn switches(&self) -> (u64, u64) {
         let state = self.state();
         (state.wakeups, state.sleeps)
     }
 }
 
-/// The turn of a workstream, held by a caller.
+/// The turn of a workstream while a caller has it.
 pub struct Inline<'a, T>(&'a Workstream<T>);
 
 impl<T> Drop for Inline<'_, T> {

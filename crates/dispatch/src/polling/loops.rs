@@ -21,7 +21,7 @@ impl fmt::Display for Taken {
 
 impl std::error::Error for Taken {}
 
-/// Ports, and the loop that polls each of them.
+/// The ports that are polled, and the loop that polls each of them.
 #[derive(Clone, Debug, Default)]
 pub struct Loops {
     ports: BTreeMap<String, usize>,
@@ -55,7 +55,7 @@ impl Loops {
         self.ports.iter().map(|(port, to)| (port.as_str(), *to))
     }
 
-    /// Returns the number of the loop with the fewest ports, of the loops 0 to `loops` - 1.
+    /// Returns the number of the loop with the fewest ports, among the loops 0 to `loops` - 1.
     pub fn lightest(&self, loops: usize) -> usize {
         let load = |number: &usize| self.ports.values().filter(|to| *to == number).count();
         (0..loops.max(1)).min_by_key(load).unwrap_or(0)

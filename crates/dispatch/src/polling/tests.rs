@@ -2,12 +2,12 @@ use super::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Ports where each frame costs time; frames arrive without limit or at a rate.
+/// Ports whose frames each cost processing time. Frames arrive without limit or at a rate.
 struct Model {
     now: Rc<Cell<u64>>,
     /// Processing time of a frame in nanoseconds.
     frame: u64,
-    /// Frames arriving at each port per second; `None`: as many as are requested.
+    /// Number of frames that arrive at each port per second; `None`: as many as are requested.
     rate: Option<u64>,
     taken: Vec<u64>,
     looks: u64,
@@ -40,8 +40,8 @@ impl Handlers for Model {
     fn flush(&mut self, _: Instant) {}
 }
 
-/// Runs for `ms` milliseconds of virtual time. Returns the share of it that the loop was awake, in
-/// per cent.
+/// Runs for `ms` milliseconds of virtual time. Returns the percentage of this time in which the
+/// loop was awake.
 fn run(polling: &mut Polling, model: &mut Model, ms: u64) -> u64 {
     let now = model.now.clone();
     let (start, mut asleep) = (now.get(), 0);
@@ -77,7 +77,7 @@ fn hz_1000_and_burst_150_allow_150_000_frames_per_second_and_port() {
     model.taken.fill(0);
     run(&mut poll, &mut model, 1000);
     assert!(model.taken.iter().all(|n| (149_000..=150_200).contains(n)), "{:?}", model.taken);
-    // With polling between ticks as well, there is no limit.
+    // With polling between ticks too, there is no limit.
     let (mut poll, mut model) = (polling(&[("mode", 1), ("user_frac", 0), ("idle_poll", 1)]), Model::new(2, 100, None));
     run(&mut poll, &mut model, 1000);
     assert!(model.taken.iter().all(|n| *n > 2_000_000), "{:?}", model.taken);
@@ -91,7 +91,7 @@ fn user_frac_is_kept_at_any_frame_cost() {
         let mut model = Model::new(2, frame, None);
         run(&mut poll, &mut model, 1000);
         let awake = run(&mut poll, &mut model, 4000) as i64;
-        // A tick takes at least one frame of each port.
+        // A tick takes at least one frame from each port.
         let least = (2 * frame as i64 * 100 / 1_000_000).max(1);
         assert!((awake - (100 - frac)).abs() <= 5.max(least), "user_frac {frac}, {frame} ns a frame: {awake} %");
         assert_eq!(model.taken[0], model.taken[1], "fair");

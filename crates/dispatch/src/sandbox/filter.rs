@@ -1,9 +1,9 @@
 //! The allow list of system calls, as a seccomp filter on all threads (seccomp(2),
 //! SECCOMP_FILTER_FLAG_TSYNC).
 //!
-//! A call that is not listed fails with EPERM and one line on standard error ([`super::refused`]).
-//! Calls without conditions cost nothing to check: since Linux 5.11 the kernel keeps their result
-//! in a bitmap.
+//! A call that is not listed fails with EPERM and writes one line to standard error
+//! ([`super::refused`]). Calls that are allowed without conditions cost nothing to check, because
+//! Linux 5.11 and later store their result in a bitmap.
 
 use super::{Needs, SandboxError, refused};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,9 +31,9 @@ pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError
     Ok(None)
 }
 
-/// Returns a warning: other architectures have no filter. Capabilities are still dropped.
+/// Returns a warning, because other architectures have no filter. Capabilities are still dropped.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError> {
     KEEPS_PORT_RIGHTS.store(needs.live_ports, Ordering::Relaxed);
-    Ok(Some("sandbox: no list of system calls for this processor architecture: all are allowed"))
+    Ok(Some("sandbox: no list of system calls for this processor architecture; all are allowed"))
 }

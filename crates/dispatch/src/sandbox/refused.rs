@@ -1,15 +1,15 @@
-//! System calls that are not on the list. Each fails with EPERM and is counted; one line on
-//! standard error reports its number and name.
+//! Handles system calls that are not on the allow list. Each call fails with EPERM and is counted.
+//! One line on standard error reports its number and name.
 //!
-//! The filter returns SECCOMP_RET_TRAP: the kernel raises SIGSYS instead of running the call, and
-//! the handler writes the line and sets the call's result. A call made with all signals blocked
-//! cannot be reported: the kernel then ends the process by SIGSYS ("bad system call").
+//! The filter returns SECCOMP_RET_TRAP. The kernel then raises SIGSYS instead of running the call,
+//! and the handler writes the line and sets the call's result. A call made with all signals blocked
+//! cannot be reported. In that case the kernel ends the process by SIGSYS ("bad system call").
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of lines written, so that a loop around a refused call does not fill a log. All
-/// refused calls are counted.
+/// Maximum number of lines written, so that a loop around a refused call does not fill a log.
+/// Further refused calls are still counted.
 const LINES_MAX: u64 = 16;
 
 static REFUSED: AtomicU64 = AtomicU64::new(0);
@@ -89,14 +89,14 @@ unsafe fn set_result(context: *mut libc::ucontext_t, result: i64) {
     unsafe { (*context).uc_mcontext.regs[0] = result as u64 };
 }
 
-/// No operation: other architectures have no filter.
+/// Does nothing, because other architectures have no filter.
 ///
 /// # Safety
 /// No requirements.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn set_result(_context: *mut libc::ucontext_t, _result: i64) {}
 
-/// A line built without allocating memory.
+/// A line of text that is built without allocating memory.
 struct Line {
     bytes: [u8; 160],
     len: usize,
@@ -137,8 +137,8 @@ impl Line {
     }
 }
 
-/// Names of the calls that an intruder, a new C library or a new feature would most likely make;
-/// others are reported by number.
+/// Names of the calls that an intruder, a new C library or a new feature would most likely make.
+/// Other calls are reported by number.
 const NAMES: &[(libc::c_long, &str)] = &[
     (libc::SYS_execve, "execve"),
     (libc::SYS_execveat, "execveat"),

@@ -7,7 +7,7 @@ use super::{Confine, User};
 /// (an XDP socket's program).
 pub(super) const FOR_PORTS: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
 
-/// _LINUX_CAPABILITY_VERSION_3: two words for each set.
+/// _LINUX_CAPABILITY_VERSION_3, in which each set has two words.
 const VERSION_3: u32 = 0x2008_0522;
 
 #[repr(C)]
@@ -24,7 +24,7 @@ struct Data {
     inheritable: u32,
 }
 
-/// The three capability sets of a thread.
+/// The permitted, effective and inheritable capability sets of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Sets {
     effective: u64,
@@ -49,7 +49,7 @@ impl Sets {
         })
     }
 
-    /// Sets the calling thread's sets. Async-signal-safe.
+    /// Replaces the capability sets of the calling thread. Async-signal-safe.
     fn set(self) -> Result<(), i32> {
         let mut header = Header { version: VERSION_3, pid: 0 };
         let part = |shift: u32| Data {
@@ -63,17 +63,17 @@ impl Sets {
     }
 }
 
-/// Changes of rights that every thread of the process applies to itself.
+/// Changes of rights that every thread of the process makes to itself.
 pub(super) struct Plan<'a> {
     pub(super) user: Option<&'a User>,
     pub(super) confine: Confine,
-    /// Capabilities that stay permitted, if the thread has them now.
+    /// Capabilities that stay permitted if the thread has them now.
     pub(super) keep: u64,
 }
 
 impl Plan<'_> {
-    /// Applies the plan to the calling thread. Returns the failed step and its errno.
-    /// Async-signal-safe: system calls only.
+    /// Applies the plan to the calling thread. On an error, returns the failed step and its errno.
+    /// Async-signal-safe: makes only system calls.
     pub(super) fn apply(&self) -> Result<(), (&'static str, i32)> {
         if self.confine == Confine::On {
             drop_bounding();
@@ -105,7 +105,7 @@ fn drop_bounding() {
     }
 }
 
-/// Changes the user by direct system calls. The C library's functions of these names change all
+/// Changes the user by direct system calls. The C library functions of the same names change all
 /// threads and are not async-signal-safe.
 fn change_user(user: &User, keep: bool) -> Result<(), (&'static str, i32)> {
     prctl(libc::PR_SET_KEEPCAPS, libc::c_ulong::from(keep)).map_err(|why| ("PR_SET_KEEPCAPS", why))?;
@@ -116,10 +116,10 @@ fn change_user(user: &User, keep: bool) -> Result<(), (&'static str, i32)> {
         Err(libc::EPERM) if is(user) => return Ok(()),
         done => done.map_err(|why| ("setgroups", why))?,
     }
-    // SAFETY: three numbers.
+    // SAFETY: the arguments are three numbers.
     let status = unsafe { libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid) };
     checked(status).map_err(|why| ("setresgid", why))?;
-    // SAFETY: three numbers.
+    // SAFETY: the arguments are three numbers.
     let status = unsafe { libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid) };
     checked(status).map_err(|why| ("setresuid", why))
 }
@@ -134,7 +134,7 @@ fn is(user: &User) -> bool {
 }
 
 fn prctl(what: libc::c_int, value: libc::c_ulong) -> Result<libc::c_long, i32> {
-    // SAFETY: the options used here take numbers only.
+    // SAFETY: the options used here have only numbers as arguments.
     let status = unsafe { libc::syscall(libc::SYS_prctl, what, value, 0, 0, 0) };
     checked(status).map(|()| status)
 }
@@ -144,11 +144,12 @@ fn checked(status: libc::c_long) -> Result<(), i32> {
     if status < 0 { Err(unsafe { *libc::__errno_location() }) } else { Ok(()) }
 }
 
-/// Guard that keeps the calling thread's permitted capabilities effective. See [`port_rights`].
+/// Guard that keeps the calling thread's permitted capabilities effective until it is dropped. See
+/// [`port_rights`].
 #[derive(Debug)]
 pub struct PortRights {
     former: Option<Sets>,
-    /// Makes the type `!Send`: the guard must be dropped on its thread.
+    /// Makes the type `!Send`, because the guard must be dropped on its thread.
     here: std::marker::PhantomData<*const ()>,
 }
 
@@ -161,9 +162,9 @@ impl Drop for PortRights {
     }
 }
 
-/// Makes the capabilities kept for [`super::Needs::live_ports`] effective on the calling thread, in
-/// order to open a port. Changes nothing if the process keeps no such capabilities or is not
-/// confined; opening the port then reports what is missing.
+/// Makes the capabilities kept for [`super::Needs::live_ports`] effective on the calling thread, so
+/// that it can open a port. Changes nothing if the process keeps no such capabilities or is not
+/// confined. Opening the port then reports the missing capability.
 pub fn port_rights() -> PortRights {
     // If the filter does not allow capget, no capabilities are kept for ports, and none can be made
     // effective.

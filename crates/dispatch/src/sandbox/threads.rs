@@ -1,10 +1,10 @@
 //! Applies a [`Plan`] to every thread of the process.
 //!
-//! Capabilities, user ids (as the kernel stores them) and NO_NEW_PRIVS belong to a thread, and a
+//! Capabilities, user IDs (as the kernel stores them) and NO_NEW_PRIVS belong to a thread, and a
 //! thread can change only its own. Each thread therefore receives a signal whose handler makes the
 //! system calls, as the C library does for setuid(2). The calling thread changes first, so that
-//! threads that it starts inherit the change. The list of threads is read again until it contains
-//! no new one.
+//! threads that it starts inherit the change. The list of threads is read repeatedly, until it
+//! contains no new thread.
 
 use super::SandboxError;
 use super::rights::Plan;
@@ -17,15 +17,16 @@ use std::time::{Duration, Instant};
 /// Maximum time for a thread to handle its signal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The plan in progress: valid while [`on_each`] waits, null otherwise.
+/// The plan in progress. It is valid while [`on_each`] waits, and null otherwise.
 static PLAN: AtomicPtr<Plan<'static>> = AtomicPtr::new(std::ptr::null_mut());
 /// Number of threads that have handled the signal.
 static DONE: AtomicUsize = AtomicUsize::new(0);
-/// Errno of a failed step (0: no failure), and below, the address and length of the step's name.
+/// Errno of a failed step, 0 if none failed. The next two statics are the address and length of the
+/// step's name.
 static FAILED: AtomicI32 = AtomicI32::new(0);
 static STEP: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 static STEP_LEN: AtomicUsize = AtomicUsize::new(0);
-/// Held while a plan is applied, so that there is only one at a time.
+/// Lock held while a plan is applied, so that there is only one plan at a time.
 static ONE: Mutex<()> = Mutex::new(());
 
 extern "C" fn on_signal(_signal: libc::c_int) {
@@ -48,7 +49,7 @@ extern "C" fn on_signal(_signal: libc::c_int) {
 /// Applies `plan` to every thread of the process.
 ///
 /// # Errors
-/// [`SandboxError`]; some threads may already have changed.
+/// [`SandboxError`]. Some threads may already have changed.
 pub(super) fn on_each(plan: &Plan<'_>) -> Result<(), SandboxError> {
     let _one = ONE.lock().unwrap_or_else(|broken| broken.into_inner());
     plan.apply().map_err(|(step, why)| failed(step, why))?;
@@ -91,7 +92,7 @@ fn handle(signal: libc::c_int, handler: usize) -> io::Result<libc::sigaction> {
     }
 }
 
-/// Signals each other thread once and waits for it.
+/// Sends the signal once to each other thread and waits until the thread has handled it.
 fn signal_all(signal: libc::c_int) -> Result<(), SandboxError> {
     // SAFETY: these calls have no arguments and cannot fail.
     let (process, own) = unsafe { (libc::getpid(), libc::gettid()) };
@@ -126,9 +127,9 @@ fn wait(process: libc::pid_t, thread: libc::pid_t, before: usize) -> Result<(), 
     Ok(())
 }
 
-/// Sends a signal to a thread; returns whether the thread exists.
+/// Sends a signal to a thread. Returns whether the thread exists.
 fn send(process: libc::pid_t, thread: libc::pid_t, signal: libc::c_int) -> io::Result<bool> {
-    // SAFETY: three numbers.
+    // SAFETY: the arguments are three numbers.
     if unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) } == 0 {
         return Ok(true);
     }

@@ -1,9 +1,10 @@
-//! The user that a server changes to: `NAME|UID[:GROUP|GID]`, with the user's supplementary groups.
+//! The user to which a server changes: `NAME|UID[:GROUP|GID]`, with the user's supplementary
+//! groups.
 
 use std::ffi::{CStr, CString};
 use std::str::FromStr;
 
-/// Maximum bytes of a passwd or group entry.
+/// Maximum length of an entry of the user or group database, in bytes.
 const ENTRY_MAX: usize = 1 << 20;
 /// Maximum number of supplementary groups (NGROUPS_MAX of Linux).
 const GROUPS_MAX: usize = 65_536;
@@ -11,22 +12,22 @@ const GROUPS_MAX: usize = 65_536;
 /// A user in the form that setresuid(2), setresgid(2) and setgroups(2) need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
-    /// User id.
+    /// User ID.
     pub uid: libc::uid_t,
-    /// Group id.
+    /// Group ID.
     pub gid: libc::gid_t,
-    /// Supplementary groups.
+    /// IDs of the supplementary groups.
     pub groups: Vec<libc::gid_t>,
 }
 
-/// Reason why a text is not a valid user.
+/// Reason why a text does not identify a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserError {
     /// The user database has no such name.
     NoUser(String),
     /// The group database has no such name.
     NoGroup(String),
-    /// The number has no entry in the user database, so its group is unknown and must be given.
+    /// The user ID has no entry in the user database, so its group is unknown and must be given.
     GroupNeeded(libc::uid_t),
     /// The user or group database could not be read.
     Database(String),
@@ -72,7 +73,7 @@ impl FromStr for User {
     }
 }
 
-/// Returns a decimal id; (uid_t) -1 means "unchanged" to setresuid(2) and is refused.
+/// Parses a decimal ID. Rejects (uid_t) -1, which means "unchanged" in setresuid(2).
 fn number(text: &str) -> Option<u32> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|id| is_number && *id != u32::MAX)
@@ -102,7 +103,7 @@ fn group_id(text: &str) -> Result<libc::gid_t, UserError> {
     }
 }
 
-/// A passwd entry.
+/// An entry of the user database.
 struct Entry {
     name: CString,
     uid: libc::uid_t,
@@ -151,7 +152,7 @@ fn groups_of(name: &CStr, gid: libc::gid_t) -> Result<Vec<libc::gid_t>, UserErro
     let mut groups: Vec<libc::gid_t> = vec![0; 64];
     loop {
         let mut count = groups.len() as libc::c_int;
-        // SAFETY: name is NUL-terminated; groups has room for `count` ids.
+        // SAFETY: name is NUL-terminated; groups has space for `count` IDs.
         let status = unsafe { libc::getgrouplist(name.as_ptr(), gid, groups.as_mut_ptr(), &mut count) };
         let count = usize::try_from(count).unwrap_or_default();
         if status >= 0 {

@@ -59,7 +59,8 @@ fn a_queue_in_progress_accepts_its_limit_again() {
     let (mut seen, mut refused, mut first) = (Vec::new(), List::new(), true);
     let mut work = |_: ProtoId, items: &mut Items<'_, Number>| {
         if std::mem::take(&mut first) {
-            // Items dispatched from within the work are queued, and never worked on recursively.
+            // Items dispatched by the work function itself are queued, and never processed
+            // recursively.
             refused = list(1, 4..9);
             inner.dispatch(arp, 0, &mut refused, &mut |_: ProtoId, _: &mut Items<'_, Number>| unreachable!());
             assert_eq!(isr.held(), 8);
@@ -89,7 +90,7 @@ fn hybrid_mode_runs_in_the_caller_only_in_turn() {
     let first = row(&isr, 0, "ip");
     assert_eq!((first.hybrid_dispatched, first.queued, first.handled, first.dispatched), (2, 1, 2, 0));
     assert_eq!((row(&isr, 1, "ip").queued, row(&isr, 1, "ip").len), (1, 1));
-    // An item is waiting now, so the next one must wait too.
+    // An item is now waiting, so the next one must wait too.
     caller.dispatch(ip, 0, &mut list(2, 10..11), &mut keep(&mut seen));
     assert_eq!((seen.len(), row(&isr, 0, "ip").queued), (2, 2));
     worker.turn(&mut keep(&mut seen));
@@ -109,16 +110,16 @@ fn the_policy_selects_the_workstream() {
         (0..4).find(|at| row(&isr, *at, name).queued > before[*at]).unwrap()
     };
     assert_eq!(place("arp", 6, number(1, 0)), 2, "by source");
-    assert_eq!(place("ip", 6, number(7, 0)), 3, "by the flow that is worked out");
-    assert_eq!(place("ip", 6, Number { said: Some(9), ..number(7, 0) }), 1, "by the flow that it says");
-    assert_eq!(place("cpu", 6, number(5, 0)), 1, "by the protocol's answer");
-    assert_eq!(place("cpu", 6, number(0, 0)), 2, "which may be none");
+    assert_eq!(place("ip", 6, number(7, 0)), 3, "by the flow from m2flow");
+    assert_eq!(place("ip", 6, Number { said: Some(9), ..number(7, 0) }), 1, "by the flow of the item");
+    assert_eq!(place("cpu", 6, number(5, 0)), 1, "by the result of m2cpuid");
+    assert_eq!(place("cpu", 6, number(0, 0)), 2, "by source, because m2cpuid returned None");
     isr.drain(|_, _| {});
     isr.set_mode(Mode::Hybrid);
     let cpu = isr.protocol("cpu").unwrap();
     let mut seen = Vec::new();
     caller.dispatch(cpu, 6, &mut list(0, 0..1), &mut keep(&mut seen));
-    assert_eq!((seen.len(), row(&isr, 3, "cpu").hybrid_dispatched), (1, 1), "in hybrid that is the caller's own");
+    assert_eq!((seen.len(), row(&isr, 3, "cpu").hybrid_dispatched), (1, 1), "hybrid mode selects the caller's own");
     isr.set_policy(isr.protocol("ip").unwrap(), Policy::Source).unwrap();
     caller.queue(isr.protocol("ip").unwrap(), 0, &mut list(7, 0..1));
     assert_eq!(row(&isr, 0, "ip").queued, 1);
@@ -135,7 +136,7 @@ fn a_queue_limit_of_zero_rejects_everything() {
     isr.set_mode(Mode::Direct);
     let mut seen = Vec::new();
     isr.caller(0).unwrap().dispatch(ip, 0, &mut items, &mut keep(&mut seen));
-    assert_eq!(seen.len(), 50, "what is not queued needs no room");
+    assert_eq!(seen.len(), 50, "items that are not queued need no space");
     assert!(isr.audit().holds());
 }
 

@@ -11,7 +11,7 @@ fn model(bound: usize, check: impl Fn() + Sync + Send + 'static) {
     model.check(check);
 }
 
-/// Runs `work`, checking that no other thread works in the workstream.
+/// Runs `work` and checks that no other thread works in the workstream.
 fn alone(inside: &AtomicUsize, work: impl FnOnce()) {
     assert_eq!(inside.fetch_add(1, Ordering::Relaxed), 0, "two are at work in one workstream");
     work();
@@ -92,8 +92,8 @@ fn loom_netisr_two_callers_and_a_worker_lose_nothing() {
     });
 }
 
-/// A worker that ends its turn after each queue, as a worker with other work in its thread does,
-/// must not sleep while items wait.
+/// A worker that ends its turn after each queue, like one with other work in its thread, must not
+/// sleep while items wait.
 #[test]
 fn loom_netisr_a_worker_that_pauses_sleeps_over_nothing() {
     model(3, || {

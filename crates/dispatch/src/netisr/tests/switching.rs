@@ -1,4 +1,4 @@
-//! Tests with threads: order in every mode, switches under load, workers that panic.
+//! Tests with threads: order in every mode, switches under load, and workers that panic.
 
 use super::*;
 use crate::{spawn_scoped, spawn_worker};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 /// Checks the order of each flow, and counts items that arrived after their successor.
 struct Checker {
-    /// Next number of each flow.
+    /// Next expected number of each flow.
     next: Vec<AtomicU64>,
     misordered: AtomicU64,
     seen: AtomicU64,
@@ -35,8 +35,8 @@ impl Checker {
     }
 }
 
-/// Passes in `bursts` bursts of 32 items of flows `flows`, retrying each until accepted. Returns
-/// the number of items.
+/// Passes `bursts` bursts of 32 items of the flows `flows` to netisr, and retries each until it is
+/// accepted. Returns the number of items.
 fn load(caller: &mut Caller<Number>, name: &str, flows: std::ops::Range<u32>, bursts: u32, checker: &Checker) -> u64 {
     let proto = caller.netisr().protocol(name).unwrap();
     let (source, mut work, n) = (u64::from(flows.start), checker.work(), flows.len() as u32);
@@ -54,8 +54,8 @@ fn load(caller: &mut Caller<Number>, name: &str, flows: std::ops::Range<u32>, bu
     u64::from(bursts) * 32
 }
 
-/// Runs a worker for each workstream, and callers that each pass in `bursts` bursts of sixteen
-/// flows of their own. Returns the number of items. The workers end when all work is done.
+/// Runs a worker for each workstream, and callers that each pass `bursts` bursts of sixteen flows
+/// of their own. Returns the number of items. The workers end when all work is done.
 fn work_through<'s>(
     scope: &'s std::thread::Scope<'s, '_>,
     isr: &Arc<Netisr<Number>>,
@@ -204,8 +204,8 @@ fn workers_that_start_and_stop_under_switches_lose_nothing() {
     assert_eq!((audit.handled, checker.seen.load(Ordering::SeqCst), audit.lost), (given, given, 0), "{audit:?}");
 }
 
-/// A worker that also has other work takes a few queues, but not all items that arrive meanwhile;
-/// the next round takes those.
+/// A worker that also has other work takes a few queues per round, but not all items that arrive
+/// meanwhile. The next round takes these items.
 #[test]
 fn a_round_ends_under_continuous_load() {
     let isr = netisr(1, Mode::Deferred);
@@ -238,7 +238,7 @@ fn a_single_mode_can_be_enforced() {
     assert!(Netisr::new(Config { mode: Mode::Hybrid, ..config.clone() }, protocols()).is_err());
     let direct = vec![Protocol { dispatch: Some(Mode::Direct), ..Protocol::new("arp", 4) }];
     assert!(matches!(Netisr::<Number>::new(config, direct), Err(NetisrError::OtherMode { .. })));
-    // Totals of one workstream do not include the other.
+    // Totals of one workstream do not include those of the other.
     let isr = netisr(2, Mode::Deferred);
     let arp = isr.protocol("arp").unwrap();
     isr.caller(0).unwrap().queue(arp, 1, &mut (0..7).map(|n| number(1, n)).collect());
@@ -267,7 +267,7 @@ fn reordering_by_a_switch_to_direct_is_detected() {
     give(5..6);
     assert_eq!((checker.misordered(), checker.seen.load(Ordering::SeqCst)), (3, 6));
     let overtaken = || isr.snapshot().protocols.iter().find(|row| row.name == "ip").unwrap().overtaken;
-    assert_eq!(overtaken(), 3, "each once, however many pass");
+    assert_eq!(overtaken(), 3, "each is counted once");
     isr.set_mode(Mode::Deferred);
     give(6..8);
     isr.set_mode(Mode::Hybrid);
@@ -280,7 +280,7 @@ fn reordering_by_a_switch_to_direct_is_detected() {
 }
 
 /// Under load, with a switch each millisecond, no more items arrive late than netisr reports as
-/// possibly overtaken, and it reports some.
+/// possibly overtaken. The reported number is not zero.
 #[test]
 fn late_items_do_not_exceed_overtaken_ones() {
     for workstreams in [1, 3] {
@@ -327,7 +327,7 @@ fn a_panicking_worker_loses_only_its_current_items() {
     assert!(dead.unwrap().join().is_err());
     let audit = isr.audit();
     assert_eq!((audit.handled, audit.lost, audit.held, audit.holds()), (256, 256, 488, true), "{audit:?}");
-    // Items that arrive meanwhile wait after the others, and the next worker continues where the
+    // Items that arrive meanwhile wait behind the others, and the next worker continues where the
     // first one stopped.
     caller.queue(ip, 0, &mut (1000..1010).map(|n| number(1, n)).collect());
     let mut seen = Vec::new();
@@ -336,7 +336,7 @@ fn a_panicking_worker_loses_only_its_current_items() {
     assert_eq!(seen, (512..1010).collect::<Vec<_>>());
     let audit = isr.audit();
     assert!(audit.holds() && audit.held == 0 && audit.lost == 256, "{audit:?}");
-    // A caller that panics in the middle of a hybrid turn does not keep the turn.
+    // A caller that panics in the middle of its turn in hybrid mode does not keep the turn.
     isr.set_mode(Mode::Hybrid);
     let mut other = isr.caller(0).unwrap();
     let died = spawn_worker("c", None, move |_| {

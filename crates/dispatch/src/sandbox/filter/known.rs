@@ -12,15 +12,15 @@ const ARCH: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCH: TargetArch = TargetArch::aarch64;
 
-/// Calls allowed with any arguments.
+/// System calls that are allowed with any arguments.
 const ALLOWED: &[libc::c_long] = &[
-    // Memory. Mappings and protections have conditions, below.
+    // Memory. Mappings and protections are allowed conditionally, below.
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_madvise,
     libc::SYS_brk,
     libc::SYS_membarrier,
-    // Threads: locks, exit, names of cores. Starting threads has conditions, below.
+    // Threads: locks, exit, names, cores. Starting a thread is allowed conditionally, below.
     libc::SYS_futex,
     libc::SYS_set_robust_list,
     libc::SYS_get_robust_list,
@@ -40,7 +40,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_rt_sigtimedwait,
     libc::SYS_sigaltstack,
     libc::SYS_restart_syscall,
-    // Clocks, sleeping, and the timers of a profile.
+    // Clocks, sleeping, and the timers of a profiler.
     libc::SYS_clock_gettime,
     libc::SYS_clock_getres,
     libc::SYS_clock_nanosleep,
@@ -79,7 +79,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_sendfile,
     libc::SYS_copy_file_range,
     // Files: served, uploaded, captured; /proc and /sys for reports. File permissions determine
-    // which.
+    // which files can be opened.
     libc::SYS_openat,
     libc::SYS_fstat,
     libc::SYS_newfstatat,
@@ -107,7 +107,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_fchmodat,
     libc::SYS_utimensat,
     libc::SYS_umask,
-    // Open sockets. Opening sockets has conditions, below.
+    // Open sockets. Opening a socket is allowed conditionally, below.
     libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_bind,
@@ -124,7 +124,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_recvmsg,
     libc::SYS_recvmmsg,
     libc::SYS_shutdown,
-    // About this process and machine.
+    // Information about this process and machine.
     libc::SYS_getpid,
     libc::SYS_getppid,
     libc::SYS_getuid,
@@ -137,7 +137,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_sysinfo,
 ];
 
-/// Older forms of the calls above. Some C libraries use them; newer architectures do not have them.
+/// Older forms of the calls above. Some C libraries use them. Newer architectures do not have them.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[libc::c_long] = &[
     libc::SYS_open,
@@ -161,7 +161,7 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// Read-only requests of ioctl(2): terminals, pending bytes, links.
+/// Read-only requests of ioctl(2): terminal settings, pending bytes, links.
 #[allow(clippy::unnecessary_cast, reason = "requests are c_int in other C libraries")]
 const IOCTLS: &[u64] = &[
     libc::TCGETS as u64,
@@ -190,7 +190,8 @@ const PORT_IOCTLS: &[u64] = &[
     libc::SIOCSIFHWADDR as u64,
 ];
 
-/// Request for device settings (linux/sockios.h); changing one requires CAP_NET_ADMIN.
+/// ioctl(2) request for device settings (linux/sockios.h). Changing a setting requires
+/// CAP_NET_ADMIN.
 const SIOCETHTOOL: u64 = 0x8946;
 
 /// Allowed options of prctl(2): names of threads and of memory.
@@ -198,10 +199,11 @@ const PRCTLS: &[u64] = &[libc::PR_SET_NAME as u64, libc::PR_GET_NAME as u64, lib
 
 type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
-/// Returns two filters: one makes clone3(2) fail with ENOSYS, the other is the allow list.
+/// Returns two filters. The first makes clone3(2) fail with ENOSYS, and the second is the allow
+/// list.
 ///
-/// clone3 has its flags in memory, which filters cannot read. The C library then falls back to
-/// clone(2), which has them in an argument.
+/// clone3 has its flags in memory, which filters cannot read. After ENOSYS the C library falls back
+/// to clone(2), which has its flags in an argument.
 pub(super) fn programs(needs: Needs) -> Result<[BpfProgram; 2], BackendError> {
     let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
     let clone3 = Rules::from([(libc::SYS_clone3, Vec::new())]);
@@ -214,16 +216,16 @@ fn rules(needs: Needs) -> Result<Rules, BackendError> {
     let mut rules: Rules = ALLOWED.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
     rules.insert(libc::SYS_clone3, Vec::new()); // clone3 is handled by the other filter
     let mut add = |call, when: Vec<SeccompRule>| rules.insert(call, when);
-    // Memory cannot become executable.
+    // Memory cannot be made executable.
     let not_exec = || bits(2, libc::PROT_EXEC as u64, 0).and_then(|when| SeccompRule::new(vec![when]));
     add(libc::SYS_mmap, vec![not_exec()?]);
     add(libc::SYS_mprotect, vec![not_exec()?]);
-    // Threads can be created, but no processes.
+    // Threads can be created, processes cannot.
     let thread = libc::CLONE_THREAD as u64;
     add(libc::SYS_clone, vec![SeccompRule::new(vec![bits(0, thread, thread)?])?]);
-    // Signals only to this process: abort after a panic.
+    // Signals can be sent only to this process: it aborts after a panic.
     add(libc::SYS_tgkill, vec![SeccompRule::new(vec![equal(0, u64::from(std::process::id()))?])?]);
-    // Limits can be read (by the C library, for stacks) but not set.
+    // Limits can be read (by the C library, for stacks), but not set.
     let read_only = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;
     add(libc::SYS_prlimit64, vec![SeccompRule::new(vec![read_only])?]);
     add(libc::SYS_prctl, one_of(0, PRCTLS)?);
@@ -254,7 +256,8 @@ fn equal(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
-/// Returns the condition that the bits of `mask` in an argument have the values of `value`.
+/// Returns the condition that the bits of an argument selected by `mask` have the values of
+/// `value`.
 fn bits(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
 }
