@@ -16,7 +16,7 @@ pub struct Tally {
     pub lines: u64,
     /// Number of lines or records that are not frames.
     pub bad: u64,
-    /// Line number and error of the first [`TOLD`] lines or records that are not frames.
+    /// Line number and error of the first ten lines or records that are not frames.
     pub told: Vec<(u64, Warned)>,
     /// Number of frames that precede the first bad line in its batch.
     pub good: usize,
