@@ -21,8 +21,8 @@ use wire::checksum;
 #[command(
     override_usage = "linerate ab [OPTIONS] --a SETTINGS --b SETTINGS {WORKLOAD | -- COMMAND...}",
     after_help = "\
-SETTINGS are K=V[,K=V...]. A test between hosts takes any key or setting of 'linerate up --set', which applies to every \
-host, and these:
+SETTINGS are K=V[,K=V...]. A test between hosts accepts any key or sysctl of 'linerate up --set', which applies to \
+every host, and these:
   over=pair|nic|router|native|veth|tap   threads=on   link.OPTION=VALUE
   locks=up|light|heavy (hosts on one thread)   checksum=KIND
   workstreams=N   net.isr.dispatch=direct|hybrid|deferred (of the router or far end)
@@ -41,16 +41,17 @@ Examples:
   linerate ab --a ./before --b ./after -- {}"
 )]
 pub struct AbArgs {
-    /// Use these settings for A
+    /// Use these settings for side A
     #[arg(long, value_name = "SETTINGS", required = true, allow_hyphen_values = true)]
     pub a: String,
-    /// Use these settings for B
+    /// Use these settings for side B
     #[arg(long, value_name = "SETTINGS", required = true, allow_hyphen_values = true)]
     pub b: String,
-    /// Use these settings for both, before their own
+    /// Apply these settings to both sides, before those of --a and --b
     #[arg(long, value_name = "SETTINGS", value_delimiter = ',', value_parser = setting)]
     pub both: Vec<(String, String)>,
-    /// Run a netperf test, tcpconnect, a service, send, route, bridge, filter, text
+    /// Run this workload: a netperf test, tcpconnect, a service, send, route, bridge, filter or
+    /// text
     #[arg(value_name = "WORKLOAD", required_unless_present = "command", value_parser = workload)]
     pub workload: Option<Workload>,
     /// Run each trial between hosts for N seconds
@@ -58,7 +59,7 @@ pub struct AbArgs {
     pub length: Duration,
     #[command(flatten)]
     pub study: StudyArgs,
-    /// Run this command line
+    /// Compare runs of this command line
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "workload")]
     pub command: Vec<String>,
 }
@@ -70,9 +71,9 @@ pub enum Workload {
     Netperf(Test),
     /// Sequential TCP connections.
     Connect,
-    /// A service under load.
+    /// Load test of a service.
     Serve(Service),
-    /// One of [`RIGS`].
+    /// Another workload, by its name in [`RIGS`], such as `send` or `bridge`.
     Rig(&'static str),
 }
 
@@ -108,7 +109,7 @@ fn has_threads(args: &AbArgs, own: &str) -> bool {
     place.is_ok_and(|place| !place.is_one_thread())
 }
 
-/// Builds a side. The `bool` is true if it needs a network namespace.
+/// Builds a side. The `bool` is true if the side needs a network namespace.
 fn variant(args: &AbArgs, id: &str, own: &str, wall_clock: bool) -> Result<(Variant, bool), String> {
     let Some(of) = args.workload else {
         return Ok((workload::command(id, own, &args.command).map_err(|why| format!("{why:#}"))?, false));
@@ -146,7 +147,7 @@ pub fn run(args: &AbArgs) -> anyhow::Result<Exit> {
     run::show(|options, progress| lab::ab::ab([a, b], options, progress), &args.study, None)
 }
 
-/// Returns the placement of both ends that the settings select.
+/// Returns the placement of the two ends of the test that the settings select.
 fn place<'k>(settings: impl Iterator<Item = &'k (String, String)>) -> Result<Place, String> {
     let mut place = Place::new(Over::Pair);
     let mut isr: (Option<usize>, Option<Mode>) = (None, None);
@@ -197,7 +198,7 @@ fn place<'k>(settings: impl Iterator<Item = &'k (String, String)>) -> Result<Pla
     Ok(place)
 }
 
-/// Parses a key of netisr with the checks of a host's configuration.
+/// Parses a key of netisr as the configuration of a host does, with the same checks.
 fn judged(key: &str, value: &str) -> Result<HostConfig, String> {
     let mut config = HostConfig::default();
     config.set(key, value)?;

@@ -1,5 +1,5 @@
-//! Command line: every command and flag is declared here once. Help, completions and manual pages
-//! are generated from these declarations.
+//! Command line: declares every command and flag once. Help, completions and manual pages are
+//! generated from these declarations.
 
 mod host;
 mod measure;
@@ -39,18 +39,18 @@ const GROUPS: &str = "\
 Run hosts and bridges
   up FILE           Run the hosts of a TOML file, each on its own thread
   host              Run one host from flags: --port tap:tap0 --addr 10.0.0.2/24
-  bridge PORT...    Run an Ethernet bridge; 'switch' is the same
+  bridge PORT...    Run an Ethernet bridge (alias: switch)
   ftpd httpd iperf3 serve
                     Run a host that serves files, iperf3, echo, discard, chargen
-  kvd, filed        Run a host with a Redis service, or files for fileload
+  kvd, filed        Run a host that serves Redis clients, or fileload
 Query and change a running host (socket: --url or $LINERATE_CTL)
   ctl WORDS         Run any control command; 'ctl help' lists them
   ifconfig ip arp ndp route sysctl netstat ss show dhclient resolvectl audit
                     Run this control command, without 'ctl'
   tcpdump, top      Print or write its frames; show its rates
-  why FLOW          Explain what becomes of a flow's frames
+  why FLOW          Explain how it handles the frames of a flow
   ping traceroute nc nslookup http
-                    Be a client with its addresses and routes
+                    Run this client on it, with its addresses and routes
   extcap            Offer its ports to Wireshark: 'linerate extcap --install'
 Frames as lines, through pipes ('linerate A + B' is A | B in one process)
   cat PORT, put PORT, pipe PORT
@@ -61,17 +61,17 @@ Frames as lines, through pipes ('linerate A + B' is A | B in one process)
   rewrite EXPR...   Change fields and checksums: ip.ttl-=1 vlan.push=7; NAT44
   crc               Correct or check checksums
   gen               Generate frames
-  mirror, split     Copy each frame to other places, or send it to one of them
+  mirror, split     Copy each frame to several targets, or send it to one
   delay, rate       Delay each frame; limit the rate
   count, top        Count frames, bytes and rates; list the busiest
-  tap, nanoping     Make a TAP interface of text; send ICMP echo, time it in ns
+  tap, nanoping     Create a TAP interface of text lines; time pings in ns
 Measure
-  testtool MODE     Send, receive or route packets as rump2014's tool does
+  testtool MODE     Send, receive or route UDP packets; print the rate
   ladder NAME       Measure the cost of each design choice, step by step
-  repro NAME        Reproduce a report's table, with the figures of both
-  bench GROUP       Measure the figures of merit and those of peers
+  repro NAME        Measure the rows of a published table, and compare
+  bench GROUP       Run a group of benchmarks, with peer programs
   ab --a K --b K W  Compare two settings of a workload or a command line
-  lab selftest      Check the laboratory's verdicts on this machine
+  lab selftest      Check the verdicts of comparisons on this machine
   report DIR        Show the results in DIR as one page ('gate' compares runs)
   netperf -t TEST   Run netperf's tests between hosts, kernels, or both
   netserver         Run the far end of netperf in a process of its own
@@ -82,7 +82,7 @@ Measure
   profile -- ...    Profile a command's processor time, by function
   ministat          Compare columns of numbers as FreeBSD's ministat(1) does
 Check
-  pkt FILE...       Play packet scripts against our TCP, on virtual time
+  pkt FILE...       Run packetdrill scripts against linerate's TCP
 About linerate
   ports, keys       List the kinds of ports; the keys of topology files
   completions SHELL, man DIR
@@ -114,7 +114,8 @@ fn help_width() -> usize {
     width.or_else(of_variable).filter(|columns| *columns >= HELP_WIDTH_MIN).unwrap_or(80)
 }
 
-/// Minimum width of help text: below it, descriptions beside the flags would be one word per line.
+/// Minimum terminal width in columns to which help text is wrapped. On a narrower terminal, the
+/// descriptions of flags would have one word per line, so 80 columns are used instead.
 const HELP_WIDTH_MIN: usize = 40;
 
 #[derive(Subcommand, Debug)]
@@ -168,27 +169,27 @@ pub enum Command {
     Mount(MountArgs),
     /// Create a TAP interface connected to standard input and output
     Tap(TapArgs),
-    /// Send ICMP echo requests through a port and print round trips in ns
+    /// Send ICMP echo requests through a port and print round-trip times in ns
     Nanoping(NanopingArgs),
-    /// Send, receive or route UDP packets as rump2014's testtool; print rates
+    /// Send, receive or route UDP packets and print the rate
     Testtool(TesttoolArgs),
     /// Measure the cost of each design choice, step by step
     Ladder(LadderArgs),
     /// Check the verdicts of comparisons on this machine
     Lab(LabArgs),
-    /// Reproduce a report's table, with its figures and those of this machine
+    /// Measure the rows of a published report's table and compare the figures
     Repro(ReproArgs),
     /// Run a group of benchmarks, with peer programs in the same run
     Bench(BenchArgs),
-    /// Show the results of a directory as one page for a browser
+    /// Combine the results in a directory into one HTML page
     Report(ReportArgs),
-    /// Compare a run with a baseline, for CI: the exit code is the result
+    /// Compare a run with a baseline; the exit code reports slowdowns, for CI
     Gate(GateArgs),
     /// Compare two settings of a workload or of a command line
     Ab(AbArgs),
     /// Run netperf's tests over our stack, over TAP, and over the kernel
     Netperf(NetperfArgs),
-    /// Serve netperf tests from a host configured by flags, or the kernel
+    /// Run the far end of netperf on a host configured by flags, or on the kernel
     Netserver(NetserverArgs),
     /// Run FreeBSD's netrate tools: connections, datagrams, messages, streams
     Netrate(NetrateArgs),
@@ -196,7 +197,7 @@ pub enum Command {
     Kvload(Box<KvloadArgs>),
     /// Load a file service with lookups, reads and writes of many clients
     Fileload(Box<FileloadArgs>),
-    /// Measure a device between two ports by RFC 2544; default: our bridge
+    /// Measure a device between two ports (RFC 2544), by default linerate's bridge
     Rfc2544(Rfc2544Args),
     /// Measure forwarded against offered load, with interrupts and with polling
     Livelock(LivelockArgs),

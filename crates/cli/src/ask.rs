@@ -1,6 +1,6 @@
-//! Clients run by a running host: `ping`, `traceroute`, `nc`, `nslookup`, `http get`. The host does
-//! the work as jobs ([`node`]'s control commands `job ...`), with its own addresses and routes.
-//! This side starts jobs, passes bytes in both directions, and prints.
+//! Clients that run in a running host: `ping`, `traceroute`, `nc`, `nslookup`, `http get`. The host
+//! performs the work as jobs ([`node`]'s control commands `job ...`), with its own addresses and
+//! routes. This process starts the jobs, copies input and output, and prints.
 
 mod http;
 mod job;
@@ -22,7 +22,7 @@ const CHUNK: usize = 16 * 1024;
 /// its summary.
 ///
 /// # Errors
-/// No host, wrong words, or no reply.
+/// No host replies at the control socket, the host rejects the arguments, or the job fails.
 pub fn lines(job: &str, args: &PingArgs) -> anyhow::Result<Exit> {
     let (words, flags) = crate::ctl::Flags::of(args.words.clone(), args.url.clone(), args.json)?;
     let host = Running::of(Some(&flags.url))?;
@@ -34,7 +34,7 @@ pub fn lines(job: &str, args: &PingArgs) -> anyhow::Result<Exit> {
 /// Runs `iperf3 -c` in the host, and prints its report as it arrives.
 ///
 /// # Errors
-/// No server, or a test that failed.
+/// The server cannot be reached, or the test failed.
 pub fn iperf3(host: &dyn Works, words: &[&str]) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let words: Vec<&str> = ["iperf3"].iter().chain(words).copied().collect();
@@ -70,12 +70,12 @@ fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
 /// Runs `nc`: copies standard input to the connection and received data to standard output.
 ///
 /// # Errors
-/// No host, or the connection fails.
+/// No host replies at the control socket, or the connection fails.
 pub fn nc(args: &NcArgs) -> anyhow::Result<Exit> {
     connect(&Running::of(args.url.as_deref())?, args)
 }
 
-/// Runs [`nc`] from `host`. In virtual time the clock stops while input is awaited.
+/// Runs [`nc`] from `host`. In virtual time the clock stops while this process waits for input.
 pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let port = args.port.to_string();
@@ -143,7 +143,7 @@ pub fn connect(host: &dyn Works, args: &NcArgs) -> anyhow::Result<Exit> {
 /// Runs `nslookup`.
 ///
 /// # Errors
-/// No host, no server, or no such name.
+/// No host replies at the control socket, no name server replies, or the name is invalid.
 pub fn nslookup(args: &NslookupArgs) -> anyhow::Result<Exit> {
     look_up(&Running::of(args.url.as_deref())?, args)
 }
@@ -156,7 +156,7 @@ pub fn look_up(host: &dyn Works, args: &NslookupArgs) -> anyhow::Result<Exit> {
 /// Runs `http get`.
 ///
 /// # Errors
-/// No host, no server, or an invalid response.
+/// No host replies at the control socket, the server cannot be reached, or its response is invalid.
 pub fn http(args: &HttpArgs) -> anyhow::Result<Exit> {
     get(&Running::of(args.url.as_deref())?, args)
 }

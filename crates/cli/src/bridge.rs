@@ -35,10 +35,10 @@ pub struct BridgeArgs {
     /// Bridge these ports, as in tap:tap0; or send this command to a running bridge
     #[arg(value_name = "PORT")]
     pub ports: Vec<String>,
-    /// Add a text port: frames as lines of two files or FIFOs
+    /// Add a text port, which reads and writes frames as lines of two files or FIFOs
     #[arg(long, value_name = "IN,OUT")]
     pub text: Vec<String>,
-    /// Limit the address table to N entries of at most 64 bytes
+    /// Limit the address table to N entries, each of at most 64 bytes of memory
     #[arg(long, value_name = "N", default_value_t = ADDRESSES as u32, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
     /// Set the ageing time of addresses
@@ -50,7 +50,7 @@ pub struct BridgeArgs {
     /// Forward frames in N worker threads, fed by the polling loop
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "loops", value_parser = clap::value_parser!(u16).range(0..THREADS_MAX as i64))]
     pub workers: u16,
-    /// Name the bridge
+    /// Set the name of the bridge
     #[arg(long, value_name = "NAME", default_value = "bridge0", value_parser = word)]
     pub name: String,
     /// Set a sysctl; may be repeated
@@ -108,7 +108,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
             why => anyhow::anyhow!("port {}", port::port_message(&spec.to_string(), &why)),
         })?;
     }
-    // After the ports: sysctls of cards exist only once there are cards.
+    // The sysctls of simulated NICs exist only after their ports are opened.
     for (name, value) in sysctls {
         commands::set(&switch, name, value).map_err(Fault::usage)?;
     }

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Timeout of a reply. A host usually replies within a millisecond; listing a million routes takes
-/// longer.
+/// Maximum time to wait for a reply. A host usually replies within a millisecond; a list of a
+/// million routes takes longer.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Returns the error of a request, with its exit code.
 pub fn fault(why: ControlError) -> anyhow::Error {
@@ -29,8 +29,8 @@ pub fn printable(text: &str) -> std::borrow::Cow<'_, str> {
     escaped.collect::<String>().into()
 }
 
-/// Returns the path of a control socket. A word that is no path is the name of a host with its
-/// socket in the directory used by `up`.
+/// Returns the path of a control socket. If `url` is a single word, it is the name of a host whose
+/// socket is in the directory used by `up`.
 pub fn socket_of(url: &str) -> String {
     if url.is_empty() || url.contains('/') || Path::new(url).exists() {
         return url.to_string();

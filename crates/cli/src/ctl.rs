@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Runs `ctl`.
 ///
 /// # Errors
-/// No control socket, or one that does not answer.
+/// No control socket is given, or no host replies at it.
 pub fn ctl(args: CtlArgs) -> anyhow::Result<Exit> {
     let (words, flags) = Flags::of(args.words, args.url, args.json)?;
     let mut client = flags.connect(args.wait)?;
@@ -34,7 +34,7 @@ pub fn ctl(args: CtlArgs) -> anyhow::Result<Exit> {
 /// Sends one command to the host at `url`.
 ///
 /// # Errors
-/// No control socket, or one that does not answer.
+/// No control socket is given, or no host replies at it.
 pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<Exit> {
     let (words, flags) = Flags::of(words, url.map(str::to_string), json)?;
     run_one(&mut flags.connect(None)?, &words, flags.json)
@@ -42,17 +42,17 @@ pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<
 
 /// Flags that may be anywhere in the line: 'netstat -Q -j' is 'netstat -j -Q'.
 pub struct Flags {
-    /// Control socket, as given.
+    /// Control socket as given: a URL, a path or the name of a host.
     pub url: String,
-    /// JSON output was requested.
+    /// Whether JSON output is requested.
     pub json: bool,
 }
 
 impl Flags {
-    /// Removes the flags from `words` and returns the rest.
+    /// Removes these flags from `words`. Returns the remaining words and the flags.
     ///
     /// # Errors
-    /// No control socket.
+    /// No control socket is given.
     pub fn of(words: Vec<String>, url: Option<String>, json: bool) -> anyhow::Result<(Vec<String>, Flags)> {
         let (mut url, mut json, mut rest) = (url, json, Vec::new());
         let mut words = words.into_iter();
@@ -74,7 +74,8 @@ impl Flags {
     fn connect(&self, wait: Option<Duration>) -> anyhow::Result<Client> {
         let start = Instant::now();
         loop {
-            // Resolved on each attempt: a file of that name may appear, as well as a host's socket.
+            // The URL is resolved on each attempt, since a file of that name may appear, as well as
+            // a host's socket.
             match Client::connect(&socket_of(&self.url)) {
                 Err(ControlError::Connect { .. }) if wait.is_some_and(|wait| start.elapsed() < wait) => {
                     std::thread::sleep(PAUSE);
@@ -86,7 +87,7 @@ impl Flags {
     }
 }
 
-/// Runs one command: `ip monitor` here, others at the host.
+/// Runs one command. `ip monitor` runs in this process, all others in the host.
 fn run_one(client: &mut Client, words: &[String], json: bool) -> anyhow::Result<Exit> {
     match monitor::requested(words) {
         Some(objects) => monitor::run(client, &objects?),

@@ -18,7 +18,7 @@ pub enum Exit {
     Usage,
     /// No host replies at the control socket.
     Nobody,
-    /// Result of a gate, with exit codes of its own.
+    /// Outcome of `gate`, which has its own exit codes.
     Judged(Outcome),
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 impl Fault {
-    /// Makes an error of the command line or a configuration file.
+    /// Creates an error of the command line or of a configuration file.
     pub fn usage(what: impl fmt::Display) -> anyhow::Error {
         Fault { exit: Exit::Usage, what: what.to_string() }.into()
     }
@@ -125,7 +125,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     write_out(text).context("standard output")
 }
 
-/// Writes `text` to standard output, for callers that add their own context to errors.
+/// Writes `text` to standard output, for callers that add their own context to the error.
 pub fn write_out(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;

@@ -50,8 +50,8 @@ pub fn run(args: &ExtcapArgs) -> anyhow::Result<Exit> {
         let filter = filter.map_err(|why| Fault::usage(format!("--extcap-capture-filter: {why}")))?;
         return record::run(&interface, args, expression, &filter);
     }
-    // Only a check of the filter is requested. Wireshark takes no output as "valid", and shows the
-    // first line of any output as the error. The exit code is 0 in both cases.
+    // Only a check of the filter is requested. Wireshark interprets empty output as "valid", and
+    // shows the first line of other output as the error. The exit code is 0 in both cases.
     match filter {
         Err(why) => print(&format!("{why}\n")).map(|()| Exit::Fine),
         Ok(_) if args.filter.is_some() => Ok(Exit::Fine),

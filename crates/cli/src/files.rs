@@ -41,9 +41,9 @@ pub fn serve(args: &FiledArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// Arguments of `fileload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends run here, as with 'linerate netperf', unless -H gives the far end: 'linerate filed'. Requests have the \
-proportions of SPEC SFS 2008, as far as the protocol supports them: 28 % LOOKUP, 42 % GETATTR, 18 % READ and 10 % \
-WRITE of 8 KiB, 2 % CREATE and REMOVE. The files are created before the measurement.
+Client and server both run in this command, as with 'linerate netperf', unless -H gives the address of a running \
+'linerate filed'. Requests have the proportions of SPEC SFS 2008, as far as the protocol supports them: 28 % LOOKUP, \
+42 % GETATTR, 18 % READ and 10 % WRITE of 8 KiB, 2 % CREATE and REMOVE. The files are created before the measurement.
 
 Examples:
   linerate fileload -l 5

@@ -43,7 +43,7 @@ pub enum Audits {
 }
 
 impl Audits {
-    /// Returns the destination of the audits of `hosts`.
+    /// Returns the destination of audits that does not mix them with the output of `hosts`.
     pub fn beside(hosts: &[HostConfig]) -> Audits {
         let ports = hosts.iter().flat_map(|host| &host.ifaces);
         let is_taken = ports.filter_map(|iface| Spec::parse(&iface.port).ok()).any(|spec| spec.writes_stdout());
@@ -63,7 +63,8 @@ pub fn print_event(event: &Event, ready: &mut Ready) {
     }
 }
 
-/// Prints the audits; fails if one does not balance or a host lost its ports.
+/// Prints the audits. Returns a failure if an audit has frames unaccounted for, or if a host lost
+/// its ports.
 pub fn report(outcomes: &[Outcome], audits: Audits) -> anyhow::Result<Exit> {
     for outcome in outcomes {
         match audits {
@@ -80,13 +81,14 @@ pub fn report(outcomes: &[Outcome], audits: Audits) -> anyhow::Result<Exit> {
     Ok(if outcomes.iter().all(fine) { Exit::Fine } else { Exit::Failed })
 }
 
-/// Sets keys or sysctls of a host.
+/// Sets keys or sysctls in the configuration of a host.
 pub fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Result<()> {
     pairs.iter().try_for_each(|(key, value)| host.set(key, value)).map_err(Fault::usage)
 }
 
-/// Builds the structure that a file would give. Flags of a port apply to the --port before them;
-/// clap keeps the values of each flag apart, so their order is read from the command line.
+/// Builds the configuration of a host as if it were read from a file. Flags of a port apply to the
+/// preceding --port. Since clap keeps the values of each flag apart, their order is read from the
+/// command line.
 pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, String> {
     let mut host = HostConfig::default();
     for (flag, value) in in_order(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned())) {

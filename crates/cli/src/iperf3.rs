@@ -36,7 +36,7 @@ const RCV_TIMEOUT_MS: u64 = 120_000;
 /// Arguments of `iperf3`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The flags of 'linerate host' apply. A server ends in the same cases as 'linerate host', a client with its test. \
+The flags of 'linerate host' apply. A server ends in the same cases as 'linerate host', a client after its test. \
 Numbers accept the suffixes K, M, G: powers of 1024 for bytes, of 1000 for bits per second. --port is a port of the \
 host, -p the TCP port.
 
@@ -93,7 +93,7 @@ pub struct Iperf3Args {
 }
 
 impl Iperf3Args {
-    /// Returns the host's flags, with the core that -A sets.
+    /// Returns the flags of the host, with the core that -A sets.
     fn served_here(&self) -> ServedArgs {
         let mut served = self.served.clone();
         served.host.core = self.affinity.map(|core| core.to_string()).or(served.host.core);
@@ -238,7 +238,7 @@ pub struct ClientArgs {
     /// Include TEXT in the JSON report
     #[arg(long, value_name = "TEXT", conflicts_with = "server")]
     pub extra_data: Option<String>,
-    /// Measure round-trip times during the test; linerate servers only
+    /// Measure round-trip times during the test; requires a linerate server
     #[arg(long, conflicts_with = "server")]
     pub latency: bool,
 }
@@ -443,7 +443,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     if let Some(ms) = args.of_client.connect_timeout {
         config.connect_patience = Duration::from_millis(ms);
     }
-    // `wall` is the time of day at the zero of the host's clock.
+    // `wall` is the calendar time at the zero of the host's clock.
     let bind = args.bind;
     let app = move |wall, peer: Option<SocketAddr>| {
         let mut config = config;
@@ -554,7 +554,7 @@ fn ask(args: &Iperf3Args, host: &dyn Works, to: &Remote, mut params: Params) -> 
     crate::ask::iperf3(host, &family.into_iter().chain(words).collect::<Vec<_>>())
 }
 
-/// Writes `said`, the output of the application. Text is unchanged; a JSON report gets the
+/// Writes `said`, the output of the application. Text is unchanged. A JSON report gets the
 /// environment of the measurement under the key `linerate`, which stock iperf3 does not use.
 fn say(output: &mut Output, said: String, json: bool, env: impl FnOnce() -> Environment) -> anyhow::Result<()> {
     if said.is_empty() {
@@ -632,7 +632,7 @@ mod tests {
 
     #[test]
     fn code_points_are_names_or_numbers_in_any_base() {
-        // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110; the last two bits of the byte are not
+        // RFC 2597 6: AF31 is 011010; RFC 3246: EF is 101110. The last two bits of the byte are not
         // part of the code point.
         for (text, tos) in
             [("ef", 0xb8), ("AF31", 0x68), ("cs1", 0x20), ("46", 0xb8), ("0x2e", 0xb8), ("056", 0xb8), ("0", 0)]

@@ -54,8 +54,8 @@ pub fn serve(args: &KvdArgs, words: &[OsString]) -> anyhow::Result<Exit> {
 /// Arguments of `kvload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends run here, as with 'linerate netperf', unless -H gives the far end: 'linerate kvd', or any RESP server. The \
-keys are set before the measurement. A client sends its next request after a reply.
+Client and server both run in this command, as with 'linerate netperf', unless -H gives the address of a running \
+'linerate kvd' or another RESP server. All keys are set before the measurement. A client sends a request for each reply.
 
 Examples:
   linerate kvload -l 5

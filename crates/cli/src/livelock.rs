@@ -12,8 +12,8 @@ use std::path::PathBuf;
 #[command(after_help = "\
 One processor forwards from nic:em0 to nic:em1. In mode interrupts, the handler moves frames from the ring to a queue \
 of 50, before all other work; in mode moderated, at most once per --itr. In modes clock, adaptive and wakeup, frames \
-are polled. The time of generator, wires and NICs is subtracted. Register accesses cost as set by the options of nic: \
-('linerate ports nic'). A second table shows whether the loop of a bridge obeys the kern.polling sysctls (user_frac and \
+are polled. The time spent on simulating generator, wires and NICs is subtracted. The options of nic: set the cost of \
+a register access ('linerate ports nic'). A second table shows whether the loop of a bridge obeys the kern.polling sysctls (user_frac and \
 others) while a user process runs on its core.
 
 Example:
@@ -28,13 +28,13 @@ pub struct LivelockArgs {
     /// Write a chart of the curves to this SVG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Set the work per frame in nanoseconds
+    /// Set the processing time per frame in nanoseconds
     #[arg(long, value_name = "NS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=100_000))]
     pub cost: u64,
-    /// Set the microseconds between two moderated interrupts
+    /// Set the minimum interval between two moderated interrupts in microseconds
     #[arg(long, value_name = "US", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub itr: u64,
-    /// Set the highest load in thousands of frames per second
+    /// Set the highest offered load in thousands of frames per second
     #[arg(long, value_name = "KPPS", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     pub most: u32,
     /// Use virtual time: all costs are fixed numbers, and results repeat exactly

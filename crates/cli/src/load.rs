@@ -28,7 +28,7 @@ pub struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Runs a workload in the place that the flags select.
+    /// Runs a workload between the two ends that the flags select.
     pub fn play<M: Mix>(&self, words: &[OsString], mix: M) -> anyhow::Result<Exit> {
         let place = self.place.place(words, M::PORT)?;
         let (clients, depth) = (self.clients as usize, self.depth as usize);

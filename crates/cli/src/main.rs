@@ -1,5 +1,5 @@
 //! `linerate`: one binary with many commands. [`args`] declares the commands and the flags that
-//! several of them share; the module of a command does its work.
+//! several commands share; each command is implemented in its own module.
 #![forbid(unsafe_code)]
 
 mod ab;
@@ -46,7 +46,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     lab::child_main_if_requested();
-    // ministat parses its own arguments, unchanged, but for --help: clap is bypassed.
+    // ministat parses its own arguments, except --help, so they do not pass through clap.
     let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
     if let Some((first, rest)) = words.split_first()
         && first == "ministat"
@@ -159,7 +159,7 @@ fn parse_inner(words: &[OsString]) -> anyhow::Result<profile::Parsed> {
     })?;
     let words = words.to_vec();
     match cli.command {
-        Command::Profile(_) => Err(Fault::usage("profile: a profile cannot profile another profile")),
+        Command::Profile(_) => Err(Fault::usage("profile: cannot profile another 'linerate profile'")),
         command => Ok(Box::new(move || run_command(command, &words))),
     }
 }

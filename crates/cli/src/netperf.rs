@@ -38,7 +38,7 @@ pub struct NetperfArgs {
     /// Stop after N seconds; negative: after N transactions (RR) or bytes (STREAM)
     #[arg(short = 'l', value_name = "N", default_value = "10", allow_hyphen_values = true, value_parser = length)]
     pub length: Length,
-    /// Set the maximum and minimum number of iterations, 3 to 30
+    /// Set the maximum and minimum number of iterations, each 3 to 30
     #[arg(short = 'i', value_name = "MAX,MIN", value_parser = runs)]
     pub runs: Option<(usize, usize)>,
     /// Set the confidence level (95 or 99 percent) and interval width in percent of the mean
@@ -53,7 +53,7 @@ pub struct NetperfArgs {
     pub test_words: Vec<String>,
 }
 
-/// Output flags.
+/// Flags that select the output.
 #[derive(Args, Debug)]
 pub struct PrintArgs {
     /// Print test banner and headers (1) or only figures (0)
@@ -62,7 +62,7 @@ pub struct PrintArgs {
     /// Set the verbosity: 0: figure only; 1: table; 2: with histogram and percentiles
     #[arg(short = 'v', value_name = "LEVEL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=2))]
     pub verbosity: u8,
-    /// Print one JSON object instead
+    /// Print one JSON object instead of text
     #[arg(short = 'j', long)]
     pub json: bool,
     /// Print interim results every SECONDS
@@ -107,7 +107,7 @@ Examples:
   linerate netserver --port tap:tap0 --addr 10.0.0.2/24
   linerate netserver --native -p 12865")]
 pub struct NetserverArgs {
-    /// Serve on the kernel's sockets, at every address of this machine
+    /// Serve on the kernel's sockets, at all addresses of this machine
     #[arg(long)]
     pub native: bool,
     #[command(flatten)]

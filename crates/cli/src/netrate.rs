@@ -20,8 +20,8 @@ use std::time::Duration;
 /// Arguments of `netrate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Both ends run here, as with 'linerate netperf', unless -H gives the far end: tcpreceive for tcpconnect, netreceive for \
-netblast and netsend, httpd (or any server) for http.
+Both ends run in this command, as with 'linerate netperf', unless -H gives the address of a running far end: \
+tcpreceive for tcpconnect, netreceive for netblast and netsend, httpd (or any HTTP server) for http.
 
 Example:
   linerate netrate tcpconnect -l 10 --over router")]
@@ -43,7 +43,7 @@ pub enum Tool {
     },
     /// Accept and echo one connection at a time, on TCP port 6060: the server of tcpconnect
     Tcpreceive(ReceiverArgs),
-    /// Send datagrams as fast as the calls return
+    /// Send datagrams back to back
     Netblast {
         /// Set the payload of a datagram in bytes
         #[arg(short = 's', value_name = "BYTES", default_value_t = 22, value_parser = payload)]
@@ -70,10 +70,10 @@ pub enum Tool {
     },
     /// Receive datagrams on UDP port 9000: the server of netblast and netsend
     Netreceive(ReceiverArgs),
-    /// Bounce messages between two ends, 0 to 4 in flight; prints CSV
+    /// Bounce messages between two ends, with 0 to 4 in flight, and print CSV
     Juggle {
-        /// Use descriptors of this kernel, as FreeBSD's juggle: pipes, UDP, socket pairs; in one
-        /// thread, two threads, two processes
+        /// Use the kernel's descriptors, as FreeBSD's juggle does: pipes, UDP sockets and socket
+        /// pairs, in one thread, two threads and two processes
         #[arg(long, conflicts_with_all = ["over", "threads", "link", "far", "topo", "dispatch", "port"])]
         descriptors: bool,
         /// Run this many cycles
@@ -108,8 +108,8 @@ pub enum Tool {
         /// Connect from N source addresses in turn
         #[arg(short = 'M', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
         addresses: Option<u8>,
-        /// Set the first source address, one of the near end [default: assigned if the near end
-        /// runs here]
+        /// Set the first source address, one of the near end's addresses [default: assigned if the
+        /// near end runs here]
         #[arg(short = 'l', value_name = "A", requires = "addresses")]
         first: Option<IpAddr>,
         /// Print the processor usage during the run
@@ -141,7 +141,7 @@ pub enum Tool {
     Httpd(ReceiverArgs),
 }
 
-/// Flags of a tool that is only the far end.
+/// Flags of a tool that only runs the far end.
 #[derive(Args, Debug)]
 pub struct ReceiverArgs {
     /// Use the kernel's sockets
@@ -156,7 +156,7 @@ pub struct ReceiverArgs {
 }
 
 impl Tool {
-    /// Returns whether this tool is a far end, which prints no figure of its own.
+    /// Returns whether this tool only runs the far end, which prints no figure of its own.
     fn is_far_end(&self) -> bool {
         match self {
             Tool::TcppServer(_) | Tool::Httpd(_) | Tool::Tcpreceive(_) | Tool::Netreceive(_) => true,
@@ -220,7 +220,7 @@ fn run_tool(tool: &Tool, words: &[OsString], out: &mut dyn io::Write) -> anyhow:
     }
 }
 
-/// Runs juggle between descriptors of the kernel; the other process is this program again.
+/// Runs juggle between descriptors of the kernel. The other process runs this program, too.
 fn descriptors(out: &mut dyn io::Write, cycles: usize) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let partner = || {

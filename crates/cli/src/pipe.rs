@@ -58,7 +58,7 @@ pub enum RowCommand {
     Gen(GenArgs),
     /// Copy each frame to other ports or files, and pass it on unchanged
     Mirror(MirrorArgs),
-    /// Send each frame to one of several ports or files, selected by flow or in another way
+    /// Send each frame to one of several ports or files, selected by flow or another property
     #[command(visible_alias = "balance")]
     Split(SplitArgs),
     /// Delay each frame, keeping the order
@@ -201,8 +201,8 @@ fn row(steps: Vec<Step>) -> anyhow::Result<Exit> {
     }
 }
 
-/// Merges the flags of a command into those of the row: files and input format come from the first
-/// command, the output format from the last, all others from any.
+/// Merges the flags of a command into those of the row. The files and the input format come from
+/// the first command, the output format from the last, and all other flags from any command.
 fn merge(all: &mut StreamArgs, given: StreamArgs, at: usize, last: usize) -> anyhow::Result<()> {
     if at > 0 && (!given.files.is_empty() || given.form.input.is_some()) {
         return Err(Fault::usage("input files and -i are only allowed in the first command of a pipeline"));

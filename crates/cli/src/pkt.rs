@@ -1,11 +1,11 @@
-//! `pkt`: plays scripts against our TCP, each on its own host and clock.
+//! `pkt`: runs packetdrill scripts against linerate's TCP, each with its own host and clock.
 
 use crate::args::{IpVersions, PktArgs};
 use crate::exit::{Exit, Fault, print};
 use sim::pkt::{IpVersion, PktError, Played, Rules, run_file, versions_of};
 use std::path::Path;
 
-/// Plays each script and prints whether it passed.
+/// Runs each script and prints whether it passed.
 pub fn play(args: &PktArgs) -> anyhow::Result<Exit> {
     if args.restate_counters && args.ip_version == Some(IpVersions::Each) {
         return Err(Fault::usage("--restate-counters cannot be used with --ip-version each: give one version"));
@@ -56,7 +56,7 @@ fn report(
     Ok(())
 }
 
-/// Replaces the text after `counters` in these lines.
+/// Replaces the values of the given `counters` lines in a script.
 fn restate(file: &Path, lines: &[(usize, String)]) -> anyhow::Result<()> {
     if lines.is_empty() {
         return Ok(());

@@ -29,13 +29,13 @@ use std::time::Duration;
 /// Environment variable that marks the process in the network namespace.
 const INSIDE: &str = "LINERATE_NETPERF_INSIDE";
 
-/// Flags of the placement.
+/// Flags that select where the two ends of a workload run and what connects them.
 #[derive(Args, Debug)]
 pub struct PlaceArgs {
-    /// Set what connects the two ends of the test
+    /// Select what connects the two ends of the test
     #[arg(long, value_name = "WHAT", default_value = "pair", value_parser = over())]
     pub over: Over,
-    /// Set the end that sends requests, with --over tap
+    /// Select the end that sends requests, with --over tap
     #[arg(long, value_name = "END", default_value = "ours", conflicts_with_all = ["topo", "far"])]
     pub from: FromArg,
     /// Run each host in its own thread
@@ -44,14 +44,14 @@ pub struct PlaceArgs {
     /// Set options of the ports between the ends, as in tso=on,csum=on; see 'linerate ports'
     #[arg(long, value_name = "OPTIONS", default_value = "", hide_default_value = true, conflicts_with = "far")]
     pub link: String,
-    /// Use the hosts of this file instead of --over, on one thread and without their services: the
-    /// first host as client, the last as server
+    /// Use the hosts of this topology file instead of --over, on one thread and without their
+    /// services; the first host is the client, the last the server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["over", "threads", "link", "far", "port", "dispatch"], value_hint = ValueHint::FilePath)]
     pub topo: Option<PathBuf>,
-    /// Set the client host of --topo
+    /// Select the client host of --topo
     #[arg(long, value_name = "HOST", requires = "topo")]
     pub near: Option<String>,
-    /// Set the server host of --topo
+    /// Select the server host of --topo
     #[arg(long = "far", value_name = "HOST", requires = "topo")]
     pub asked: Option<String>,
     /// Use the far end at this address or name, with --over native or --port
@@ -109,7 +109,7 @@ pub enum FromArg {
     Kernel,
 }
 
-/// Runs a far end on the kernel's sockets.
+/// Runs the far end on the kernel's sockets.
 pub fn serve_kernel<A: FarEnd>(
     name: &str,
     args: &ServedArgs,
@@ -143,7 +143,7 @@ pub fn serve_kernel<A: FarEnd>(
     Ok(Exit::Fine)
 }
 
-/// Runs one of our hosts as a far end.
+/// Runs the far end on a linerate host.
 pub fn serve_ours<A: FarEnd>(
     args: &ServedArgs,
     words: &[OsString],
@@ -171,8 +171,8 @@ pub fn serve_ours<A: FarEnd>(
     hosts::report(&[ended], Audits::beside(&[config]))
 }
 
-/// Sets the number of buffers unless --set pool.buffers is given: sent data stays in them until it
-/// is acknowledged.
+/// Sets the number of buffers unless --set pool.buffers is given. Many are needed, since sent data
+/// stays in buffers until it is acknowledged.
 fn with_buffers(config: &mut HostConfig, args: &HostArgs) {
     if !args.set.iter().any(|(key, _)| key == "pool.buffers") {
         config.pool_buffers = 16_384;
@@ -183,11 +183,11 @@ fn with_buffers(config: &mut HostConfig, args: &HostArgs) {
 pub enum Where {
     /// Both ends in this process, or in a child process.
     Here(Place),
-    /// Both ends in this process, with the network of a file between them.
+    /// Both ends in this process, connected by the network of a topology file.
     Shape(Box<Shape>),
-    /// Our host, with the far end elsewhere.
+    /// A linerate host, with the far end in another process or on another machine.
     Ours(Box<HostConfig>, Remote, u16, Families),
-    /// The kernel, with the far end elsewhere.
+    /// The kernel's sockets, with the far end in another process or on another machine.
     Kernel(Remote, u16, Families),
 }
 
@@ -282,7 +282,7 @@ impl Where {
         }
     }
 
-    /// Returns the far end as it was given.
+    /// Returns the address or name of the far end as given on the command line.
     pub fn far(&self) -> String {
         match self {
             Where::Ours(_, at, ..) | Where::Kernel(at, ..) => at.to_string(),
@@ -290,8 +290,8 @@ impl Where {
         }
     }
 
-    /// Assigns `n` source addresses to the near end: those from `base` on, or its own choice if it
-    /// is made here. Returns them.
+    /// Assigns `n` source addresses to the near end: consecutive addresses from `base`, or by
+    /// default its own choice if the near end is created here. Returns the addresses.
     pub fn addresses(&mut self, n: u8, base: Option<IpAddr>) -> anyhow::Result<Vec<IpAddr>> {
         let first = match (&mut *self, base) {
             (_, Some(base)) => base,
@@ -332,7 +332,7 @@ impl Where {
     }
 }
 
-/// Returns whether this process runs in the namespace made by [`in_namespace`].
+/// Returns whether this process runs in the namespace created by [`in_namespace`].
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }

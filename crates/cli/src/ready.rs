@@ -7,14 +7,15 @@ use node::run::Event;
 use std::fs::File;
 use std::io::Write;
 
-/// Descriptor for the notification, and the number of hosts and switches that do not run yet.
+/// Descriptor to notify, and the number of hosts and switches that do not run yet.
 pub struct Ready {
     to: Option<File>,
     missing: usize,
 }
 
 impl Ready {
-    /// Takes descriptor `fd`, if one is given, for `parts` hosts and switches.
+    /// Takes ownership of descriptor `fd`, if one is given, to notify it once `parts` hosts and
+    /// switches run.
     ///
     /// # Errors
     /// Usage error: the descriptor was not open for writing when the program began, or is 0 to 2.

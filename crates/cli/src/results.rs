@@ -36,7 +36,7 @@ pub struct ReportArgs {
 /// Arguments of `gate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Without NOW, the baseline's bench runs here, and a second time if a row is slower or unclear: a slowdown in the code \
+Without NOW, the baseline's bench runs now, and a second time if a row is slower or unclear: a slowdown in the code \
 appears in both runs. Notes list differences from the baseline in kernel, build and revision. Exit codes: 0 no \
 slowdown; 1 a row is slower than the tolerance in two runs; 2 a row has no verdict, or invalid usage; 3 the machine is \
 another one, busy, or too noisy for a verdict.
@@ -54,10 +54,10 @@ pub struct GateArgs {
     /// Set the tolerated slowdown in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub tolerance: f64,
-    /// Keep N trials of each subject, if the bench runs here
+    /// Run N rounds, if the bench runs now
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Run few trials, if the bench runs here
+    /// Run few rounds, if the bench runs now
     #[arg(long)]
     pub quick: bool,
     /// Print one JSON object instead of the table
@@ -146,8 +146,8 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Judged(found.outcome))
 }
 
-/// Converts an error to a usage error: a missing run is no slow run and must not have its exit
-/// code.
+/// Converts an error to a usage error, since the exit code of a missing run must differ from that
+/// of a slow run.
 fn unknown(why: &anyhow::Error) -> anyhow::Error {
     Fault::usage(format!("{why:#}"))
 }
@@ -170,7 +170,7 @@ fn run_of(file: &Path, baseline: &Report) -> anyhow::Result<Report> {
     Ok(run)
 }
 
-/// Runs the baseline's bench here, a second time if a row is slower or unclear.
+/// Runs the baseline's bench, and a second time if a row is slower or unclear.
 fn live(args: &GateArgs, baseline: &Report) -> anyhow::Result<Gate> {
     let group = baseline
         .name

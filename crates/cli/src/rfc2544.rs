@@ -54,11 +54,11 @@ pub struct Rfc2544Args {
     /// Run short trials and few bursts, to try the command; the results are imprecise
     #[arg(long)]
     pub quick: bool,
-    /// Set the maximum rate each way: frames per second (1488095, 1.4Mpps) or line rate in bits per
-    /// second (10G) [default: the tester's maximum]
+    /// Set the maximum rate in each direction: frames per second (1488095, 1.4Mpps) or line rate in
+    /// bits per second (10G) [default: the tester's maximum]
     #[arg(long, value_name = "PPS", value_parser = max_rate)]
     pub max_rate: Option<MaxRate>,
-    /// Set the resolution of rates
+    /// Set the resolution of the throughput search, in percent of the rate
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "1%")]
     pub resolution: f64,
     /// Set the time to wait for late frames [default: 2s; with --quick 100ms]
@@ -91,15 +91,15 @@ pub struct Rfc2544Args {
 pub enum TestArg {
     /// Measure the highest rate without loss (RFC 2544 26.1)
     Throughput,
-    /// Measure the latency at that rate (26.2)
+    /// Measure the latency at the throughput rate (26.2)
     Latency,
-    /// Measure the loss rate, from the highest rate down (26.3)
+    /// Measure the loss rate at rates from the maximum downwards (26.3)
     Loss,
     /// Measure the longest burst without loss (26.4)
     BackToBack,
 }
 
-/// Device in memory.
+/// Device in memory, used if no ports are given.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DutArg {
     /// Use linerate's bridge, in its own thread

@@ -96,7 +96,7 @@ pub fn repro(args: ReproArgs) -> anyhow::Result<Exit> {
 }
 
 pub fn bench(args: BenchArgs) -> anyhow::Result<Exit> {
-    // The services use devices and servers of their own.
+    // The benchmark of services needs a network namespace, for devices and servers of its own.
     if args.group == BenchGroup::Services
         && let Some(exit) = place::in_namespace()?
     {
@@ -122,7 +122,7 @@ pub fn study(group: BenchGroup) -> Study {
 /// Runs `lab`.
 pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     let LabCommand::Selftest(args) = args.command;
-    watch(|_| ())?; // the self-test has no rows to report
+    watch(|_| ())?; // the self-test has no rows to print
     let options = Options { quick: args.quick, rounds: args.rounds, core: args.core, ..Options::default() };
     let bar = bar();
     let outcome =
@@ -164,7 +164,7 @@ impl Output {
     /// Writes the file.
     ///
     /// # Errors
-    /// Those of `with` or of the file.
+    /// An error of `with`, or of writing the file.
     pub fn write(&self, with: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
         let mut buffered = io::BufWriter::new(&self.file);
         with(&mut buffered)

@@ -52,7 +52,7 @@ impl Running {
     /// Returns the host at `url`, a path or the name of a host run by `up`.
     ///
     /// # Errors
-    /// No URL, or not that of a control socket.
+    /// No URL is given, or there is no control socket at it.
     pub fn of(url: Option<&str>) -> anyhow::Result<Running> {
         let url = url.ok_or_else(|| Fault::usage("no control socket: give --url unix:///path, or set LINERATE_CTL"))?;
         let url = crate::control::socket_of(url);
@@ -73,7 +73,7 @@ impl Running {
         }
     }
 
-    /// Opens a capture of the frames at `place` that match `expression`.
+    /// Opens a capture of the frames at the iface or port `place` that match `expression`.
     ///
     /// # Errors
     /// Those of [`Running::ask`].
@@ -111,12 +111,14 @@ pub struct Capture<'a> {
 }
 
 impl Capture<'_> {
-    /// Passes frames to `take` as they arrive, until `time` has passed, a stop is requested
-    /// (Ctrl-C) or `take` returns `false`. Frames that the host has captured by then are still
-    /// read. Ends the capture. Returns the number of frames for which the host had no room.
+    /// Passes frames to `take` as they arrive, until `take` returns `false`, `time` has passed or a
+    /// stop is requested (Ctrl-C). In the last two cases, frames that the host has captured by then
+    /// are still read. Then ends the capture. Returns the number of frames that were lost because
+    /// the host's capture buffer was full.
     ///
     /// # Errors
-    /// Those of [`Running::ask`] and of `take`; the number is returned in these cases too.
+    /// Those of [`Running::ask`] and of `take`. The number of lost frames is returned in these
+    /// cases, too.
     pub fn follow(
         self,
         time: Option<Duration>,

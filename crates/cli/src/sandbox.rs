@@ -7,7 +7,7 @@ use dispatch::sandbox::{Confine, Needs, Sandbox, User, refused};
 /// Flags for the privileges of a server once its ports are open.
 #[derive(Args, Clone, Debug)]
 pub struct SandboxArgs {
-    /// Run as this user once ports and files are open, with its groups
+    /// Run as this user and its groups once ports and files are open
     #[arg(long, value_name = "NAME|UID[:GID]")]
     pub user: Option<User>,
     /// Keep all capabilities, unless --user is given, and allow all system calls (for debugging)
@@ -16,12 +16,13 @@ pub struct SandboxArgs {
 }
 
 impl SandboxArgs {
-    /// Returns the sandbox of a host or bridge; one with a control socket may open ports later.
+    /// Returns the sandbox of a host or bridge. With a control socket, it permits opening ports
+    /// later.
     pub fn with_control(&self, has_control: bool) -> Sandbox {
         self.sandbox(Needs { live_ports: has_control, ..Needs::default() })
     }
 
-    /// Returns the sandbox of a server on the kernel's sockets.
+    /// Returns the sandbox of a server that uses the kernel's sockets.
     pub fn with_kernel_sockets(&self) -> Sandbox {
         self.sandbox(Needs { kernel_sockets: true, ..Needs::default() })
     }

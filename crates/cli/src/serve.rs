@@ -88,8 +88,8 @@ pub fn run<A: App>(
     hosts::report(&[outcome], audits)
 }
 
-/// Runs as [`run`] does, for an application with a role and without printing the audit. Returns the
-/// application in its final state, the host's audit and the audit's destination.
+/// Runs an application as [`run`] does, but with a given role and without printing the audit.
+/// Returns the application in its final state, the host's audit and the audit's destination.
 pub fn run_as<A: App>(
     args: &ServedArgs,
     words: &[OsString],

@@ -28,8 +28,9 @@ impl Form {
     }
 }
 
-/// Runs `measure` with the measuring lock held. `measure` writes its report to the argument; the
-/// report goes to standard output, with the environment beside it.
+/// Runs `measure` with the measuring lock held. `measure` writes its report to its argument. The
+/// report goes to standard output; the environment is added to a JSON report, or follows a text
+/// report on standard error.
 ///
 /// # Errors
 /// Those of `measure` and of standard output.
@@ -74,7 +75,7 @@ pub fn show(env: &Environment) {
     let _ = write!(io::stderr(), "\n{env}");
 }
 
-/// Makes the keys `env`, as in all reports, and `warnings`.
+/// Builds the keys `env`, as in all reports, and `warnings`.
 fn keys(env: &Environment) -> anyhow::Result<Map<String, Value>> {
     let mut keys = Map::new();
     keys.insert("env".to_owned(), serde_json::to_value(env)?);

@@ -1,10 +1,10 @@
-//! `tcpdump`: prints frames that pass the ports of a running host or bridge, frames that it drops,
-//! or those of a file, one per line; or writes them as pcapng or pcap.
+//! `tcpdump`: prints frames one per line, or writes them as pcapng or pcap. The frames are those
+//! that pass the ports of a running host or bridge, those that it drops, or those of a file.
 //!
 //! A host copies only the frames that match the expression (`node::capture`). This process reads
 //! them from the host's control socket a few times a second, until Ctrl-C or after -c frames.
-//! Frames for which the host's capture buffer had no room are counted; their number is printed at
-//! the end.
+//! Frames that do not fit the host's capture buffer are counted; their number is printed at the
+//! end.
 
 mod files;
 mod print;
@@ -172,7 +172,7 @@ impl Sink {
         }
     }
 
-    /// Counts a frame. If the last file had no room for it, the capture ends.
+    /// Counts a frame. If the last file has no space for it, the capture ends.
     fn count(&mut self, has_room: bool) {
         self.taken += u64::from(has_room);
         self.left = if has_room { self.left.saturating_sub(1) } else { 0 };

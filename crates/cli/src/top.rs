@@ -23,7 +23,7 @@ use watched::Watched;
 /// Polling interval of the keyboard.
 const KEYS: Duration = Duration::from_millis(50);
 
-/// Returns whether the arguments request the counters of running hosts rather than statistics of a
+/// Returns whether the arguments request the counters of running hosts, rather than statistics of a
 /// stream of frames.
 pub fn is_meant(args: &TopArgs) -> bool {
     let WatchArgs { url, batch, .. } = &args.watch;

@@ -46,8 +46,8 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
     run(network, &args.sandbox.with_control(true), args.ready_fd)
 }
 
-/// Runs `up --sim SECONDS FILE`: the same hosts in virtual time. Runs the commands first, then each
-/// host sends to each echo service.
+/// Runs `up --sim SECONDS FILE`: the same hosts in virtual time. First runs the commands of --do,
+/// then lets each host send to each echo service.
 fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> anyhow::Result<Exit> {
     let world = shape::from_network(network, seed).map_err(Fault::usage)?;
     world.warnings().iter().for_each(|warning| notice(warning));
@@ -101,7 +101,7 @@ impl Works for Simulated<'_, '_> {
     }
 }
 
-/// Arguments of a client, without the client's name.
+/// Command line of a client, without the client's name.
 #[derive(clap::Parser, Debug)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Line<A: clap::Args> {
@@ -126,8 +126,8 @@ fn client<A: clap::Args>(
     }
 }
 
-/// Runs `HOST WORDS` in the world; clients ([`CLIENTS`]) run for at most `span`. Returns the output
-/// that was not printed.
+/// Runs `HOST WORDS` in the simulated world; clients ([`CLIENTS`]) run for at most `span`. Returns
+/// output that the command has not printed itself.
 fn command(programs: &mut WithPrograms<'_>, line: &str, span: Duration) -> anyhow::Result<String> {
     let world = programs.world();
     let words: Vec<&str> = line.split_whitespace().collect();
@@ -149,10 +149,10 @@ fn command(programs: &mut WithPrograms<'_>, line: &str, span: Duration) -> anyho
     }
 }
 
-/// Clients that a host of a simulated world can be.
+/// Clients that can run on a host of a simulated world.
 const CLIENTS: &[&str] = &["ping", "traceroute", "nc", "nslookup", "http", "iperf3"];
 
-/// Runs `ping` or `traceroute` and returns the lines of the job.
+/// Runs `ping` or `traceroute` as a job and returns the job's lines.
 fn client_of_lines(host: &Simulated<'_, '_>, words: &[&str]) -> anyhow::Result<String> {
     let id = host.ask(&[&["job"], words].concat(), false)?;
     let mut out = String::new();
@@ -169,7 +169,8 @@ fn client_of_lines(host: &Simulated<'_, '_>, words: &[&str]) -> anyhow::Result<S
     host.ask(&["job", "stop", id.trim()], false).map(|_| out + "the simulated time is over\n")
 }
 
-/// Creates the directory of control sockets: the one given, or one that only this user can enter.
+/// Creates the directory of control sockets: `given`, or by default one that only this user can
+/// enter.
 fn control_dir(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     if let Some(dir) = given {
         fs::create_dir_all(&dir).with_context(|| format!("--control-dir {}", dir.display()))?;

@@ -22,7 +22,7 @@ use wire::filter::Filter;
 
 /// Maximum number of bytes captured of each frame, enough for the headers.
 const SNAPLEN: u32 = 256;
-/// Maximum number of flows, and of stations, that are looked up; frames of further flows are only
+/// Maximum number of flows, and of stations, that are looked up. Frames of further flows are only
 /// counted.
 const FLOWS_MAX: usize = 8;
 
@@ -65,7 +65,7 @@ struct Group {
 /// Direction and iface of a frame that passed.
 type Passed = (Direction, String);
 
-/// Captured frames, grouped by port and fate.
+/// Captured frames, grouped by port and by whether they were received, sent or dropped.
 #[derive(Default)]
 struct Tally {
     /// Groups in the order of their first frame.

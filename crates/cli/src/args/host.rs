@@ -9,10 +9,10 @@ use std::path::PathBuf;
 /// Arguments of `up`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Run 'linerate keys' for a list of the keys of the file. The control socket of a host is DIR/NAME.sock. Without \
---control-dir, --url also accepts the host's name, as in 'linerate ctl --url a ip neigh'. A host ends on Ctrl-C, on \
-the control command 'stop', or when all its ports are closed (end of a capture file, device removed), unless its key \
-'stay' is on. It then prints its audit. The exit code is 1 if a frame is unaccounted for or a port was lost.
+'linerate keys' lists the keys of the file. The control socket of a host is DIR/NAME.sock. Without --control-dir, \
+--url also accepts the host's name, as in 'linerate ctl --url a ip neigh'. A host ends on Ctrl-C, on the control \
+command 'stop', or when all its ports are closed (end of a capture file, device removed), unless the host's key \
+'stay' is on. It then prints an audit of its frames. Exit code 1: a frame is unaccounted for, or a port was lost.
 
 Example:
   linerate up topo/pair.toml --control-dir /tmp/lr &
@@ -30,20 +30,21 @@ pub struct UpArgs {
     /// Create control sockets in DIR [default: $XDG_RUNTIME_DIR/linerate or /tmp/linerate-UID]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub control_dir: Option<PathBuf>,
-    /// Write a newline to this open descriptor when all hosts run
+    /// Write a newline to open file descriptor N when all hosts run
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// Set a key or sysctl of every host, as in the file: pool.kind=zone
+    /// Set a key or sysctl of every host, as in pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Check the file and exit
     #[arg(long)]
     pub check: bool,
-    /// Simulate for this many seconds: each host sends to each echo service once a second
+    /// Run in virtual time for this many seconds; each host sends a UDP datagram to each echo
+    /// service once a second
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
-    /// Run this control command on a host before --sim, or this client: ping, traceroute, nc,
-    /// nslookup, http get, iperf3 -c
+    /// Run a control command or a client (ping, traceroute, nc, nslookup, http get, iperf3 -c) on a
+    /// host before the echo test of --sim
     #[arg(long = "do", value_name = "HOST WORDS", requires = "sim")]
     pub words: Vec<String>,
     /// Set the random seed of --sim
@@ -67,7 +68,7 @@ pub struct HostArgs {
     /// Attach a port: tap:tap0, impair(loss=1%):tap:tap0; see 'linerate ports'
     #[arg(long, value_name = "SPEC")]
     pub port: Vec<String>,
-    /// Add an address to the preceding port; 'auto': IPv6 autoconfiguration; 'dhcp': as --dhcp
+    /// Add an address to the preceding port; 'auto' selects IPv6 autoconfiguration, 'dhcp' DHCP
     #[arg(long, value_name = "A/LEN")]
     pub addr: Vec<String>,
     /// Configure IPv4 on the preceding port by DHCP
@@ -85,7 +86,7 @@ pub struct HostArgs {
     /// Set the MTU of the preceding port
     #[arg(long, value_name = "BYTES")]
     pub mtu: Vec<String>,
-    /// Offload to the preceding port: ip4csum, udp4csum, rxcsum, tso4
+    /// Offload tasks to the preceding port: ip4csum, udp4csum, rxcsum, tso4
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub offload: Vec<String>,
     #[arg(long, value_name = "KIND[:PORT]", help = service_help())]
@@ -93,7 +94,7 @@ pub struct HostArgs {
     /// Add a route via a gateway: default,10.0.0.1 or 10.1.0.0/16,10.0.0.1
     #[arg(long, value_name = "TO,VIA")]
     pub route: Vec<String>,
-    /// Name the host
+    /// Set the name of the host
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Select locks: up (one thread), light or heavy
@@ -102,20 +103,20 @@ pub struct HostArgs {
     /// Pin the host to this CPU core
     #[arg(long, value_name = "N")]
     pub core: Option<String>,
-    /// Set a key or sysctl: pool.kind=zone, net.inet.ip.forwarding=1
+    /// Set a key or sysctl, as in pool.kind=zone or net.inet.ip.forwarding=1
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
     /// Create the control socket at this path
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = control_path)]
     pub control: Option<PathBuf>,
-    /// Write a newline to this open descriptor when the host runs
+    /// Write a newline to open file descriptor N when the host runs
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
 }
 
-/// Returns the help of `--service`, with the kinds as they are declared.
+/// Returns the help text of `--service`, which lists the declared kinds of services.
 fn service_help() -> String {
-    format!("Run a service: {}; with a port as in echo:7", node::config::ServiceKind::WORDS)
+    format!("Run a service: {}; a port may follow, as in echo:7", node::config::ServiceKind::WORDS)
 }
 
 /// Arguments of `host`.
@@ -128,10 +129,10 @@ pub struct AloneArgs {
     pub sandbox: SandboxArgs,
 }
 
-/// Flags of the address family.
+/// Flags that select the address family.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct FamilyArgs {
-    /// Use IPv6; a server serves both families unless -4 is given
+    /// Use IPv6; without -4 and -6, a server uses both families
     #[arg(short = '6', long, conflicts_with = "version4")]
     pub version6: bool,
     /// Use IPv4
@@ -149,7 +150,7 @@ impl FamilyArgs {
 /// Flags of a host that runs one application.
 #[derive(Args, Clone, Debug)]
 pub struct ServedArgs {
-    /// Listen on this TCP port [default: the protocol's]
+    /// Listen on this TCP port [default: the standard port of the protocol]
     #[arg(short = 'p', value_name = "L4PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub listen: Option<u16>,
     /// Set the gateway of the default route
@@ -161,26 +162,26 @@ pub struct ServedArgs {
     pub sandbox: SandboxArgs,
 }
 
-/// Limit on the connections of one peer.
+/// Limit of the connections from one client address.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct PeerArgs {
-    /// Limit concurrent connections of one address [default: half of all; ftpd 32]
+    /// Limit concurrent connections from one address [default: half of --connections; ftpd 32]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub per_peer: Option<u32>,
 }
 
 impl PeerArgs {
-    /// Returns the limit that is set, or `default`.
+    /// Returns the limit given by the flag, or `default` without the flag.
     pub fn or(self, default: usize) -> usize {
         self.per_peer.map_or(default, |limit| limit as usize)
     }
 }
 
-/// Limits of a server's connections.
+/// Limits of the connections to a server.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LimitArgs {
-    /// Limit concurrent connections; beyond the limit, the longest idle one is closed [default:
-    /// 1024; ftpd 256, netserver 64, tcpreceive 1]
+    /// Limit concurrent connections; a connection beyond the limit closes the one that has been
+    /// idle longest [default: 1024; ftpd 256, netserver 64, tcpreceive 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: Option<u32>,
     #[command(flatten)]
@@ -188,21 +189,22 @@ pub struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// Returns the limits that are set, or those of a server with `most` connections.
+    /// Returns the limits given by the flags; without flags, `most` connections in total and half
+    /// as many from one address.
     pub fn or(self, most: usize) -> Limits {
         let most = self.connections.map_or(most, |limit| limit as usize);
         Limits { most, per_peer: self.peers.or(most.div_ceil(2)) }
     }
 
-    /// Returns the limits as [`LimitArgs::or`] does, with at most `per_peer` connections of one
-    /// address unless set higher.
+    /// Returns the limits as [`LimitArgs::or`] does, but with a default of at most `per_peer`
+    /// connections from one address.
     pub fn or_at_most(self, most: usize, per_peer: usize) -> Limits {
         let Limits { most, per_peer: half } = self.or(most);
         Limits { most, per_peer: self.peers.or(half.min(per_peer)) }
     }
 }
 
-/// Parses the path of --control, which may also be a URL as for --url.
+/// Parses the value of --control: a path, or a URL as for --url.
 pub fn control_path(text: &str) -> Result<PathBuf, String> {
     node::control::path_of(text).map_err(|why| why.to_string())
 }

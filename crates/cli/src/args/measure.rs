@@ -11,8 +11,8 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The rc script is called as SCRIPT unix:///path MODE PARALLEL. It configures the host with 'linerate ctl --url $1', as \
-examples/config.sh does. Without a script, testtool configures the host in the same way. --context inline and call \
-need --locks light or heavy.
+examples/config.sh does. Without a script, testtool configures the host with the same settings. --context inline and \
+call require --locks light or heavy.
 
 Example:
   linerate testtool -c 1000000 send")]
@@ -37,10 +37,10 @@ pub struct TesttoolArgs {
     pub size: usize,
     #[command(flatten)]
     pub family: FamilyArgs,
-    /// Run the same loop on this machine's kernel (send only)
+    /// Send from a socket of this machine's kernel in the same loop (send only)
     #[arg(long)]
     pub native: bool,
-    /// Select locks: up (one thread), light, heavy [default: what the mode needs]
+    /// Select locks: up (one thread), light, heavy [default: as the mode requires]
     #[arg(long, value_name = "KIND", default_value = "", hide_default_value = true)]
     pub locks: String,
     /// Select the buffer pool: stack, freelist, zone, malloc [default: stack]
@@ -49,10 +49,10 @@ pub struct TesttoolArgs {
     /// Select the clock: timespec, timespec-tsc, ns, tsc [default: tsc]
     #[arg(long, value_name = "KIND")]
     pub clock: Option<clock::Strategy>,
-    /// Find the current thread by register, inline or call [default: register]
+    /// Select how the current thread is found: register, inline, call [default: register]
     #[arg(long, value_name = "KIND")]
     pub context: Option<lock::How>,
-    /// Compute checksums with generic16, word64, neon, avx2 or avx512 [default: the widest]
+    /// Select the checksum routine: generic16, word64, neon, avx2, avx512 [default: the widest]
     #[arg(long, value_name = "KIND")]
     pub checksum: Option<wire::checksum::Kind>,
     /// Set a sysctl, as in net.inet.udp.checksum=0
@@ -97,14 +97,15 @@ pub struct StudyArgs {
     /// Write every trial to this file as JSON lines
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trials: Option<PathBuf>,
-    /// Run this many rounds, each with newly built subjects [default: per study]
+    /// Run this many rounds; each builds the measured variants anew [default: depends on the
+    /// command]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Stop and report the finished rows if a build or trial takes longer [default: 180; command
-    /// lines: no limit]
+    /// Stop and report the finished rows if a build or trial takes longer than this [default: 180;
+    /// with a command line: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub limit: Option<u64>,
-    /// Pin to this CPU core [default: the last]
+    /// Pin the measurement to this CPU core [default: the last]
     #[arg(long, value_name = "N", value_parser = usable_core)]
     pub core: Option<usize>,
 }
@@ -116,7 +117,7 @@ pub struct LabArgs {
     pub command: LabCommand,
 }
 
-/// Commands that check the laboratory itself.
+/// Commands of `lab`, which check the method of measurement.
 #[derive(Subcommand, Debug)]
 pub enum LabCommand {
     /// Check verdicts on equal variants and on known differences of 5 %
@@ -126,15 +127,15 @@ pub enum LabCommand {
 /// Arguments of `lab selftest`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-For six kinds of rows, compares a variant with a separately built one of the same settings, and with one slowed down \
-by 5 %. Targets: at most 1 % firm verdicts on equal variants, at least 93 % of the 95 % intervals contain 1, at least \
-80 % of the known differences found. Exit codes: 0 if no share misses its target beyond chance (p < 0.001), 1 if one \
-does or if a comparison failed.
+For each of six kinds of rows, compares a variant with an equal one that is built separately, and with one slowed \
+down by 5 %. Targets: at most 1 % firm verdicts on equal variants, at least 93 % of the 95 % intervals contain 1, at \
+least 80 % of the known differences found. Exit codes: 0 if no share misses its target beyond chance (p < 0.001), 1 if \
+one does or if a comparison failed.
 
 Example:
   linerate lab selftest --comparisons 1000 --busy 2 --json")]
 pub struct SelftestArgs {
-    /// Make this many comparisons of each kind; 100 take about three minutes
+    /// Run this many comparisons of each kind of row; 100 take about three minutes
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
     pub comparisons: u32,
     /// Run this many busy processes during the measurement
@@ -143,13 +144,13 @@ pub struct SelftestArgs {
     /// Print one JSON object instead of the table
     #[arg(short, long)]
     pub json: bool,
-    /// Run few rounds, to try the command
+    /// Run few rounds, to try the command; the results are imprecise
     #[arg(long)]
     pub quick: bool,
-    /// Run this many rounds per comparison [default: as the command of each row]
+    /// Run this many rounds per comparison [default: as the command that measures such rows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: Option<u32>,
-    /// Pin to this CPU core [default: the last]
+    /// Pin the measurement to this CPU core [default: the last]
     #[arg(long, value_name = "N", value_parser = usable_core)]
     pub core: Option<usize>,
 }
@@ -159,7 +160,7 @@ pub struct SelftestArgs {
 pub struct LadderArgs {
     /// Select the ladder
     pub name: LadderName,
-    /// Build rungs from this source tree [default: the current one]
+    /// Build the measured variants from this source tree [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub source: Option<PathBuf>,
     #[command(flatten)]
@@ -169,7 +170,7 @@ pub struct LadderArgs {
 /// Names of ladders.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LadderName {
-    /// Send UDP datagrams, from the report's baseline to the fastest settings
+    /// Send UDP datagrams, from the baseline of the report rump2014 to the fastest settings
     UdpSend,
 }
 
@@ -178,22 +179,22 @@ pub enum LadderName {
 pub struct ReproArgs {
     /// Select the report
     pub name: ReportName,
-    /// Set where the driver reads received frames (bridge2004) [default: cold]
+    /// Set where received frames are when the driver reads them (bridge2004) [default: cold]
     #[arg(long, value_name = "PLACE")]
     pub dma: Option<DmaName>,
-    /// Build rungs of rump2014 from this source tree [default: the current one]
+    /// Build the measured variants from this source tree (rump2014) [default: the current one]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub source: Option<PathBuf>,
     #[command(flatten)]
     pub study: StudyArgs,
 }
 
-/// Places of a received frame when the driver reads it.
+/// Location of a received frame when the driver reads it.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DmaName {
-    /// In memory, not cached, as after DMA over PCI
+    /// Frames in memory but not in the CPU cache, as after DMA over PCI
     Cold,
-    /// In the cache, as after DMA by a current NIC
+    /// Frames in the CPU cache, as after DMA by a current NIC
     Copy,
 }
 
@@ -228,13 +229,13 @@ pub enum BenchGroup {
     Udp,
     /// Measure TCP: bytes, transactions, connections
     Tcp,
-    /// Measure frames as text lines, compared with the usual tools
+    /// Measure the processing of frames as lines of text, compared with the usual tools
     Text,
     /// Measure a learning bridge and the parts of its path
     Bridge,
     /// Measure forwarding and lookups with a million routes, some of them changing
     Route,
-    /// Measure netisr's cost per frame, and connections compared with the kernel
+    /// Measure the cost per frame of netisr dispatch, and TCP connections compared with the kernel
     Dispatch,
     /// Measure single functions and structures: checksums, parsers, TCP, route tables, simulation
     Parts,

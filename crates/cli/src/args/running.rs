@@ -20,17 +20,17 @@ pub struct CtlArgs {
     /// Print listings as JSON instead of text
     #[arg(short, long)]
     pub json: bool,
-    /// Run the commands in this file, one per line, up to the first error; -: standard input
+    /// Run the commands in this file, one per line, up to the first error; '-' is standard input
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "words")]
     pub file: Option<PathBuf>,
     /// Continue after errors in --file
     #[arg(long, requires = "file")]
     pub force: bool,
-    /// Wait up to this long for the host [default: 10s]; without a command, only wait
+    /// Wait up to this long for the host to start [default: 10s]; without a command, only wait
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true,
           default_missing_value = "10s", value_parser = pipe::units::duration)]
     pub wait: Option<Duration>,
-    /// Run this control command; 'help' lists all
+    /// Run this control command; 'help' lists all commands
     #[arg(required_unless_present_any = ["file", "wait"], trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
@@ -49,24 +49,26 @@ pub struct ShortArgs {
     pub words: Vec<String>,
 }
 
-/// A control command under its own name: `linerate arp -a` for `linerate ctl arp -a`. The commands,
-/// their descriptions and forms are those that hosts and bridges declare.
+/// A control command under its own name: `linerate arp -a` for `linerate ctl arp -a`. Hosts and
+/// bridges declare the commands, their descriptions and their forms.
 #[derive(Debug)]
 pub struct ShortCommand {
     pub name: &'static str,
     pub args: ShortArgs,
 }
 
-/// Control commands without a short form: used by other commands, or available as `ctl` only.
+/// Control commands without a short form: other commands send them, or they are available through
+/// `ctl` only.
 const WITHOUT_SHORT: &[&str] = &["bridge", "capture", "job", "stop", "help"];
 
 impl ShortCommand {
-    /// Returns the names.
+    /// Returns the names of the commands that have a short form.
     pub fn names() -> impl Iterator<Item = &'static str> {
         commands::catalog().map(|(name, ..)| name).filter(|name| !WITHOUT_SHORT.contains(name))
     }
 
-    /// Returns the forms on hosts and, if different, on bridges.
+    /// Returns the help text that lists the forms of a command on hosts and, if different, on
+    /// bridges.
     fn forms(name: &str) -> String {
         let host = commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms).unwrap_or_default();
         let bridge = switch::commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms);
@@ -134,7 +136,7 @@ pub struct TcpdumpArgs {
     /// Capture dropped frames, with the drop reason (a comment in pcapng)
     #[arg(long, conflicts_with_all = ["iface", "read"])]
     pub dropped: bool,
-    /// Read the packets of this pcap or pcapng file; -: standard input
+    /// Read the packets of this pcap or pcapng file; '-' is standard input
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "iface")]
     pub read: Option<PathBuf>,
     /// List the ports to capture on
@@ -143,16 +145,16 @@ pub struct TcpdumpArgs {
     /// Stop after this many frames
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// Write pcapng (or *.pcap) to this file instead of printing; -: standard output
+    /// Write pcapng (or pcap, to *.pcap) to this file instead of printing; '-' is standard output
     #[arg(short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub write: Option<PathBuf>,
-    /// Rotate the file once it has this many million bytes
+    /// Start a new file when the current one reaches this many million bytes
     #[arg(short = 'C', value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1 << 30))]
     pub size: Option<u64>,
-    /// Limit the number of files: -C starts over with the first, -G stops
+    /// Limit the number of files; then -C overwrites the first file, and -G ends the capture
     #[arg(short = 'W', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub files: Option<u64>,
-    /// Rotate the file every SECONDS; FILE is a format of strftime(3)
+    /// Start a new file every SECONDS seconds; FILE may contain strftime(3) conversions
     #[arg(short = 'G', value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub seconds: Option<u64>,
     /// Keep this many bytes of each frame; 0: all
@@ -164,16 +166,16 @@ pub struct TcpdumpArgs {
     /// Print the fields of the IP header too
     #[arg(short, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Print the bytes, without link header; twice: with link header
+    /// Print the bytes of each frame without the link header; if given twice, with it
     #[arg(short = 'x', action = clap::ArgAction::Count)]
     pub hex: u8,
-    /// Print the bytes and ASCII, without link header; twice: with link header
+    /// Print the bytes and ASCII of each frame without the link header; if given twice, with it
     #[arg(short = 'X', action = clap::ArgAction::Count)]
     pub ascii: u8,
     /// Do not print timestamps
     #[arg(short = 't')]
     pub no_time: bool,
-    /// Print numbers, not names; always on
+    /// Print numbers instead of names; always on
     #[arg(short = 'n', action = clap::ArgAction::Count)]
     pub numbers: u8,
     /// Write each frame at once; always on
@@ -199,7 +201,7 @@ pub struct WhyArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Capture for this long, or until Ctrl-C; 0s: report earlier drops only
+    /// Capture for this long or until Ctrl-C; 0s: report earlier drops only
     #[arg(long = "for", value_name = "DURATION", value_parser = pipe::units::duration, default_value = "1s")]
     pub duration: Duration,
     /// Print JSON
@@ -236,7 +238,7 @@ pub struct PingArgs {
     /// Print a JSON object for each reply and one at the end (ping)
     #[arg(short, long)]
     pub json: bool,
-    /// Send to this host, an address or a name, with these options
+    /// Send to this address or name; ping and traceroute options may precede it
     #[arg(required = true, value_name = "HOST", trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
@@ -292,10 +294,10 @@ pub struct HttpArgs {
     /// Use this control socket: unix:///path or /path
     #[arg(long, value_name = "URL", env = "LINERATE_CTL", hide_env_values = true)]
     pub url: Option<String>,
-    /// Use this method: get
+    /// Use this HTTP method; only 'get' is supported
     #[arg(value_parser = ["get"])]
     pub method: String,
-    /// Get this page: http://10.0.0.2:80/index.html
+    /// Get this page, as in http://10.0.0.2:80/index.html
     #[arg(value_name = "PAGE")]
     pub address: String,
     /// Write the page to this file
@@ -306,7 +308,7 @@ pub struct HttpArgs {
     pub head: bool,
 }
 
-/// Parses the number of bytes kept of each frame, as tcpdump's -s: 0 means the default.
+/// Parses the number of bytes kept of each frame, as for tcpdump's -s: 0 means the default.
 fn snaplen(text: &str) -> Result<u32, String> {
     let most = node::capture::SNAPLEN;
     match text.parse() {
@@ -316,7 +318,7 @@ fn snaplen(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Parses a duration, or a number of seconds as in other programs of this name.
+/// Parses a duration with a unit, or a plain number of seconds as nc accepts.
 fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),

@@ -24,10 +24,10 @@ pub struct ExtcapArgs {
     /// Select the interface
     #[arg(long = "extcap-interface", value_name = "NAME")]
     pub interface: Option<String>,
-    /// List its link types
+    /// List the link types of --extcap-interface
     #[arg(long = "extcap-dlts")]
     pub dlts: bool,
-    /// List its options
+    /// List the options of --extcap-interface
     #[arg(long = "extcap-config")]
     pub config: bool,
     /// Capture into --fifo
@@ -36,7 +36,7 @@ pub struct ExtcapArgs {
     /// Write frames to this FIFO or file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub fifo: Option<PathBuf>,
-    /// Capture matching frames; without --capture, check the expression
+    /// Capture matching frames; without --capture, only check the expression
     #[arg(long = "extcap-capture-filter", value_name = "EXPR", allow_hyphen_values = true)]
     pub filter: Option<String>,
     /// Open this port for interface 'linerate', as in tap:tap0 [default: a generator]
@@ -66,20 +66,21 @@ pub struct ProfileArgs {
     /// Print one JSON object instead of the tables
     #[arg(short, long, conflicts_with = "folded")]
     pub json: bool,
-    /// Print stacks as lines, 'thread;outer;inner MICROSECONDS'
+    /// Print stacks as lines 'thread;outer;inner MICROSECONDS'
     #[arg(long)]
     pub folded: bool,
     /// Draw a flamegraph into this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub svg: Option<PathBuf>,
-    /// Compare with the output of an earlier --folded
+    /// Compare with a profile that an earlier run printed with --folded
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub diff: Option<PathBuf>,
     /// Take this many samples per second of a thread's CPU time, 1 to 10000
     #[arg(long, value_name = "HZ", default_value_t = lab::profile::RATE_HZ,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(lab::profile::RATE_MAX_HZ)))]
     pub rate: u32,
-    /// Print the hosts' cost ledgers too; the profile includes their overhead
+    /// Also print each host's CPU ticks by processing stage (cost ledger); the profile includes the
+    /// ledger's overhead
     #[arg(long)]
     pub ledger: bool,
     /// Run and profile this linerate command
@@ -96,14 +97,14 @@ are not run. 'sysctl' and similar commands set sysctls, also in shell scripts th
 Example:
   linerate pkt crates/sim/tests/pkt/*/*.pkt")]
 pub struct PktArgs {
-    /// Ignore the PSH flag, which other stacks set in other segments
+    /// Ignore the PSH flag, since stacks set it on different segments
     #[arg(long)]
     pub any_psh: bool,
     /// Run scripts with this IP version: ipv4, ipv4-mapped-ipv6, ipv6, or 'each' for every version
     /// of the script [default: the script's, or ipv4]
     #[arg(long, value_name = "VERSION", value_parser = ip_versions)]
     pub ip_version: Option<IpVersions>,
-    /// Rewrite the 'counters' lines of the scripts; review the diff
+    /// Update the 'counters' lines of the scripts to the current values; review the diff
     #[arg(long)]
     pub restate_counters: bool,
     /// Print failures only
@@ -117,9 +118,9 @@ pub struct PktArgs {
 /// Value of `pkt --ip-version`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpVersions {
-    /// One version, as given.
+    /// One IP version.
     One(sim::pkt::IpVersion),
-    /// Each version of the script.
+    /// Every IP version that the script supports.
     Each,
 }
 

@@ -75,8 +75,8 @@ struct Answer {
     pending: Vec<u8>,
     head: Option<String>,
     shown: bool,
-    /// Bytes still missing of the body or of the current chunk; `None`: the body ends with the
-    /// connection.
+    /// Bytes of the body or of the current chunk that are still missing; `None` if the body ends
+    /// with the connection.
     left: Option<u64>,
     chunked: bool,
     whole: bool,

@@ -1,4 +1,4 @@
-//! A job of a host, as its clients use it, and the address of a server.
+//! Job of a host as seen by its client, and the parser of a server's address.
 
 use crate::exit::Fault;
 use crate::running::Works;

@@ -12,7 +12,7 @@ use wire::dns::{self, Answer, Data, Query, ty};
 
 /// Time to wait for an answer before the query is retransmitted.
 const WAIT: Duration = Duration::from_secs(2);
-/// Number of times a query is sent.
+/// Maximum number of times a query is sent.
 const TRIES: usize = 3;
 /// Length of the prefix of a message over TCP: the message length (RFC 1035 4.2.2).
 const PREFIX_LEN: usize = 2;

@@ -20,7 +20,7 @@ const SOCKETS_MAX: usize = 32;
 /// Interface that is offered to Wireshark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Interface {
-    /// Any port, which the user names in the options of the interface.
+    /// Any port, which the user specifies in the options of the interface.
     Any,
     /// A port of a running host.
     Running {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Flags of commands that read frames from files or standard input.
 #[derive(Args, Debug, Clone, Default)]
 pub struct StreamArgs {
-    /// Read these files instead of standard input; -: standard input
+    /// Read these files instead of standard input; '-' is standard input
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub struct FormArgs {
 }
 
 impl FormArgs {
-    /// Returns the nanoseconds per tick of timestamps: by default 8, as in ethpipe.
+    /// Returns the nanoseconds per tick of timestamps; 8 unless set, as in ethpipe.
     pub fn tick(&self) -> u64 {
         self.tick.unwrap_or(8)
     }
@@ -57,8 +57,8 @@ Examples:
   linerate cat -c 10 -o pcapng tap:tap0 | tshark -r -
   linerate cat trace.pcap | grep -c ' 0806 '")]
 pub struct CatArgs {
-    /// Read from this port, as in tap:tap0 or 'pktgen(count=10):', or from this file of frames; -:
-    /// standard input
+    /// Read from this port, as in tap:tap0 or 'pktgen(count=10):', or from this file of frames; '-'
+    /// is standard input
     #[arg(value_name = "PORT")]
     pub port: Option<String>,
     /// Stop after N frames
@@ -74,9 +74,9 @@ pub struct CatArgs {
 /// Arguments of `put`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-A frame with a timestamp is sent at that time; 0000000000000000 means at once. The second digit selects the register \
-from which the time counts; a first digit of 1 sets this register to the current time. Register 0 counts from the \
-machine's start, as in the output of 'linerate cat -t'.
+A frame with a timestamp is sent at that time; 0000000000000000 means at once. The second digit selects one of \
+eight registers; the time is relative to its value. A first digit of 1 first sets this register to the current time. \
+Register 0 is the start of the machine, as in the output of 'linerate cat -t'.
 
 Examples:
   linerate cat tap:tap0 | sed -e 's/8100 00 01 //' | linerate put tap:tap1

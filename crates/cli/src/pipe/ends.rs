@@ -82,8 +82,8 @@ fn arrivals(stamp: bool, form: &FormArgs) -> Arrivals {
     }
 }
 
-/// Runs `cat PORT` without copying the lines if it is alone and writes text to a pipe. Returns
-/// `None`, without running it, in all other cases.
+/// Runs `cat PORT` without copying the lines, if it is the only command and writes text to a pipe.
+/// In all other cases returns `None` without running it.
 pub fn cat_into_pipe(args: &CatArgs) -> anyhow::Result<Option<Exit>> {
     let Some(name) = args.port.as_deref().filter(|name| is_port(name)) else { return Ok(None) };
     let stamped = match (args.form.output, args.stamp) {
@@ -130,7 +130,7 @@ fn is_text(name: &str) -> bool {
 /// Source of frames that has been opened.
 pub enum Sources {
     Stream(Limited, Format),
-    /// A port, its counters, and whether it reads lines of text.
+    /// A port, its counters, and `true` if it reads lines of text.
     Port(Box<PortSource>, Arc<PortCounts>, bool),
     Gen(Gen),
 }
@@ -151,7 +151,7 @@ impl Sources {
         }
     }
 
-    /// Prints errors of the source; returns whether frames are missing.
+    /// Prints errors of the source. Returns whether frames are missing.
     pub fn tell(&self) -> bool {
         match self {
             Sources::Stream(limited, _) => print_warnings(&limited.input),
@@ -219,7 +219,7 @@ impl Sinks {
         self.as_sink().end()
     }
 
-    /// Prints the number of frames that were not sent; returns whether there were any.
+    /// Prints the number of frames that were not sent. Returns whether there were any.
     pub fn tell(&self) -> bool {
         let Sinks::Port(sink, _) = self else { return false };
         let (_, too_long) = sink.counts();
@@ -313,7 +313,7 @@ impl Sink for Whole {
 /// data.
 struct Stoppable {
     file: File,
-    /// True if reads may block; false for regular files.
+    /// Whether reads may block; false for regular files.
     waits: bool,
 }
 
@@ -326,7 +326,8 @@ impl Stoppable {
 
 impl Read for Stoppable {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        // Maximum time until a signal is noticed that arrives between the check and the wait.
+        // Interval between two checks for a stop request, which bounds the delay of a signal that
+        // arrives just before the wait.
         const LOOK: Duration = Duration::from_millis(100);
         while !dispatch::stop_requested() {
             if self.waits && dispatch::wait_readable(&[self.file.as_fd()], Some(LOOK))? == [false] {
@@ -387,8 +388,8 @@ pub fn print_warnings(input: &Input) -> bool {
     tally.bad > 0 && (is_capture || tally.bad == tally.lines)
 }
 
-/// Creates the buffer pool for the port `spec`. Buffers for files have room for a frame of any
-/// length, all other buffers for frames of the device's MTU.
+/// Creates the buffer pool for the port `spec`. Buffers of a port that reads a file fit a frame of
+/// any length; all other buffers fit frames of the device's MTU.
 fn pool(spec: &Spec, locks: PoolLocks) -> anyhow::Result<Pool> {
     let mut config = match spec.port.kind {
         Kind::Pcap | Kind::Text => {

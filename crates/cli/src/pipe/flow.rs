@@ -72,10 +72,10 @@ pub enum ByArg {
     Round,
 }
 
-/// Flags that limit the frames that a stage holds.
+/// Flags that limit the amount of frames that a stage buffers.
 #[derive(Args, Debug, Clone)]
 pub struct LimitArgs {
-    /// Hold at most this many bytes of frames, as in 64M
+    /// Buffer at most this many bytes of frames, as in 64M
     #[arg(long, value_name = "BYTES", value_parser = units::bytes, default_value = "64M")]
     pub limit: u64,
     /// Drop and count frames beyond the limit, instead of pausing the input
@@ -119,7 +119,7 @@ pub struct DelayArgs {
 /// Arguments of `rate`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Bits are counted as on the wire, including FCS, preamble and gap: 84 bytes for a frame of 64.
+Bits are counted as on the wire, including FCS, preamble and gap: a frame of 64 bytes counts as 84.
 
 Examples:
   linerate rate -r 100M trace.pcap | linerate put tap:tap0
@@ -151,7 +151,7 @@ Examples:
   linerate cat tap:tap0 | linerate count -I 1 | linerate put tap:tap1
   linerate count -q --json trace.pcap | jq .frames")]
 pub struct CountArgs {
-    /// Print the totals of every SECS seconds too
+    /// Also print the totals every SECS seconds
     #[arg(short = 'I', long, value_name = "SECS", value_parser = seconds)]
     pub interval: Option<Duration>,
     /// Do not pass frames on to standard output
@@ -179,7 +179,8 @@ pub struct WatchArgs {
     /// Stop after N updates of the hosts
     #[arg(long, value_name = "N")]
     pub times: Option<u64>,
-    /// Enable the cost ledger of the hosts while watching: CPU ticks by processing stage
+    /// Enable the cost ledger of the hosts, which counts CPU ticks by processing stage, while
+    /// watching
     #[arg(long)]
     pub ledger: bool,
 }
@@ -213,7 +214,7 @@ pub struct TopArgs {
     /// Print the N busiest entries
     #[arg(short = 'n', value_name = "N", default_value_t = 10)]
     pub show: usize,
-    /// Set the number of entries counted; more entries make the figures more accurate
+    /// Set the number of table entries; with more entries the counts are more accurate
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub table: u32,
     /// Rank by bytes on the wire instead of frames

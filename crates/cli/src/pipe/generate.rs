@@ -14,8 +14,8 @@ use wire::eth::EtherType;
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
 Frames are generated one by one; with --static, one buffer is written repeatedly, as in the measurements of the \
-ethpipe2013 report. Standard error reports which. -t spaces timestamps as on a wire: 64 bytes at 1000 Mb/s are 84 \
-ticks of 8 ns. The first frame of each round (-m) resets register 1, from which the timestamps count.
+report ethpipe2013. The method is reported on standard error. -t spaces timestamps as on a wire: 64 bytes at 1000 Mb/s \
+are 84 ticks of 8 ns. Timestamps are relative to register 1, which the first frame of each round (-m) resets.
 
 Examples:
   linerate gen --static --rotate | LC_ALL=C grep -c 001111111111
@@ -36,7 +36,7 @@ pub struct GenArgs {
     /// Send to these MAC addresses in turn [default: broadcast]
     #[arg(long, value_name = "MAC", value_parser = mac, value_delimiter = ',')]
     pub dst: Vec<Mac>,
-    /// Send to the ten addresses of the ethpipe2013 report in turn: 001111111111, 002222222222 ..
+    /// Send to the ten addresses of the report ethpipe2013 in turn: 001111111111, 002222222222 ..
     /// 009999999999, FFFFFFFFFFFF
     #[arg(long, conflicts_with = "dst")]
     pub rotate: bool,

@@ -34,7 +34,7 @@ Examples:
   linerate grep -j 2 -c -F --file addresses.txt frames.txt")]
 pub struct GrepArgs {
     /// Print the frames of each FILE that match PATTERN (no PATTERN if -e, -f or --file is given);
-    /// -: standard input
+    /// '-' is standard input
     #[arg(value_name = "PATTERN FILE", value_hint = ValueHint::FilePath)]
     pub words: Vec<String>,
     /// Use this pattern for matching; if repeated, any pattern may match
@@ -254,7 +254,7 @@ fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf
     let mut out = os::stdout().context("standard output").map_err(in_two)?;
     os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
     let jobs = args.jobs.map_or(1, usize::from);
-    // A single file is split into pieces, which the threads read in parallel; any other input is
+    // A single file is split into pieces, which the threads read in parallel. Any other input is
     // read by one thread at a time.
     let cut = match files {
         [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
@@ -287,7 +287,7 @@ fn one_by_one(args: &GrepArgs, matcher: &Matcher, input: &mut Input, to: &mut im
     Ok(all.selected)
 }
 
-/// A block of lines and the result of its search; the buffers of both are reused.
+/// A block of lines and the result of its search. The buffers of both are reused.
 type Searched = (Vec<u8>, Selection);
 
 fn beside_each_other(

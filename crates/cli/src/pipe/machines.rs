@@ -51,8 +51,8 @@ impl TapArgs {
 /// Arguments of `nanoping`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-Times run from just before a request is passed to the port to just after its reply is taken from the port, by the \
-machine's counter. Exit code 1: no reply.
+A round trip is measured from just before the request is passed to the port until just after its reply is read from \
+the port, with the machine's time counter. Exit code 1: no reply.
 
 Example:
   linerate nanoping 10.0.0.1 tap:tap0 -S 10.0.0.2 -c 1000 -i 0")]
@@ -73,8 +73,8 @@ pub struct NanopingArgs {
     /// Stop after N requests
     #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: u32,
-    /// Set the interval between requests, in seconds or as in 10ms; 0: send each request at once
-    /// after the reply to the last
+    /// Set the interval between requests, in seconds or as in 10ms; 0: send each request as soon as
+    /// the previous one is answered
     #[arg(short, long, value_name = "SECS", value_parser = interval, default_value = "1")]
     pub interval: Duration,
     /// Set the time to wait for a reply, in seconds or as in 10ms

@@ -11,7 +11,7 @@ use wire::text::{MAX_FRAME, MIN_FRAME};
 /// Arguments of `mount`.
 #[derive(Args, Debug, Clone)]
 #[command(after_help = "\
-DIR/tap0 holds lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters. DIR/global_time is the counter of \
+DIR/tap0 contains lines of text, DIR/rtap0 records (bin2), DIR/stats/tap0 counters. DIR/global_time is the counter of \
 timestamps. DIR/local_time1 to DIR/local_time7 are the registers from which the timestamps of frames to send count \
 (hexadecimal, readable and writable).
 

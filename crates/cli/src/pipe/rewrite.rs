@@ -33,7 +33,7 @@ Examples:
   linerate rewrite --nat44 10.0.0.0/8=192.0.2.1 -o pcapng < trace.txt
   linerate rewrite 'vlan.id=10->20' < frames.txt")]
 pub struct RewriteArgs {
-    /// Apply these edits, FIELD=VALUE, in order
+    /// Apply these edits, FIELD=VALUE, in the given order
     #[arg(value_name = "EXPR", required_unless_present = "nat44")]
     pub exprs: Vec<String>,
     /// Translate addresses of an inside network to one outside address, as in 10.0.0.0/8=192.0.2.1

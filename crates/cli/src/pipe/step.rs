@@ -1,4 +1,4 @@
-//! Roles of commands in a row.
+//! Roles of commands in a row, that is, in a pipeline with `+`.
 
 use super::args::StreamArgs;
 use super::ends::{From, To};
@@ -13,7 +13,7 @@ pub(super) enum Step {
     Stage(Box<dyn Stage>, StreamArgs),
     /// Function that creates the stage when the row starts, and the flags of its command.
     Make(Make, StreamArgs),
-    /// A command that only converts formats, by its flags; frames pass unchanged.
+    /// Command that only converts formats, and its flags. Frames pass unchanged.
     Pass(StreamArgs),
     /// Sink of frames.
     Last(To, StreamArgs),

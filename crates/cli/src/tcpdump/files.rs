@@ -165,7 +165,7 @@ impl Files {
             Origin::Capture(section) => {
                 while let Some(interface) = section.interfaces.get(writer.described()) {
                     if writer.linktype().is_some() {
-                        break; // a pcap file has only one
+                        break; // a pcap file has a single interface
                     }
                     writer.describe(interface)?;
                 }

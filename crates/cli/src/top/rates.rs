@@ -53,7 +53,7 @@ pub struct Work {
     /// Frames dispatched directly, frames dispatched by the hybrid policy, frames queued, frames
     /// dropped, each per second.
     pub rates: [f64; 4],
-    /// Current queue length and its maximum so far, in frames.
+    /// Current length of the queue and its maximum so far, in frames.
     pub length: [u64; 2],
 }
 

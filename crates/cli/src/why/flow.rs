@@ -63,7 +63,7 @@ impl Ends {
         Some(Ends::new(proto.0, Some((src, port(0).unwrap_or(0))), (dst, port(2).unwrap_or(0))))
     }
 
-    /// Returns whether the destination is valid on one link only: an IPv6 link-local or multicast
+    /// Returns whether the destination is valid only on one link: an IPv6 link-local or multicast
     /// address.
     pub fn is_of_link(&self) -> bool {
         matches!(self.dst, IpAddr::V6(dst) if dst.is_unicast_link_local() || dst.is_multicast())
