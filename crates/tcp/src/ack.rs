@@ -121,7 +121,8 @@ impl Tcb {
         let valid = |block: &Block| block.left.before(block.right) && block.right.at_or_before(self.snd.nxt);
         let recent = |block: &Block| block.right.after(prior_una.minus(self.snd.max_wnd.max(1)));
         let lies = !blocks.iter().skip(usize::from(dsack)).all(valid);
-        // A duplicate cannot be longer than the largest window the peer ever advertised.
+        // A duplicate segment cannot be longer than the largest window that the peer ever
+        // advertised.
         let small = |block: &Block| block.right.since(block.left) <= self.snd.max_wnd.max(1);
         let first = blocks.first().copied().filter(|block| dsack && valid(block) && recent(block) && small(block));
         if let Some(block) = first {
@@ -206,8 +207,8 @@ impl Tcb {
         now: Instant,
     ) {
         let round_start = self.snd.una.after(self.snd.round_end);
-        // Slow start may double the bytes in flight, so the window counts as the limit once half of
-        // it is in flight (Linux: tcp_is_cwnd_limited).
+        // In slow start the window may double the bytes in flight. The window is therefore
+        // considered the limit once half of it is in flight (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let ack = Ack {
             bytes,
@@ -236,10 +237,10 @@ impl Tcb {
     /// Returns whether the first ACK after a timeout covers a retransmission but echoes a timestamp
     /// from before it.
     ///
-    /// An ACK was then probably lost, and the retransmission made the peer repeat it. The time
-    /// since the original transmission includes our own timeout, so it is no RTT sample. The
-    /// back-off of the RTO stays until there is a sample (RFC 6298 3, Karn). Measured: taking such
-    /// samples doubles the RTO with each lost ACK, up to its limit.
+    /// The peer's ACK was then probably lost, and the retransmission made the peer send it again.
+    /// The time since the original transmission includes our own timeout, so it is not an RTT
+    /// sample. The back-off of the RTO stays until there is a sample (RFC 6298 3, Karn). In a
+    /// measurement, such samples doubled the RTO with each lost ACK, up to its maximum.
     fn answers_lost_ack(&self, shown: &Shown, seg: &Segment) -> bool {
         let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return false };
         let copied = shown.backoff > 0 && shown.advanced && self.ts.is_some();
@@ -286,8 +287,8 @@ impl Tcb {
         }
     }
 
-    /// Handles an ACK while nothing is in flight: the answer to a window probe or keepalive, or a
-    /// window update.
+    /// Handles an ACK while nothing is in flight: the reply to a window probe or keepalive probe,
+    /// or a window update.
     #[inline(never)]
     fn window_answered(&mut self, now: Instant) {
         self.recovery.unanswered_since = Instant::NEVER;
@@ -300,7 +301,7 @@ impl Tcb {
             self.timers.clear_rtx();
             self.recovery.backoff = 0;
         } else if self.timers.rtx_at != Instant::NEVER {
-            // The peer is alive: the next probe follows after a full interval, and the intervals
+            // The peer is alive, so the next probe is sent after a full interval. The intervals
             // keep growing.
             self.timers.rtx_at = now.after(self.rto());
         }

@@ -15,18 +15,18 @@ const ENDS_MAX: usize = 1024;
 pub struct Closed {
     /// RST to send because the application had not read all received data.
     pub reset: Option<Out>,
-    /// The connection has already ended: the caller can free it.
+    /// The connection has already ended, so the caller can free it.
     pub over: bool,
 }
 
 impl Tcb {
     /// Records that the application appended `bytes` to the send queue. With `push`, they are sent
-    /// without waiting for more.
+    /// without waiting for more data.
     pub fn queued(&mut self, bytes: u32, push: bool) {
         self.queued_as(bytes, if push { Tail::Push } else { Tail::More });
     }
 
-    /// Records that the application appended `bytes` to the send queue. `tail` states which unit
+    /// Records that the application appended `bytes` to the send queue. `tail` is the unit that
     /// ends with the last byte, such as a record.
     pub fn queued_as(&mut self, bytes: u32, tail: Tail) {
         if self.snd.fin || !self.state.may_queue() {
@@ -44,7 +44,8 @@ impl Tcb {
         }
     }
 
-    /// Records a write boundary at the end of the queue that must be visible on the wire.
+    /// Records a write boundary at the end of the queue that must be visible on the wire, by PSH or
+    /// by the end of a segment.
     #[cold]
     fn mark_end(&mut self, tail: Tail) {
         let end = self.snd.end;
@@ -99,8 +100,8 @@ impl Tcb {
         self.snd.fin = true;
     }
 
-    /// Closes the connection on behalf of the application. Unread data turns this into a reset (RFC
-    /// 9293 3.6.1, RFC 2525 2.17).
+    /// Closes the connection for the application. If received data is unread, the connection is
+    /// reset instead (RFC 9293 3.6.1, RFC 2525 2.17).
     pub fn close(&mut self, now: Instant) -> Closed {
         if self.state == State::SynSent || self.state == State::Closed {
             self.over();
@@ -150,7 +151,7 @@ impl Tcb {
     }
 
     /// Sets the size of the receive buffer in bytes. `tuned` is true if auto-tuning requested the
-    /// size, false if the application did. A window that was advertised never shrinks.
+    /// size, and false if the application did. The advertised window never shrinks.
     pub fn set_recv_space(&mut self, bytes: u32, tuned: bool) {
         self.rcv.space = bytes.clamp(1, 1 << 30);
         self.rcv.tunable &= tuned;
@@ -167,7 +168,7 @@ impl Tcb {
         self.cc.cwnd().saturating_mul(2).max(self.config.send_space)
     }
 
-    /// Returns whether few enough bytes are unsent that the socket is writable
+    /// Returns whether the number of unsent bytes is below the limit for a writable socket
     /// (`TCP_NOTSENT_LOWAT`).
     pub fn is_unsent_low(&self) -> bool {
         let limit = self.cold_options.as_ref().and_then(|cold_options| cold_options.notsent_lowat);
@@ -179,13 +180,13 @@ impl Tcb {
         self.options.nodelay = on;
     }
 
-    /// Releases the data that Nagle or cork holds back now; later data may be held back again (as
-    /// Linux does when `TCP_NODELAY` is set).
+    /// Releases the data that the Nagle algorithm or cork delays now. Later data may be delayed
+    /// again, as in Linux when `TCP_NODELAY` is set.
     pub fn flush(&mut self) {
         self.options.flush = true;
     }
 
-    /// Turns holding back of segments that are not full on or off (`TCP_CORK`).
+    /// Turns on or off that segments wait until they are full (`TCP_CORK`).
     pub fn set_cork(&mut self, on: bool) {
         self.options.cork = on;
         self.options.more &= on;
@@ -202,7 +203,8 @@ impl Tcb {
         self.cold_options().user_timeout = limit;
     }
 
-    /// Sets how long a connection that no process holds stays in FIN-WAIT-2 (`TCP_LINGER2`).
+    /// Sets how long an orphaned connection, which no process has open, stays in FIN-WAIT-2
+    /// (`TCP_LINGER2`).
     pub fn set_linger2(&mut self, limit: Option<Duration>) {
         self.cold_options().linger2 = limit;
     }
@@ -221,13 +223,13 @@ impl Tcb {
         }
     }
 
-    /// Sets the number of SYN retransmissions (`TCP_SYNCNT`).
+    /// Sets the maximum number of SYN retransmissions (`TCP_SYNCNT`).
     pub fn set_syn_count(&mut self, count: u8) {
         self.cold_options().syn_count = Some(count.max(1));
     }
 
-    /// Turns pacing on or off: with pacing, the data of a window is spread over the round trip.
-    /// `max_rate` is the maximum rate in bytes per second (`SO_MAX_PACING_RATE`).
+    /// Turns pacing on or off. Pacing spreads the data of a window over a round trip. `max_rate` is
+    /// the maximum rate in bytes per second (`SO_MAX_PACING_RATE`).
     pub fn set_pacing(&mut self, on: bool, max_rate: Option<u64>) {
         self.cold_options().pacer = on.then(|| {
             let mut pacer = Pacer::default();
@@ -249,19 +251,19 @@ impl Tcb {
         self.cc = crate::cc::Control::new(algorithm, self.snd.mss, self.cc.cwnd());
     }
 
-    /// Frees memory that a burst of data allocated and that is now unused. This matters for hosts
-    /// with many idle connections (the sockstress attack).
+    /// Frees unused memory that a burst of data has allocated. This matters for hosts with many
+    /// idle connections (the sockstress attack).
     pub fn release_memory(&mut self) {
         self.board.release_memory();
         self.recovery.release_memory();
     }
 
-    /// Returns whether no process holds the connection any more.
+    /// Returns whether the connection is orphaned: no process has it open any more.
     pub fn is_orphan(&self) -> bool {
         self.options.orphan
     }
 
-    /// Bytes received in order and not yet consumed.
+    /// Bytes received in order and not yet read by the application.
     pub fn unread(&self) -> u32 {
         self.rcv.unread
     }
@@ -278,7 +280,7 @@ impl Tcb {
         self.cold_options.as_ref().and_then(|cold_options| cold_options.pacer.as_ref())
     }
 
-    /// Charges `bytes` just sent to the pacer, which delays the next departure.
+    /// Reports `bytes` just sent to the pacer, which delays the next transmission.
     #[inline]
     pub(crate) fn paced(&mut self, bytes: u32, now: Instant) {
         if self.cold_options.is_none() || bytes == 0 {
@@ -290,7 +292,8 @@ impl Tcb {
         }
     }
 
-    /// Returns whether pacing holds back data; if so, sets the timer for the earliest departure.
+    /// Returns whether pacing delays data. If so, sets the timer for the earliest time of
+    /// transmission.
     #[inline]
     pub(crate) fn held_by_pace(&mut self, now: Instant) -> bool {
         let Some(next) = self.pacer().filter(|pacer| !pacer.ready(now)).map(Pacer::next) else { return false };

@@ -2,8 +2,8 @@
 //!
 //! The TCP core reports acknowledgments and losses to an implementation of [`Congestion`], which
 //! returns a window in bytes. During recovery, proportional rate reduction (`recovery`) sets the
-//! window, not the algorithm. [`Control`] holds any of the algorithms by value: no allocation, and
-//! a predictable branch instead of a vtable.
+//! window, not the algorithm. [`Control`] stores the algorithm in use by value, so that it needs no
+//! allocation and a call is a predictable branch instead of a virtual call.
 
 mod congestion;
 pub mod cubic;

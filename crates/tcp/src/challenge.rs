@@ -1,14 +1,14 @@
 //! Challenge ACKs, limited per connection by an unpredictable budget (RFC 5961 7).
 //!
-//! A limit shared by the whole host is a side channel: the number of challenge ACKs left shows an
-//! attacker whether a guess about another host's connection was right (CVE-2016-5696). Each
-//! connection therefore has its own budget, whose size and duration are drawn at random each time.
+//! A limit shared by the whole host is a side channel: from the number of challenge ACKs left, an
+//! attacker learns whether a guess about another host's connection was right (CVE-2016-5696). Each
+//! connection therefore has its own budget, whose size and period are drawn at random each time.
 
 use clock::Instant;
 
 const SECOND_MS: u32 = 1_000;
 
-/// Challenge ACK budget of one connection; takes eight bytes.
+/// Challenge ACK budget of one connection, in eight bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChallengeLimit {
     /// End of the current period in milliseconds, wrapping at 2^32.

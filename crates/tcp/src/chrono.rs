@@ -1,18 +1,19 @@
 //! Time spent limited, by cause: `tcpi_busy_time`, and within it `tcpi_rwnd_limited` and
 //! `tcpi_sndbuf_limited`.
 //!
-//! A connection is busy from the first byte queued until everything is acknowledged. Meanwhile it
-//! may be limited by the peer's window, or by its own send buffer: everything is in flight, the
-//! congestion window would allow more, and the writer waits for room. If several causes apply, the
-//! buffer takes precedence over the window, and the window over busy (as in Linux:
-//! tcp_chrono_start).
+//! A connection is busy from the first byte queued until everything is acknowledged. While busy, it
+//! may be limited by the peer's window. It may also be limited by its own send buffer, if all data
+//! is in flight, the congestion window would permit more, and the writer waits for space. If
+//! several causes apply, the buffer has precedence over the window, and the window over busy (as in
+//! Linux: tcp_chrono_start).
 
 use crate::cc::Congestion;
 use crate::tcb::{Tcb, Why};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// Returns whether the connection is busy and only the path delays its data.
+    /// Returns whether the connection is busy and only the path delays its data, not the peer's
+    /// window or the send buffer.
     #[inline(always)]
     pub(crate) fn is_busy(&self) -> bool {
         self.held_by == Why::Busy
@@ -45,15 +46,15 @@ impl Tcb {
         [busy + window + writer, window, writer]
     }
 
-    /// Records that the application waits for room in the send buffer, or would if its socket were
-    /// blocking.
+    /// Records that the application waits for space in the send buffer, or would wait if its socket
+    /// were blocking.
     pub fn writer_waits(&mut self, now: Instant) {
         self.options.starved = true;
         self.chrono_sent(now);
     }
 
-    /// Starts the busy time when data is queued. The application may still wait for room in the
-    /// send buffer, but that is not what delays this data.
+    /// Starts the busy time when data is queued. If the application also waits for space in the
+    /// send buffer, that is not what delays this data.
     #[cold]
     pub(crate) fn chrono_begin(&mut self, now: Instant) {
         if matches!(self.held_by, Why::Idle | Why::Writer) {
@@ -61,7 +62,7 @@ impl Tcb {
         }
     }
 
-    /// Records that the peer's window has no room for the queued data.
+    /// Records that the peer's window has no space for the queued data.
     #[cold]
     pub(crate) fn chrono_window(&mut self, now: Instant) {
         if self.held_by < Why::Window {
@@ -69,8 +70,8 @@ impl Tcb {
         }
     }
 
-    /// Records a transmission: the window had room. If everything is now in flight and the writer
-    /// waits, the send buffer is the limit.
+    /// Records a transmission, which shows that the window had space. If everything is now in
+    /// flight and the writer waits, the send buffer is the limit.
     #[cold]
     pub(crate) fn chrono_sent(&mut self, now: Instant) {
         if self.held_by == Why::Window {

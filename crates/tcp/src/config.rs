@@ -1,5 +1,5 @@
-//! Initial settings of connections. Where the RFCs leave the choice, the defaults are those of
-//! Linux; `differences.md` gives the reasons.
+//! Initial settings of connections. Where the RFCs permit a choice, the defaults are those of
+//! Linux; `differences.md` in this crate gives the reasons.
 
 use crate::cc::Algorithm;
 use clock::Duration;
@@ -16,11 +16,11 @@ pub enum EcnMode {
     On,
 }
 
-/// Initial settings of all connections of a stack, which share them.
+/// Initial settings shared by all connections of a stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// MSS that we advertise: the MTU of the path minus the IP and TCP headers without options (RFC
-    /// 9293 3.7.1, RFC 6691).
+    /// MSS that we advertise: the MTU of the path minus the length of the IP and TCP headers
+    /// without options (RFC 9293 3.7.1, RFC 6691).
     pub mss: u16,
     /// MSS assumed if the peer advertises none: 536, for IPv6 1220 (RFC 9293 3.7.1).
     pub default_mss: u16,
@@ -34,11 +34,11 @@ pub struct Config {
     pub recv_space_max: u32,
     /// Initial size of the send buffer in bytes.
     pub send_space: u32,
-    /// Offer and accept window scaling.
+    /// Whether window scaling is offered and accepted.
     pub window_scaling: bool,
-    /// Offer and accept SACK.
+    /// Whether SACK is offered and accepted.
     pub sack: bool,
-    /// Offer and accept timestamps.
+    /// Whether timestamps are offered and accepted.
     pub timestamps: bool,
     /// Explicit congestion notification mode.
     pub ecn: EcnMode,
@@ -46,20 +46,20 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// Initial congestion window in segments (RFC 6928: 10).
     pub initial_window: u8,
-    /// Limits the growth per ACK in slow start to a few segments (RFC 3465, RFC 9406 4.3).
+    /// Whether slow start grows the window by only a few segments per ACK (RFC 3465, RFC 9406 4.3).
     /// Otherwise the window grows by all bytes newly delivered, which excludes those SACKed
     /// earlier.
     pub limit_growth: bool,
-    /// On congestion, whether the reduction starts from the congestion window, which is kept no
-    /// larger than what is used; otherwise it starts from the bytes in flight.
+    /// Whether a reduction on congestion starts from the congestion window, which is kept no larger
+    /// than what is used. Otherwise it starts from the bytes in flight.
     pub reduce_cwnd: bool,
-    /// Minimum number of segments per batch of new data. Data leaves in batches of about a
+    /// Minimum number of segments in a batch of new data. Data is sent in batches of about a
     /// millisecond (as Linux cuts it for TSO), and a batch of several segments ends with PSH. 0
-    /// turns this off.
+    /// disables batches.
     pub push_runs: u8,
-    /// Delays the ACK of a FIN as that of data, and sends no D-SACK with it.
+    /// Whether the ACK of a FIN is delayed like that of data, and no D-SACK is sent with it.
     pub delay_fin_ack: bool,
-    /// Reduces the window after an idle period (RFC 5681 4.1).
+    /// Whether the window is reduced after an idle period (RFC 5681 4.1).
     pub idle_restart: bool,
     /// RTO before the first RTT measurement (RFC 6298 2.1).
     pub rto_initial: Duration,
@@ -76,14 +76,14 @@ pub struct Config {
     pub retries1: u8,
     /// Consecutive timeouts after which the connection fails (R2): 15 take over 15 minutes.
     pub retries2: u8,
-    /// Consecutive timeouts after which a connection that no process holds fails.
+    /// Consecutive timeouts after which an orphaned connection, which no process has open, fails.
     pub orphan_retries: u8,
-    /// Time in FIN-WAIT-2 after which a connection that no process holds is freed.
+    /// Time in FIN-WAIT-2 after which an orphaned connection, which no process has open, is freed.
     pub fin_timeout: Duration,
     /// Duration of TIME-WAIT: twice the maximum segment lifetime.
     pub time_wait: Duration,
-    /// Time without a segment from the peer before the first keepalive probe, where a connection
-    /// enables keepalive (RFC 9293 3.8.4: 2 hours or more).
+    /// Time without a segment from the peer before the first keepalive probe, on connections that
+    /// enable keepalive (RFC 9293 3.8.4: 2 hours or more).
     pub keepalive_idle: Duration,
     /// Interval between keepalive probes.
     pub keepalive_interval: Duration,
@@ -96,22 +96,22 @@ pub struct Config {
     /// Maximum number of out-of-order ranges stored per connection. A segment that would add one
     /// more is dropped (SegmentSmack, CVE-2018-5390).
     pub reassembly_ranges: u16,
-    /// Maximum number of scoreboard records (segments in flight) per connection. Once it is
-    /// reached, only full segments are sent.
+    /// Maximum number of scoreboard records (segments in flight) per connection. At the maximum,
+    /// only full segments are sent.
     pub sent_records: u32,
     /// Challenge ACKs that one connection sends per second, on average (RFC 5961 7).
     pub challenge_acks: u8,
-    /// Minimum time between replies to out-of-window segments of one connection.
+    /// Minimum time between two replies to out-of-window segments of one connection.
     pub invalid_interval: Duration,
-    /// Enables tail loss probes and RACK (RFC 8985).
+    /// Whether tail loss probes and RACK are used (RFC 8985).
     pub rack: bool,
-    /// Enables detection of spurious timeouts (F-RTO, RFC 5682).
+    /// Whether spurious timeouts are detected (F-RTO, RFC 5682).
     pub frto: bool,
-    /// Searches for the path MTU: for a larger one, and for a smaller one when segments are lost
-    /// (RFC 8899).
+    /// Whether the path MTU is searched: for a larger one, and for a smaller one when segments are
+    /// lost (RFC 8899).
     pub mtu_probing: bool,
     /// Minimum MSS to which an ICMP message or the MTU search can reduce a connection (RFC 1191:
-    /// 576 less 40; Linux: 552 less 40).
+    /// 576 minus 40; Linux: 552 minus 40).
     pub min_path_mss: u16,
 }
 

@@ -5,37 +5,37 @@
 //!  TSval's low bits =               [ ECN : 1 | SACK : 1 | window scale : 4, 15 for none ]
 //! ```
 //! The MAC covers the addresses and ports, the peer's ISN, the slot (a minute), the MSS index and
-//! the low bits of TSval. A cookie that verifies was therefore sent by us less than two minutes
-//! ago; a forged one is accepted with probability 2^-28. `blind` makes cookies indistinguishable
-//! from other ISNs. Without timestamps the options cannot be stored, so they are not offered, as in
+//! the low bits of TSval. A valid cookie was therefore sent by us less than two minutes ago; a
+//! forged one is accepted with probability 2^-28. `blind` makes cookies indistinguishable from
+//! other ISNs. Without timestamps there is no field for the options, so they are not offered, as in
 //! Linux.
 //!
-//! The secret may change at any time; cookies made with the previous one stay valid until they
-//! expire.
+//! The secret may change at any time. Cookies created with the previous secret stay valid until
+//! they expire.
 
 use crate::siphash::Key;
 use crate::{Ends, SeqNum};
 use clock::{Duration, Instant};
 
-/// MSS values that a cookie can store; the peer's MSS is rounded down to one of them. The first is
-/// the minimum we accept from a peer (CVE-2019-11479), the last is for jumbo frames, the others are
-/// common on real paths.
+/// MSS values that a cookie can encode; the peer's MSS is rounded down to one of them. The first is
+/// the minimum accepted from a peer (CVE-2019-11479), the last is for jumbo frames, and the others
+/// are common on real paths.
 pub const MSS_TABLE: [u16; 8] = [48, 216, 536, 1220, 1360, 1440, 1460, 8940];
 
-/// Unit of a cookie's lifetime: a cookie is valid in the slot in which it was made and in the next
-/// one.
+/// Unit of a cookie's lifetime: a cookie is valid in the slot in which it was created and in the
+/// next one.
 pub const SLOT: Duration = Duration::from_secs(60);
 
 const MAC_BITS: u32 = 28;
 const MAC_MASK: u32 = (1 << MAC_BITS) - 1;
-/// Low bits of TSval that hold options.
+/// Number of low bits of TSval that encode options.
 const TS_BITS: u32 = 6;
 const TS_MASK: u32 = (1 << TS_BITS) - 1;
 const NO_SCALE: u8 = 15;
 const BLIND: u64 = 1;
 const MAC: u64 = 2;
 
-/// Negotiated options of a SYN that a cookie stores.
+/// Negotiated options of a SYN, as encoded in a cookie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remembered {
     /// The peer's MSS, rounded down to one of [`MSS_TABLE`].
@@ -93,7 +93,7 @@ impl Cookies {
         Cookies { key, previous: None }
     }
 
-    /// Replaces the secret. Cookies made with the previous secret stay valid until they expire.
+    /// Replaces the secret. Cookies created with the previous secret stay valid until they expire.
     pub fn rotate(&mut self, key: Key, now: Instant) {
         self.previous = Some((std::mem::replace(&mut self.key, key), now.after(2 * SLOT)));
     }
@@ -129,8 +129,9 @@ fn remembered(mss: u32, bits: Option<u32>) -> Remembered {
     Remembered { mss, wscale: (scale < NO_SCALE).then_some(scale), sack: bits & 16 != 0, ecn: bits & 32 != 0 }
 }
 
-/// Returns the latest TSval that is not after `tsval` and has the low bits `bits`. Not after, since
-/// later segments of the connection must not carry an older TSval (RFC 7323 5.4).
+/// Returns the latest TSval that is not after `tsval` and has the low bits `bits`. A later value is
+/// not possible, because subsequent segments of the connection must not have an older TSval (RFC
+/// 7323 5.4).
 fn with_bits(tsval: u32, bits: u32) -> u32 {
     let with = tsval & !TS_MASK | bits;
     if bits > tsval & TS_MASK { with.wrapping_sub(TS_MASK + 1) } else { with }

@@ -1,8 +1,8 @@
-//! TCP counters: FreeBSD's `struct tcpstat` in the words of its `netstat -s -p tcp`, plus those of
-//! Linux's `TcpExt` that FreeBSD lacks.
+//! TCP counters: those of FreeBSD's `struct tcpstat`, in the words of its `netstat -s -p tcp`, and
+//! those of Linux's `TcpExt` that FreeBSD lacks.
 //!
-//! Nothing here is global: a host has one [`Counters`] per thread and passes it in. A field is
-//! incremented once, where the event is decided. The reason for which a segment was dropped is
+//! No counter is global: a host has one [`Counters`] per thread and passes it in. A counter is
+//! incremented once, at the decision about the event. The reason for which a segment was dropped is
 //! reported with the drop itself.
 
 use stats::{Described, counters};
@@ -14,13 +14,13 @@ counters! {
         received,
         /// acks.
         acks,
-        /// bytes acknowledged by them.
+        /// bytes acknowledged by received acks.
         acked_bytes,
         /// duplicate acks.
         duplicate_acks,
         /// acks for unsent data.
         acks_unsent,
-        /// acks too old to be of this connection (RFC 5961 5.2).
+        /// acks for data acknowledged more than a window ago (RFC 5961 5.2).
         acks_too_old,
         /// packets received in-sequence.
         in_sequence,
@@ -32,7 +32,7 @@ counters! {
         duplicate_bytes,
         /// packets with some dup. data.
         partial_duplicates,
-        /// bytes duped in those.
+        /// duplicate bytes of packets with some dup. data.
         partial_duplicate_bytes,
         /// out-of-order packets.
         out_of_order,
@@ -50,13 +50,13 @@ counters! {
         window_updates,
         /// packets received after close.
         after_close,
-        /// old duplicate packets by their timestamps (PAWS).
+        /// old duplicate packets, detected by their timestamps (PAWS).
         paws,
         /// resets received.
         resets,
-        /// ignored RSTs in the windows.
+        /// RSTs ignored because they were in the window but not at RCV.NXT.
         resets_ignored,
-        /// SYNs on connections that are open.
+        /// SYNs on open connections, answered with a challenge ack.
         syns_challenged,
         /// urgent pointers.
         urgent,
@@ -188,7 +188,7 @@ counters! {
         loss_probe_recoveries,
         /// reordering timeouts (RACK).
         rack,
-        /// segments updated rtt.
+        /// segments that updated the rtt.
         rtt_updated,
     }
 }
@@ -208,9 +208,9 @@ counters! {
         rexmits_lost,
         /// SACK scoreboard overflows: a short segment waited because too many were in flight.
         scoreboard_overflows,
-        /// peers that discarded selectively acknowledged data (reneging).
+        /// times a peer discarded selectively acknowledged data (reneging).
         reneged,
-        /// reorderings seen.
+        /// reorderings detected.
         reordered,
         /// spurious retransmit timeouts (F-RTO).
         spurious_rtos,
@@ -220,7 +220,7 @@ counters! {
         undone_by_dsack,
         /// slow starts left because the round trip grew (HyStart++).
         hystart_exits,
-        /// restarts after idle.
+        /// restarts of the congestion window after idle time.
         idle_restarts,
     }
 }
@@ -266,33 +266,33 @@ counters! {
         added,
         /// SYN-ACKs retransmitted.
         retransmitted,
-        /// dupsyn.
+        /// duplicate SYNs (dupsyn).
         duplicate_syns,
         /// connections completed out of the SYN queue.
         completed,
         /// SYN queue overflows.
         overflows,
-        /// oldest entries dropped to make room.
+        /// oldest entries dropped to make space.
         evicted,
         /// listen queue overflows: SYNs dropped because the accept queue was full.
         accept_overflows,
         /// ACKs dropped because the accept queue was full.
         accept_overflow_acks,
-        /// reset by the peer before they were established.
+        /// handshakes reset by the peer.
         reset,
-        /// unreachable before they were established.
+        /// handshakes ended by an ICMP unreachable error.
         unreachable,
-        /// stale: given up after the last SYN-ACK.
+        /// handshakes dropped because the last SYN-ACK was not answered (stale).
         stale,
-        /// badack: an ACK of something other than our SYN.
+        /// acks of something other than our SYN (badack).
         bad_acks,
-        /// old duplicates by their timestamps or sequence numbers.
+        /// old duplicates, detected by their timestamps or sequence numbers.
         old_duplicates,
         /// segments with impossible flags (SYN with FIN or RST), or from our own address and port.
         bad_segments,
-        /// acks of out-of-sequence segments not sent because of the rate limit.
+        /// replies not sent because of the rate limit.
         limited,
-        /// aborted: entries of a listener that was closed.
+        /// handshakes dropped because their listener was closed (aborted).
         aborted,
         /// cookies sent.
         cookies_sent,
@@ -316,11 +316,11 @@ counters! {
         evicted,
         /// TIME-WAIT entries reused by a new connection (RFC 6191).
         reused,
-        /// retransmitted FINs acknowledged again.
+        /// retransmitted FINs that were acknowledged again.
         fins_again,
         /// RSTs ignored (RFC 1337).
         resets_ignored,
-        /// other late segments acknowledged.
+        /// other late segments that were acknowledged.
         late,
         /// acknowledgments not sent because of the rate limit.
         limited,

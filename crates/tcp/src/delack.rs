@@ -1,11 +1,11 @@
 //! Delayed ACKs (RFC 9293 3.8.6.3, RFC 5681 4.2), and the receiver's estimate of the round-trip
 //! time.
 //!
-//! More than one full segment is acknowledged at once. Otherwise the ACK waits 40 to 200 ms,
-//! depending on the arrival rate as in Linux, for data of ours that can carry it. A connection
-//! begins with up to 16 immediate ACKs, so that the peer's slow start is not held up. Once the
-//! connection is interactive (request and response in turn; Linux: pingpong), ACKs are no longer
-//! sent immediately.
+//! More than one full segment is acknowledged at once. Otherwise the ACK is delayed by 40 to 200
+//! ms, depending on the arrival rate as in Linux, so that a data segment can contain it. A
+//! connection begins with up to 16 immediate ACKs, so that the peer's slow start is not delayed.
+//! Once the connection is interactive (request and response in turn; Linux: pingpong), ACKs are no
+//! longer sent immediately.
 
 use crate::Timestamps;
 use crate::rtt::{after_us, us_since};
@@ -33,8 +33,8 @@ impl Tcb {
         }
     }
 
-    /// Delays the ACK of the peer's FIN as that of data, where possible, and delays later ACKs too
-    /// (Linux: tcp_fin).
+    /// Delays the ACK of the peer's FIN like that of data, where possible, and also delays later
+    /// ACKs (Linux: tcp_fin).
     pub(crate) fn delay_ack_of_fin(&mut self, now: Instant) {
         let unacknowledged = self.rcv.nxt.since(self.rcv.wup);
         self.rcv.dsack = None;
@@ -78,13 +78,13 @@ impl Tcb {
         u64::from(self.rcv.ato_us).min(round).clamp(least, most.max(least))
     }
 
-    /// Makes the next ACKs immediate: one ACK per two full segments that fit the receive window.
+    /// Makes the next ACKs immediate: one for each two full segments that fit the receive window.
     pub(crate) fn more_quick_acks(&mut self) {
         let segments = self.recv_window() / (2 * u32::from(self.rcv.mss_seen.max(1)));
         self.rcv.quick = self.rcv.quick.max(segments.clamp(2, MOST_QUICK) as u8);
     }
 
-    /// Turns immediate ACKs on, for at most the next 16 ACKs, or off (`TCP_QUICKACK`).
+    /// Turns immediate ACKs on for at most the next 16 ACKs, or off (`TCP_QUICKACK`).
     pub fn set_quickack(&mut self, on: bool) {
         self.rcv.pingpong = !on;
         if on {
@@ -98,8 +98,8 @@ impl Tcb {
         }
     }
 
-    /// Measures the peer's round-trip time for auto-tuning: from the echo of our timestamps, or
-    /// else from the arrival of a window of data.
+    /// Measures the peer's round-trip time for auto-tuning, from the echo of our timestamps or,
+    /// without timestamps, from the time in which a window of data arrives.
     #[inline(always)]
     pub(crate) fn time_receiver(&mut self, len: u32, timestamps: Option<Timestamps>, now: Instant) {
         if self.rcv.sizing.rtt_us != 0 && !self.rcv.tunable {
@@ -107,8 +107,7 @@ impl Tcb {
         }
         match (self.ts, timestamps) {
             (Some(_), Some(ts)) if ts.ecr != 0 => {
-                // Only after a full segment is it certain that the peer did not wait for its
-                // application.
+                // Only a full segment shows that the peer did not wait for its application.
                 let ms = self.ts_now(now).wrapping_sub(ts.ecr);
                 if len >= u32::from(self.rcv.mss_seen) && ms < 1 << 20 {
                     self.rcv.sizing.sample(Duration::from_millis(u64::from(ms.max(1))), true);

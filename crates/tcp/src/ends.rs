@@ -1,5 +1,5 @@
-//! Addresses and ports of a connection, as input to keyed hashes: sequence numbers, ports, cookies,
-//! table indices.
+//! Addresses and ports of a connection, as input to the keyed hashes that yield sequence numbers,
+//! ports, cookies and table indices.
 
 use crate::siphash::Key;
 use wire::L4Port;
@@ -29,13 +29,13 @@ impl Ends {
         [(l >> 64) as u64, l as u64, (r >> 64) as u64, r as u64, ports]
     }
 
-    /// Computes the SipHash-2-4 of addresses and ports, for values that peers see and must not be
-    /// able to predict.
+    /// Computes the SipHash-2-4 of addresses and ports, for values that peers receive and must not
+    /// be able to predict.
     pub(crate) fn sip24(&self, key: Key) -> u64 {
         self.short_words().map_or_else(|| key.sip24(&self.words()), |words| key.sip24(&words))
     }
 
-    /// Returns addresses and ports as two words, if both addresses are IPv4: SipHash-2-4 then takes
+    /// Returns addresses and ports as two words, if both addresses are IPv4. SipHash-2-4 then needs
     /// 10 rounds instead of 16. The message length is part of the hash, so these words cannot
     /// collide with the beginning of a longer message.
     fn short_words(&self) -> Option<[u64; 2]> {

@@ -1,9 +1,10 @@
 //! Fuzz targets and their invariants: two connections joined by a link, segments from strangers at
 //! a listener and at TIME-WAIT entries, and option parsing.
 //!
-//! Input bytes are read as steps: an application call; a segment delivered, lost, duplicated or
-//! altered; a forged segment; or the passage of time. After each step: no panic, `check_invariants`
-//! holds for both ends, no more is released than was queued, and output terminates.
+//! Input bytes are decoded as steps: an application call; a segment that is delivered, lost,
+//! duplicated or altered; a forged segment; or the passage of time. After each step, nothing has
+//! panicked, `check_invariants` passes for both ends, no more bytes are released than were queued,
+//! and output ends.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -25,11 +26,11 @@ use std::sync::Arc;
 use wire::L4Port;
 use wire::tcp::Flags;
 
-/// Maximum segments in flight on the link; those beyond are lost.
+/// Maximum number of segments in flight on the link; further segments are lost.
 const WIRE: usize = 64;
-/// Maximum steps of one input.
+/// Maximum number of steps of one input.
 const STEPS: usize = 4000;
-/// Maximum segments sent at once: one window.
+/// Maximum number of segments sent at once, for one window.
 const AT_ONCE: usize = 5000;
 
 struct Bytes<'a>(&'a [u8]);
@@ -214,14 +215,14 @@ impl Two {
     }
 }
 
-/// Number of a listener's peers: few, so that later segments meet earlier handshakes.
+/// Number of a listener's peers. It is small, so that later segments match earlier handshakes.
 const PEERS: u8 = 4;
 
-/// Fuzzes a listener and a TIME-WAIT table with segments from strangers, in the order in which a
-/// host consults them.
+/// Fuzzes a listener and a TIME-WAIT table with segments from unknown peers, in the order in which
+/// a host consults the two.
 ///
-/// After each step: no table exceeds its limit, no RST is answered with a RST, an established
-/// handshake makes a valid connection, and a timer is set only while something waits.
+/// After each step, no table exceeds its limit, no RST is answered with a RST, an established
+/// handshake yields a valid connection, and a timer is set only while something waits.
 pub fn strangers(data: &[u8]) {
     let mut bytes = Bytes(data);
     let choice = bytes.byte().unwrap_or(0);
@@ -265,8 +266,8 @@ pub fn strangers(data: &[u8]) {
     }
 }
 
-/// Makes a segment from the bytes. Depending on them it acknowledges `ours`, our last sequence
-/// number, or a random one.
+/// Builds a segment from the bytes. Depending on them, it acknowledges `ours`, our last sequence
+/// number, or a random number.
 fn foreign(bytes: &mut Bytes<'_>, ours: SeqNum) -> Segment {
     let flags = Flags(bytes.byte().unwrap_or(2));
     let (near, seq) = (bytes.byte().unwrap_or(0), SeqNum(bytes.word() >> 24));
@@ -315,14 +316,14 @@ fn ask(
     }
 }
 
-/// Fuzzes option parsing: nothing is read beyond the end, and results are plausible.
+/// Fuzzes option parsing: nothing is read beyond the end, and the results are plausible.
 pub fn options(data: &[u8]) {
     let data = data.get(..data.len().min(40)).unwrap_or_default();
     let read = SegmentOptions::parse_bytes(data);
     assert!(read.window_scale.is_none_or(|_| data.len() >= 3) && read.mss.is_none_or(|_| data.len() >= 4));
     assert!(read.timestamps.is_none_or(|_| data.len() >= 10));
     assert!(read.sack.as_slice().len() * 8 + 2 <= data.len().max(2));
-    // The aligned timestamps of nearly every segment are parsed by a fast path.
+    // A fast path parses the aligned timestamps of nearly every segment.
     let mut moved = vec![1; 4];
     moved.extend_from_slice(data.get(..data.len().min(36)).unwrap_or_default());
     if data.len() <= 36 {

@@ -1,6 +1,6 @@
-//! Result of a three-way handshake: all that a `Tcb` needs to begin in ESTABLISHED.
+//! Result of a three-way handshake: everything that a `Tcb` needs to begin in ESTABLISHED.
 //!
-//! It is made from an entry of the SYN queue or from a SYN cookie.
+//! It is created from an entry of the SYN queue or from a SYN cookie.
 
 use crate::SeqNum;
 use clock::Duration;
@@ -8,9 +8,9 @@ use clock::Duration;
 /// Negotiated state of timestamps (RFC 7323).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TsState {
-    /// TS.Recent: the peer's latest TSval, which we echo.
+    /// TS.Recent: the peer's latest TSval, which our segments echo.
     pub recent: u32,
-    /// Offset added to our millisecond clock to make TSval.
+    /// Offset added to our millisecond clock to compute TSval.
     pub offset: u32,
 }
 
@@ -27,13 +27,13 @@ pub struct Handshake {
     pub snd_wscale: Option<u8>,
     /// Window shift of our advertisements; 0 without window scaling.
     pub rcv_wscale: u8,
-    /// SACK was negotiated.
+    /// Whether SACK was negotiated.
     pub sack: bool,
-    /// State of timestamps, if negotiated.
+    /// State of timestamps; `None` if they were not negotiated.
     pub ts: Option<TsState>,
     /// Window field of the segment that completed the handshake, unscaled.
     pub window: u16,
-    /// ECN was negotiated (RFC 3168 6.1.1).
+    /// Whether ECN was negotiated (RFC 3168 6.1.1).
     pub ecn: bool,
     /// Time from SYN-ACK to ACK; `None` if the SYN-ACK was retransmitted (Karn).
     pub rtt: Option<Duration>,

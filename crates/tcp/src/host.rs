@@ -1,15 +1,15 @@
-//! Queries by which the host sizes and frees its buffers.
+//! Queries that let the host size and free its buffers.
 
 use crate::tcb::Tcb;
 
 impl Tcb {
-    /// Data bytes that fit one segment besides the options that every segment carries.
+    /// Number of data bytes that fit one segment, after the options that every segment contains.
     #[inline]
     pub fn mss(&self) -> u16 {
         self.snd.mss
     }
 
-    /// Returns whether out-of-order data is held.
+    /// Returns whether out-of-order data is stored.
     #[inline]
     pub fn holds_out_of_order(&self) -> bool {
         self.ooo.is_some()

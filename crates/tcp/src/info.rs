@@ -6,7 +6,7 @@ use crate::cc::Congestion;
 use crate::tcb::{Ca, ColdEvents, Rtx, Tcb};
 use clock::{Duration, Instant};
 
-/// Statistics of a connection. Windows that Linux counts in segments are in segments.
+/// Statistics of a connection. Windows are in segments where Linux reports segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names and meanings are those of struct tcp_info")]
 pub struct Info {
@@ -104,8 +104,8 @@ impl Tcb {
             lost: self.board.lost().segments,
             retrans: self.board.retrans().segments,
             last_data_sent: now.since(snd.last_at),
-            // If no data has arrived, the time counts from the end of the handshake or from the
-            // last segment (as Linux does).
+            // If no data has arrived, the time since the end of the handshake or since the last
+            // segment is reported (as Linux does).
             last_data_recv: now.since(if rcv.last_at == Instant::ZERO { self.recovery.heard_at } else { rcv.last_at }),
             last_ack_recv: now.since(self.recovery.heard_at),
             pmtu: u32::from(self.pmtu.as_ref().map_or(self.config.mss, |pmtu| pmtu.mss)) + 40,

@@ -1,8 +1,8 @@
 //! Segment arrival: the steps of RFC 9293 3.10.7.
 //!
-//! Takes a [`Segment`] of this connection with a verified checksum and returns a [`Reply`]. Nothing
-//! is sent from here. RSTs and challenge ACKs are part of the reply; `output` builds all other
-//! segments.
+//! The input is a [`Segment`] of this connection with a verified checksum, the output a [`Reply`].
+//! Nothing is sent from here. RSTs and challenge ACKs are part of the reply; `output` builds all
+//! other segments.
 
 use crate::answer::reset_for;
 use crate::reassembly::{Reassembly, Stored};
@@ -112,7 +112,7 @@ impl Tcb {
         if seg.len > 0 { self.process_text(seg, now, reply) } else { Ok(()) }
     }
 
-    /// Handles a simultaneous open (RFC 9293 3.5, Figure 7): our SYN is sent again, with an ACK of
+    /// Handles a simultaneous open (RFC 9293 3.5, Figure 7) by sending our SYN again with an ACK of
     /// the peer's SYN.
     fn open_simultaneously(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         self.state = State::SynReceived;
@@ -122,7 +122,7 @@ impl Tcb {
         Ok(())
     }
 
-    /// Measures the round-trip time of the handshake, if our SYN was sent only once or the peer
+    /// Measures the round-trip time of the handshake if our SYN was sent only once, or if the peer
     /// echoed a timestamp.
     fn measure_handshake(&mut self, seg: &Segment, now: Instant) {
         let echoed = seg.options.timestamps.filter(|ts| self.ts.is_some() && ts.ecr != 0);
@@ -158,7 +158,7 @@ impl Tcb {
             _ => None,
         };
         if seg.has(Flags::SYN) && !seg.has(Flags::ACK) {
-            // A higher timestamp or, without timestamps, a higher sequence number shows a new
+            // A newer timestamp or, without timestamps, a higher sequence number indicates a new
             // connection.
             if newer.unwrap_or(false) || (newer != Some(false) && seg.seq.after(self.rcv.nxt)) {
                 reply.events |= Events::REUSABLE;
@@ -173,8 +173,8 @@ impl Tcb {
             self.timers.long_at = now.after(self.config.time_wait);
             return Err(Dropped::TimeWaitDuplicate);
         }
-        // A repeat of the peer's last ACK is the one acceptable segment: answering it would start
-        // an ACK loop.
+        // A repetition of the peer's last ACK is the only acceptable segment. A reply to it would
+        // start an ACK loop.
         if seg.seq_len() == 0 && seg.seq == self.rcv.nxt && seg.ack == self.snd.nxt {
             return Err(Dropped::TimeWaitDuplicate);
         }
@@ -223,7 +223,7 @@ impl Tcb {
         if self.is_acceptable(seg) {
             return Ok(());
         }
-        // A repeat of the SYN that we are answering: our SYN-ACK may be lost.
+        // A repetition of the SYN that was answered, so our SYN-ACK may be lost.
         if self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.rcv.irs {
             return Ok(());
         }
@@ -234,8 +234,8 @@ impl Tcb {
         self.answer_unacceptable(seg, Dropped::OutOfWindow, now)
     }
 
-    /// Records that data of the segment was already received, so that a D-SACK reports it (RFC
-    /// 2883).
+    /// Records that the data of the segment has already been received, so that a D-SACK reports it
+    /// (RFC 2883).
     #[inline(never)]
     fn note_duplicate(&mut self, seg: &Segment) {
         let (left, right) = (seg.text_seq(), seg.text_seq().plus(seg.len));
@@ -252,7 +252,7 @@ impl Tcb {
             return self.challenge(reply, Dropped::ResetInWindow, now);
         }
         reply.events |= match self.state {
-            // Back to LISTEN: not yet visible to the application.
+            // The connection returns to LISTEN, since the application does not know it yet.
             State::SynReceived if self.options.passive => Events::NONE,
             State::SynReceived => Events::REFUSED,
             _ => Events::RESET,
@@ -339,8 +339,8 @@ impl Tcb {
         }
     }
 
-    /// Limits the time in FIN-WAIT-2 of a connection that no process holds (as Linux and BSD do;
-    /// RFC 9293 3.6 does not forbid it).
+    /// Limits the time in FIN-WAIT-2 of an orphaned connection, which no process has open (as Linux
+    /// and BSD do; RFC 9293 3.6 does not forbid it).
     pub(crate) fn await_fin(&mut self, now: Instant) {
         if self.state == State::FinWait2 && self.options.orphan {
             let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.linger2);
@@ -357,7 +357,7 @@ impl Tcb {
     }
 
     /// Processes URG (RFC 9293 3.10.7.4, sixth; RFC 6093): urgent data stays in the stream, and the
-    /// application is notified of where it ends.
+    /// application is notified of its end.
     #[inline(always)]
     fn process_urgent(&mut self, seg: &Segment, reply: &mut Reply) {
         if !seg.has(Flags::URG) || seg.urgent == 0 || !self.state.may_receive() {
@@ -371,7 +371,7 @@ impl Tcb {
         }
     }
 
-    /// Processes data: trims it to the window and determines its position (RFC 9293 3.10.7.4,
+    /// Processes data by trimming it to the window and determining its position (RFC 9293 3.10.7.4,
     /// seventh).
     #[inline(always)]
     fn process_text(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
@@ -390,8 +390,8 @@ impl Tcb {
             return Err(Dropped::TextAfterFin);
         }
         if self.options.orphan {
-            // No process will read the data: reset, so that the peer learns of it (RFC 9293 3.6.1,
-            // RFC 1122 4.2.2.13).
+            // No process can read the data, so the connection is reset to inform the peer (RFC 9293
+            // 3.6.1, RFC 1122 4.2.2.13).
             reply.answer = Some(reset_for(seg));
             reply.events |= Events::CLOSED;
             self.over();
@@ -423,7 +423,7 @@ impl Tcb {
                 self.rcv.dsack = Some(again);
             }
             reach = reach.plus(ooo.join(right));
-            // RFC 5681 4.2: the filling of a gap is acknowledged at once.
+            // RFC 5681 4.2: a segment that fills a gap is acknowledged at once.
             self.rcv.ack_now = true;
             if ooo.is_empty() {
                 self.ooo = None;
@@ -494,7 +494,8 @@ impl Tcb {
             self.rcv.ack_now |= !delays;
         }
         if self.rcv.fin_came && self.rcv.fin == self.rcv.nxt && self.state.may_receive() {
-            // The filling of a gap is acknowledged at once, with or without FIN (RFC 5681 4.2).
+            // A segment that fills a gap is acknowledged at once, with or without FIN (RFC 5681
+            // 4.2).
             let delays = self.config.delay_fin_ack && self.state == State::Established && !reply.fills_gap();
             self.take_fin(now, &mut reply.events);
             if delays {
@@ -512,7 +513,7 @@ impl Tcb {
         *events |= Events::PEER_CLOSED | Events::READABLE;
         match self.state {
             State::Established => self.state = State::CloseWait,
-            // Our FIN is unacknowledged: otherwise the state would be FIN-WAIT-2.
+            // Our FIN is not acknowledged; otherwise the state would be FIN-WAIT-2.
             State::FinWait1 => self.state = State::Closing,
             State::FinWait2 => self.enter_time_wait(now, events),
             _ => {}

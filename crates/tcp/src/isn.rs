@@ -8,17 +8,18 @@ use crate::siphash::Key;
 use crate::{Ends, SeqNum};
 use clock::Instant;
 
-/// Nanoseconds for each step of M (RFC 9293 3.4.1).
+/// Nanoseconds per increment of M (RFC 9293 3.4.1).
 const TICK_NS: u64 = 4_000;
 
-/// The function F. One half of its hash is for sequence numbers, the other half for timestamps.
+/// The function F. One half of its result is used for sequence numbers, the other half for
+/// timestamps.
 fn prf(key: Key, ends: &Ends) -> (u32, u32) {
     let hash = ends.sip24(key);
     (hash as u32, (hash >> 32) as u32)
 }
 
 /// Returns the initial sequence number and the timestamp offset of a connection that begins at
-/// `now`: [`isn`] and [`ts_offset`] for the cost of one hash.
+/// `now`. The result is that of [`isn`] and [`ts_offset`], with a single hash.
 pub fn numbers(key: Key, ends: &Ends, now: Instant) -> (SeqNum, u32) {
     let (number, offset) = prf(key, ends);
     (SeqNum(number).plus((now.nanos() / TICK_NS) as u32), offset)
@@ -29,9 +30,9 @@ pub fn isn(key: Key, ends: &Ends, now: Instant) -> SeqNum {
     numbers(key, ends, now).0
 }
 
-/// Returns the offset added to our millisecond clock to make TSval. It is the same for each
-/// incarnation of a connection, so that RFC 6191 and PAWS work across incarnations. It differs for
-/// each pair of addresses and ports, so that TSval does not reveal our uptime.
+/// Returns the offset added to our millisecond clock to compute TSval. The offset is the same for
+/// each incarnation of a connection, so that RFC 6191 and PAWS work across incarnations. It differs
+/// between addresses and ports, so that TSval does not reveal our uptime.
 pub fn ts_offset(key: Key, ends: &Ends) -> u32 {
     prf(key, ends).1
 }
@@ -57,8 +58,8 @@ mod tests {
         }
     }
 
-    /// Chi-square over 1024 cells; for uniform numbers the mean is 1023 and the standard deviation
-    /// 45.
+    /// Computes chi-square over 1024 cells. For uniform numbers the mean is 1023 and the standard
+    /// deviation 45.
     fn chi_square(values: impl Iterator<Item = u32>) -> f64 {
         let (mut cells, mut n) = ([0u32; 1024], 0u32);
         for value in values {

@@ -1,8 +1,9 @@
-//! Keepalive and window probes: segments that only elicit an ACK (RFC 9293 3.8.4, 3.8.6.1).
+//! Keepalive probes and window probes: segments whose only purpose is to elicit an ACK (RFC 9293
+//! 3.8.4, 3.8.6.1).
 //!
-//! Both are an ACK with a sequence number before SND.UNA. It is unacceptable to the peer, which
-//! therefore replies with its current state (RFC 9293 3.10.7.4). The probe carries no data, so no
-//! data is lost if the peer's window is closed.
+//! Both are an ACK with a sequence number before SND.UNA. This number is unacceptable to the peer,
+//! which therefore replies with its current state (RFC 9293 3.10.7.4). The probe contains no data,
+//! so no data is lost if the peer's window is closed.
 
 use crate::tcb::{Keepalive, Probe, Rtx, Tail, Tcb};
 use crate::{Events, State};
@@ -35,22 +36,22 @@ impl Tcb {
         }
     }
 
-    /// Handles expiry of the keepalive timer. How long the peer has been silent is checked only
-    /// here, so that arriving segments need not move the deadline.
+    /// Handles expiry of the keepalive timer. The time since the peer's last segment is checked
+    /// only here, so that arriving segments need not move the deadline.
     pub(crate) fn on_keepalive(&mut self, now: Instant, events: &mut Events) {
         let Some(mut keepalive) = self.cold_options.as_ref().and_then(|cold_options| cold_options.keepalive) else {
             return;
         };
         let silent = self.silent_for(now);
         if !self.board.is_empty() || self.unsent() > 0 {
-            // Retransmission or window probes already check the peer.
+            // Retransmissions or window probes already check the peer.
             keepalive.probes = 0;
             self.timers.long_at = now.after(keepalive.idle);
         } else if silent < keepalive.idle {
             keepalive.probes = 0;
             self.timers.long_at = now.after(keepalive.idle.saturating_sub(silent));
         } else if self.keepalive_failed(&keepalive, silent) {
-            // A RST ends the connection at a peer that still holds it (Linux, FreeBSD).
+            // A RST ends the connection at a peer that still has it (Linux, FreeBSD).
             let reset = self.make_reset(now);
             self.over();
             self.cold_options().reset = Some(reset);
@@ -71,8 +72,8 @@ impl Tcb {
         }
     }
 
-    /// Starts window probes: data is queued, nothing is in flight, and the peer's window has no
-    /// room (MUST-36).
+    /// Starts window probes, because data is queued, nothing is in flight, and the peer's window
+    /// has no space (MUST-36).
     pub(crate) fn arm_persist(&mut self, now: Instant) {
         if self.timers.rtx == Rtx::Persist && self.timers.rtx_at != Instant::NEVER {
             return;
@@ -81,15 +82,15 @@ impl Tcb {
         self.timers.rtx_at = now.after(self.rto());
     }
 
-    /// Handles expiry of the persist timer (RFC 9293 3.8.6.1). The first probe follows after an RTO
-    /// and the next ones at growing intervals, for as long as the peer answers (MUST-37).
+    /// Handles expiry of the persist timer (RFC 9293 3.8.6.1). The first probe is sent after an RTO
+    /// and further probes at growing intervals, as long as the peer replies (MUST-37).
     pub(crate) fn on_persist(&mut self, now: Instant, events: &mut Events) {
         if !self.state.may_send() || !self.board.is_empty() || (self.unsent() == 0 && !self.fin_waits()) {
             return;
         }
         if self.send_edge().since_or_zero(self.snd.nxt) >= self.unsent().max(1) {
-            // A segment that Nagle or cork holds back waits for more data, not for the window. It
-            // has waited long enough (Linux: tcp_check_probe_timer).
+            // A segment that Nagle or cork delays waits for more data, not for the window. It has
+            // waited long enough (Linux: tcp_check_probe_timer).
             self.queued_as(0, Tail::Push);
             self.options.flush = true;
             return;

@@ -1,4 +1,5 @@
-//! TCP as a state machine over sequence numbers: segments in, segments out, no payload bytes.
+//! TCP as a state machine over sequence numbers: its inputs and outputs are segments without
+//! payload bytes.
 //!
 //! ```text
 //!  in   Segment::parse          header and options validated by `wire`

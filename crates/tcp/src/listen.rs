@@ -1,8 +1,8 @@
 //! LISTEN and the handshake: takes SYNs, sends SYN-ACKs, and returns a [`Handshake`] for a new Tcb
 //! (RFC 9293 3.10.7.2).
 //!
-//! A SYN creates a 64-byte entry in the SYN queue, not a Tcb. When the queue is full, the state
-//! moves into a cookie that the peer returns ([`crate::cookie`], RFC 4987), or the oldest entry is
+//! A SYN creates a 64-byte entry in the SYN queue, not a Tcb. When the queue is full, the state is
+//! encoded in a cookie that the peer returns ([`crate::cookie`], RFC 4987), or the oldest entry is
 //! evicted, unanswered ones first. A flood therefore uses bounded memory, and a peer that answers
 //! within a round trip still connects.
 //!
@@ -16,9 +16,9 @@
 //! | another ACK | reset | reset |
 //!
 //! Challenge ACKs and repeated SYN-ACKs to one peer are at least half a second apart. When the
-//! accept queue is full, SYNs are dropped, and so is the ACK that would finish a handshake: the
-//! entry stays, the SYN-ACK is sent again, and the peer's next ACK may find room (as in Linux).
-//! Data on a SYN is not accepted; the peer retransmits it.
+//! accept queue is full, SYNs are dropped, and so is the ACK that would complete a handshake. Its
+//! entry stays and the SYN-ACK is sent again, so that the peer's next ACK may find space in the
+//! queue (as in Linux). Data on a SYN is not accepted; the peer retransmits it.
 
 mod context;
 mod entry;
@@ -39,17 +39,17 @@ use entry::{Entry, flag, wait};
 pub use limits::{CookieMode, Limits, UnknownCookieMode};
 use wire::tcp::Flags;
 
-/// Minimum effective MSS, whatever the configuration (CVE-2019-11479).
+/// Minimum effective MSS, regardless of the configuration (CVE-2019-11479).
 pub const LEAST_MSS: u16 = 48;
 
-/// Returns the MSS used for a peer whose SYN carried the MSS option `offered`. Never 0, so that it
-/// is a safe divisor (CVE-2018-16523).
+/// Returns the MSS used for a peer whose SYN had the MSS option `offered`. The result is never 0,
+/// so that it is a safe divisor (CVE-2018-16523).
 pub fn floored_mss(config: &Config, offered: Option<u16>) -> u16 {
     offered.filter(|mss| *mss != 0).unwrap_or(config.default_mss).max(config.min_mss).max(LEAST_MSS)
 }
 
-/// Number of queues of the table. An entry is in the queue with the number of its SYN-ACK
-/// retransmissions; higher counts share the last queue.
+/// Number of queues of the table. An entry is in the queue whose number is the number of its
+/// SYN-ACK retransmissions; higher numbers share the last queue.
 const QUEUES: usize = 16;
 
 /// Reason why a segment neither began nor completed a handshake; determines the reply.
@@ -71,7 +71,7 @@ pub enum Refused {
     SynDuplicate,
     /// Different SYN during the handshake: challenged (RFC 5961 4.2).
     SynInHandshake,
-    /// Old duplicate by its timestamp (RFC 7323 5.3): acknowledged.
+    /// Old duplicate, detected by its timestamp (RFC 7323 5.3): acknowledged.
     Paws,
     /// Outside the window: acknowledged.
     OutOfWindow,
@@ -88,8 +88,8 @@ pub enum Refused {
 pub enum Answer {
     /// A handshake began or continues: send this SYN-ACK.
     SynAck(Out),
-    /// The handshake is complete. Make a Tcb from it, pass the Tcb the segment too (for its data
-    /// and FIN), and queue the connection for accept.
+    /// The handshake is complete. Create a Tcb from it, process the segment with this Tcb (for its
+    /// data and FIN), and queue the connection for accept.
     Established(Handshake),
     /// Send this ACK or RST.
     Refuse(Out, Refused),
@@ -171,8 +171,8 @@ impl Listener {
             }
             self.evict(cx);
         }
-        // with a SYN queue of length 0 no entry is stored: the SYN is answered, but its ACK will
-        // match nothing
+        // with a SYN queue of length 0 no entry is stored: the SYN is answered, but the ACK of the
+        // SYN-ACK will match nothing
         if self.table.insert(hash, 0, entry).is_some() {
             cx.counts.added.bump();
         }
@@ -210,7 +210,7 @@ impl Listener {
             return Err(Refused::AcceptQueueFull);
         }
         if let Some(ts) = seg.options.timestamps.filter(|_| seg.seq == entry.rcv_nxt()) {
-            // RFC 7323 4.3; only after all checks have passed (CVE-2005-0356).
+            // TS.Recent is set (RFC 7323 4.3) only after all checks have passed (CVE-2005-0356).
             entry.ts_recent = ts.val;
         }
         let done = entry.finished(cx, offset, seg.window);
@@ -310,7 +310,7 @@ impl Listener {
     }
 
     /// Processes an ICMP error that quotes our SYN-ACK. The quoted sequence number `seq` must
-    /// match, which excludes forgeries (RFC 5927 4). Returns whether the error ended a handshake.
+    /// match, which prevents forgeries (RFC 5927 4). Returns whether the error ended a handshake.
     pub fn on_unreachable(&mut self, cx: Context<'_>, ends: &Ends, seq: SeqNum) -> bool {
         let Some(at) = self.find(ends).filter(|at| self.table.get(*at).is_some_and(|entry| entry.iss == seq)) else {
             return false;
@@ -363,8 +363,8 @@ impl Listener {
         false
     }
 
-    /// Decrements the number of connections in the accept queue: one was accepted, or closed while
-    /// waiting.
+    /// Decrements the number of connections in the accept queue, because one was accepted, or
+    /// closed while waiting.
     pub fn on_accepted(&mut self) {
         self.ready = self.ready.saturating_sub(1);
     }
@@ -400,7 +400,7 @@ impl Listener {
         self.table.len()
     }
 
-    /// Iterates over the handshakes in progress. Each item has the addresses and ports, the time of
+    /// Iterates over the handshakes in progress. An item is the addresses and ports, the time of
     /// the next SYN-ACK, and the number of SYN-ACK retransmissions so far.
     pub fn handshakes(&self) -> impl Iterator<Item = (Ends, Instant, u8)> + '_ {
         self.table.iter().map(|entry| (entry.ends(), entry.deadline, entry.sent_again))
@@ -440,7 +440,7 @@ impl Listener {
         }
     }
 
-    /// Makes the entry for a SYN with the options that both sides support (RFC 7323 2.2 and 3.2,
+    /// Creates the entry for a SYN with the options that both sides support (RFC 7323 2.2 and 3.2,
     /// RFC 2018 2, RFC 3168 6.1.1). The second result is the timestamp offset.
     fn entry_of(&self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> (Entry, u32) {
         let (config, asked) = (cx.config, &syn.options);
@@ -470,12 +470,12 @@ impl Listener {
         (entry, offset)
     }
 
-    /// Makes a SYN-ACK with a cookie. Stores only the time until which cookies are accepted.
+    /// Builds a SYN-ACK with a cookie. Stores only the time until which cookies are accepted.
     fn synack_with_cookie(&mut self, cx: Context<'_>, ends: &Ends, entry: &mut Entry, offset: u32) -> Out {
         cx.counts.cookies_sent.bump();
         self.cookies_until = cx.now.after(2 * SLOT);
         if !entry.has(flag::TIMESTAMPS) {
-            // without timestamps these options cannot be stored, so they are refused
+            // without timestamps there is no field for these options, so they are refused
             (entry.wscale, entry.flags) = (entry::NO_SCALE, 0);
         }
         let syn = Remembered {

@@ -26,12 +26,12 @@ const BLOCKS_WITH_TIMESTAMPS: usize = 3;
 const BLOCKS: usize = 4;
 
 impl Tcb {
-    /// Returns the next segment to send now and records it as sent. Returns `None` when there is
-    /// none; call it until then.
+    /// Returns the next segment to send now and records it as sent. Call it until it returns
+    /// `None`, which means that there is no such segment.
     ///
-    /// `max_text` is the maximum number of data bytes. A value above the MSS allows large segments,
-    /// for a port with segmentation offload: the data is then a multiple of `Out::mss`, unless it
-    /// ends the queue.
+    /// `max_text` is the maximum number of data bytes. A value above the MSS permits large segments
+    /// for a port with segmentation offload. The length of their data is then a multiple of
+    /// `Out::mss`, unless it ends the queue.
     #[inline]
     pub fn poll_segment(&mut self, now: Instant, max_text: u32) -> Option<Out> {
         let mut out = Out::default();
@@ -58,13 +58,13 @@ impl Tcb {
         sent || self.poll_ack(now, out)
     }
 
-    /// Returns whether [`Tcb::poll_segment`] may have a segment; if `false`, it certainly has none.
+    /// Returns whether [`Tcb::poll_segment`] may return a segment. If `false`, it returns none.
     #[inline(always)]
     pub fn has_output(&self) -> bool {
         self.rcv.ack_now || self.unsent() > 0 || self.fin_waits() || self.snd.syn_due || self.is_troubled()
     }
 
-    /// Returns whether data is lost or a probe is due.
+    /// Returns whether lost data or a probe waits to be sent.
     #[inline(always)]
     pub(crate) fn is_troubled(&self) -> bool {
         self.board.lost().segments > 0 || self.recovery.force_front || self.recovery.probe.is_some()
@@ -129,8 +129,8 @@ impl Tcb {
         Some(out)
     }
 
-    /// Builds a retransmission of lost data, which precedes new data, within the windows (RFC 6675
-    /// 5 step C).
+    /// Builds a retransmission of lost data, if the windows permit it. Lost data precedes new data
+    /// (RFC 6675 5 step C).
     fn poll_lost(&mut self, now: Instant) -> Option<Out> {
         let forced = std::mem::take(&mut self.recovery.force_front);
         let front = self.board.front().copied().filter(|front| !front.has(mark::SACKED));
@@ -151,8 +151,8 @@ impl Tcb {
         Some(self.resend(index, record, now))
     }
 
-    /// Builds the retransmission of the record at `index`. If the data no longer fits one segment,
-    /// the rest becomes a record of its own.
+    /// Builds the retransmission of the record at `index`. If its data no longer fits one segment,
+    /// the rest becomes a separate record.
     fn resend(&mut self, index: usize, record: Sent, now: Instant) -> Out {
         let most = u32::from(self.full_segment());
         let mut record = record;
@@ -219,8 +219,8 @@ impl Tcb {
         Some(out)
     }
 
-    /// Builds a segment for a window that has had room for less than a full segment for a while
-    /// (RFC 9293 3.8.6.2.1, (4)). If the window has no room at all, builds a window probe.
+    /// Builds a segment for a window that has been smaller than a full segment for some time (RFC
+    /// 9293 3.8.6.2.1, (4)). If the window is closed, builds a window probe.
     fn poll_window_probe(&mut self, now: Instant) -> Out {
         let room = self.send_edge().since_or_zero(self.snd.nxt);
         let len = room.min(self.unsent()).min(self.full_segment().into());
@@ -230,8 +230,8 @@ impl Tcb {
         self.ask(now)
     }
 
-    /// Builds an ACK that makes the peer answer, since its sequence number was acknowledged long
-    /// ago.
+    /// Builds an ACK to which the peer must reply, since its sequence number has already been
+    /// acknowledged.
     fn ask(&mut self, now: Instant) -> Out {
         let mut out = Out::default();
         self.header(self.snd.una.minus(1), Flags::ACK, now, &mut out);
@@ -258,10 +258,12 @@ impl Tcb {
         let in_flight = self.in_flight();
         let cwnd_room = self.cc.cwnd().saturating_sub(in_flight).min(self.recovery.burst());
         let room = cwnd_room.min(window_room);
-        // Only the data up to the end of the queue, or up to the first record boundary in it.
+        // Only the data up to the end of the queue, or up to the first record boundary, may be
+        // sent.
         let there = if self.cold_options.is_some() { self.record_there(unsent) } else { unsent };
         let most = there.min(room).min(self.most_at_once(max_text, mss));
-        // All of the data, if it fits and need not wait; otherwise only whole segments.
+        // All of the data is sent if it fits and need not wait; otherwise only full segments are
+        // sent.
         let whole = most - most % mss;
         let free = most == there && (whole == most || there < unsent || self.tail_may_go(whole, unsent));
         let len = if free { most } else { whole };
@@ -301,7 +303,7 @@ impl Tcb {
         out
     }
 
-    /// Returns how many of `len` bytes belong to the current batch (`Config::push_runs`); a new
+    /// Returns how many of `len` bytes belong to the current batch (`Config::push_runs`). A new
     /// batch begins when the previous one has been sent. A batch is at most half the congestion
     /// window and at most [`pacing::run`], in whole segments, unless it includes the tail of the
     /// queue (Linux: tcp_cwnd_test, tcp_tso_autosize, tcp_mss_split_point).
@@ -329,8 +331,8 @@ impl Tcb {
         len.min(self.snd.run.right.since(self.snd.nxt))
     }
 
-    /// Records how much of the congestion window is in use, which decides whether it may grow. The
-    /// record covers one window of data in flight (Linux: tcp_cwnd_validate).
+    /// Records how much of the congestion window is in use, which decides whether the window may
+    /// grow. The record applies to one window of data in flight (Linux: tcp_cwnd_validate).
     #[inline]
     pub(crate) fn note_usage(&mut self, flight: u32, limited: bool) {
         let snd = &mut self.snd;
@@ -431,8 +433,8 @@ impl Tcb {
         }
     }
 
-    /// Marks the connection as interactive if data of ours leaves within the ACK delay, so that our
-    /// ACKs can be part of data segments.
+    /// Marks the connection as interactive if our data is sent within the ACK delay, so that data
+    /// segments can contain our ACKs.
     #[inline(always)]
     pub(crate) fn note_answer(&mut self, now: Instant) {
         if self.rcv.ato_us > 0 && us_since(now, self.rcv.last_at) < self.rcv.ato_us {
@@ -441,8 +443,8 @@ impl Tcb {
     }
 
     /// Returns two conditions for setting PSH: whether a write ends within the data, and whether a
-    /// batch of several segments ends at `end`. The second is not stored, since a retransmission is
-    /// a single segment.
+    /// batch of several segments ends at `end`. The second condition is not stored, since a
+    /// retransmission is a single segment.
     #[cold]
     fn pushes(&mut self, start: SeqNum, end: SeqNum, mss: u32) -> (bool, bool) {
         let (run, exact) = (self.snd.run, self.config.push_runs > 0);
@@ -515,7 +517,7 @@ impl Tcb {
         }
     }
 
-    /// Number of data bytes in a full segment sent now: SACK blocks take some of the room (RFC 9293
+    /// Returns the number of data bytes in a full segment sent now. SACK blocks reduce it (RFC 9293
     /// MUST-16, RFC 6691).
     #[inline]
     fn full_segment(&self) -> u16 {
@@ -526,7 +528,7 @@ impl Tcb {
         self.snd.mss.saturating_sub(sack_len(blocks as u16)).max(1)
     }
 
-    /// Fills in the header at `seq` with our ACK, window and options.
+    /// Fills in the header at `seq` with our acknowledgment number, window and options.
     #[inline(always)]
     fn header(&mut self, seq: SeqNum, flags: Flags, now: Instant, out: &mut Out) {
         let flags = if self.ecn.echo { flags | Flags::ECE } else { flags };
@@ -613,14 +615,14 @@ impl Tcb {
         self.booked(out, now);
     }
 
-    /// Builds a pure ACK, recorded as sent.
+    /// Builds a pure ACK and records it as sent.
     pub(crate) fn make_ack(&mut self, now: Instant) -> Out {
         let mut out = Out::default();
         self.ack_alone(now, &mut out);
         out
     }
 
-    /// Updates the counters and timers for `out`, which was sent.
+    /// Updates the counters and timers for `out`, which has been sent.
     #[inline(always)]
     fn booked(&mut self, out: &Out, _now: Instant) {
         let segments = out.segments();
@@ -645,7 +647,7 @@ impl Tcb {
     }
 }
 
-/// Copies a rarely sent segment into `out`. Returns whether there was one.
+/// Copies a rarely sent segment into `out`. Returns whether there was a segment.
 fn put(reset: Option<Out>, out: &mut Out) -> bool {
     let Some(reset) = reset else { return false };
     *out = reset;

@@ -1,20 +1,21 @@
 //! Pacing: spreads a window over a round trip instead of sending it at once.
 //!
-//! The rate is one congestion window per smoothed round trip, times a gain that leaves room to
-//! grow: 2 in slow start, 1.2 after it (Linux's `tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`). A
-//! socket may set a lower rate (`SO_MAX_PACING_RATE`). One burst is a [`quantum`] of about a
-//! millisecond, so that pacing does not defeat segmentation offload. After idle time, a connection
-//! may send at most half a quantum earlier, which compensates for a late timer.
+//! The rate is one congestion window per smoothed round trip, times a gain with which the window
+//! can still grow: 2 in slow start, 1.2 after it (Linux's `tcp_pacing_ss_ratio`,
+//! `tcp_pacing_ca_ratio`). A socket may set a lower rate (`SO_MAX_PACING_RATE`). One burst is a
+//! [`quantum`] of about a millisecond, so that pacing does not defeat segmentation offload. After
+//! idle time, a connection may send at most half a quantum earlier, which compensates for a late
+//! timer.
 
 use clock::{Duration, Instant};
 
-/// Rate in bytes per second that stands for no limit.
+/// Rate in bytes per second that means no limit.
 pub const UNLIMITED: u64 = u64::MAX;
 /// Maximum number of bytes in a burst: the limit of `Out::text_len`.
 const MAX_BURST: u32 = 65_535;
 
-/// Returns the rate of `cwnd` bytes per `srtt`, times `gain` percent, in bytes per second. Before
-/// the first RTT measurement there is no limit, so that the initial window can leave.
+/// Returns the rate in bytes per second: `cwnd` bytes per `srtt`, times `gain` percent. Before the
+/// first RTT measurement there is no limit, so that the initial window can be sent.
 pub fn rate(cwnd: u32, srtt: Option<Duration>, gain: u32) -> u64 {
     let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return UNLIMITED };
     let ns = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
@@ -22,8 +23,8 @@ pub fn rate(cwnd: u32, srtt: Option<Duration>, gain: u32) -> u64 {
     (u64::from(cwnd).saturating_mul(u64::from(gain).saturating_mul(10_000_000)) / ns).max(1)
 }
 
-/// Returns the number of bytes in one burst at `rate`: those of 2^-10 s (Linux's
-/// `sk_pacing_shift`), rounded to whole segments, at least two.
+/// Returns the number of bytes in one burst at `rate`: the bytes of 2^-10 s (Linux's
+/// `sk_pacing_shift`), rounded to whole segments, and at least two segments.
 pub fn quantum(rate: u64, mss: u16) -> u32 {
     let mss = u32::from(mss.max(1));
     let most = (MAX_BURST / mss).max(1) * mss;
@@ -31,8 +32,8 @@ pub fn quantum(rate: u64, mss: u16) -> u32 {
     wanted.max(2).saturating_mul(mss).min(most)
 }
 
-/// Returns the number of bytes that Linux passes to a port with segmentation offload at once: a
-/// quantum, and more if the round trip is below a few milliseconds (`tcp_tso_rtt_log`).
+/// Returns the number of bytes that Linux passes to a port with segmentation offload at once. This
+/// is a quantum, and more if the round trip is below a few milliseconds (`tcp_tso_rtt_log`).
 pub fn run(rate: u64, mss: u16, min_rtt: Option<Duration>) -> u32 {
     let mss = u32::from(mss.max(1));
     let shift = min_rtt.map_or(32, |rtt| rtt.as_micros() >> 9);
@@ -65,26 +66,26 @@ impl Pacer {
         self.max_rate
     }
 
-    /// Returns the smaller of `rate`, which the window allows, and the maximum rate.
+    /// Returns the smaller of the maximum rate and `rate`, the rate that the window permits.
     pub fn limited(&self, rate: u64) -> u64 {
         rate.min(self.max_rate)
     }
 
-    /// Time of the next departure; if it is not after `now`, data may leave now.
+    /// Time of the next transmission. If it is not after `now`, data may be sent now.
     #[inline]
     pub fn next(&self) -> Instant {
         self.next
     }
 
-    /// Returns whether data may leave now.
+    /// Returns whether data may be sent now.
     #[inline]
     pub fn ready(&self, now: Instant) -> bool {
         self.next <= now
     }
 
-    /// Records that `bytes` were sent (including headers, if the caller counts them) and computes
-    /// the next departure. `rate` is the rate that the window allows; the maximum rate of the
-    /// socket applies too.
+    /// Records that `bytes` were sent (including headers, if the caller counts them), and computes
+    /// the time of the next transmission. `rate` is the rate that the window permits; the maximum
+    /// rate of the socket also applies.
     pub fn on_sent(&mut self, bytes: u32, rate: u64, now: Instant) {
         let rate = self.limited(rate);
         if rate == UNLIMITED {
@@ -128,8 +129,8 @@ mod tests {
         assert_eq!(run(UNLIMITED, 1000, None), 65_000);
     }
 
-    /// Sends `burst` bytes whenever permitted, waking `late_us` late; returns the bytes sent in
-    /// `seconds`.
+    /// Sends `burst` bytes whenever permitted, with a timer that is `late_us` late. Returns the
+    /// bytes sent in `seconds`.
     fn sent(pacer: &mut Pacer, rate: u64, burst: u32, late_us: u64, seconds: u64) -> u64 {
         let (mut now, mut total) = (Instant::ZERO, 0);
         while now < Instant::from_millis(seconds * 1000) {

@@ -1,11 +1,10 @@
 //! Path MTU discovery: from ICMP, or by search (RFC 1191, RFC 8201, RFC 5927 7, RFC 8899).
-//!
-//! Sizes are in units of MSS: data and TCP options, which is the MTU less IP and the fixed TCP
-//! header. An ICMP message is accepted only if it quotes a segment in flight and reports a size
+//! Sizes are MSS values: data and TCP options, that is, the MTU minus the IP header and the fixed
+//! TCP header. An ICMP message is accepted only if it quotes a segment in flight and reports a size
 //! below the current one. No message reduces the MSS below the minimum. When large segments are
-//! lost without an ICMP message, the MSS falls after some timeouts to a size that any path carries
-//! (RFC 8899 4.3). With probing enabled, the search then raises the MSS again by bisection, with
-//! segments of data as probes.
+//! lost without an ICMP message, the MSS is reduced after some timeouts to a size that fits any
+//! path (RFC 8899 4.3). With probing enabled, the search then raises the MSS again by bisection,
+//! with segments of data as probes.
 
 use crate::rare_events::RareEvents;
 use crate::scoreboard::mark;
@@ -14,30 +13,30 @@ use crate::{Events, SeqNum, State};
 use clock::{Duration, Instant};
 
 /// Number of consecutive timeouts that indicate a black hole. Fewer timeouts are more often caused
-/// by congestion or an absent peer.
+/// by congestion or by an absent peer.
 const BLACK_HOLE: u8 = 4;
 /// Attempts per probe size (RFC 8899 5.1.2).
 const MAX_PROBES: u8 = 3;
 /// Interval between searches for a larger MTU: PMTU_RAISE_TIMER (RFC 8899 5.1.1). RFC 1191 6.3
 /// requires at least 5 minutes after an ICMP message.
 const RAISE: Duration = Duration::from_secs(600);
-/// First size, in bytes, to which the MSS falls when a black hole is suspected: below that of
-/// Ethernet, so that most paths carry it.
+/// First size, in bytes, to which the MSS is reduced when a black hole is suspected. It is below
+/// that of Ethernet, so that it fits most paths.
 const BASE: u16 = 1024;
 
-/// Error that concerns a segment of ours: an ICMP message parsed by the host, or a failure of the
+/// Error about a segment that we sent: an ICMP message parsed by the host, or a failure of the
 /// host's own neighbor resolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IcmpNotice {
-    /// Port, protocol or administratively unreachable: no process answers there.
+    /// Port or protocol unreachable, or communication administratively prohibited.
     Refused,
     /// Host or network unreachable, or time exceeded: possibly transient.
     Unreachable,
     /// The next hop did not answer this host's own ARP or neighbor solicitations. Unlike an ICMP
-    /// message, this cannot be forged remotely and is no transient fault of a distant router.
+    /// message, this cannot be forged remotely and is not a transient fault of a distant router.
     NoNeighbor,
-    /// The packet was too big and had the don't-fragment bit set. The next hop carries `mss` bytes
-    /// after the fixed headers, 0 if unknown.
+    /// The packet was too big and had the don't-fragment bit set. The next hop forwards at most
+    /// `mss` bytes after the fixed headers; 0 if unknown.
     TooBig {
         /// MTU of the next hop minus the IP and fixed TCP headers.
         mss: u16,
@@ -66,15 +65,15 @@ impl Tcb {
                 self.over();
                 Events::REFUSED | Events::CLOSED
             }
-            // As in Linux and BSD, a connect fails as soon as neighbor resolution does
-            // (arp_error_report, EHOSTDOWN), not with the last SYN retransmission. MUST-56 concerns
-            // ICMP only.
+            // As in Linux and BSD, a connect fails as soon as neighbor resolution fails
+            // (arp_error_report, EHOSTDOWN), and not with the last SYN retransmission. MUST-56
+            // applies to ICMP only.
             IcmpNotice::NoNeighbor => {
                 self.over();
                 Events::UNREACHABLE | Events::CLOSED
             }
-            // RFC 9293 3.9.2.2 (MUST-56): soft errors do not abort the connection; if the error
-            // lasts, a timer does.
+            // RFC 9293 3.9.2.2 (MUST-56): soft errors do not abort the connection. If the error
+            // persists, a timer does.
             IcmpNotice::Unreachable => Events::SOFT_ERROR,
         }
     }
@@ -88,7 +87,7 @@ impl Tcb {
         }
     }
 
-    /// Lowers the MSS, and has segments that did not fit retransmitted at once as smaller ones. The
+    /// Lowers the MSS. Segments that did not fit are retransmitted at once in smaller ones. The
     /// congestion window is not reduced (RFC 1191 6.4).
     fn on_too_big(&mut self, mss: u16, now: Instant) {
         let present = self.path_mss();
@@ -154,7 +153,7 @@ impl Tcb {
         }
         let size = pmtu.candidate().filter(|size| *size <= peer && *size <= self.config.mss)?;
         let text = u32::from(size.saturating_sub(options));
-        // There is enough data after the probe that its loss is detected without a timeout.
+        // Enough data follows the probe that its loss is detected without a timeout.
         let enough = unsent >= text + 3 * u32::from(self.snd.mss) && room >= text + 3 * u32::from(self.snd.mss);
         enough.then_some(text)
     }
@@ -179,8 +178,8 @@ impl Tcb {
         }
     }
 
-    /// Returns whether the only lost record is the MTU probe; if so, records that the probe failed.
-    /// It was too large, which is no sign of congestion (RFC 8899 3, (7)).
+    /// Returns whether the only lost record is the MTU probe. If so, records that the probe failed:
+    /// it was too large, which is not a sign of congestion (RFC 8899 3, (7)).
     pub(crate) fn only_mtu_probe_lost(&mut self) -> bool {
         let Some((size, end)) = self.pmtu.as_ref().and_then(|pmtu| pmtu.probe) else { return false };
         if self.board.lost().segments != 1 || !self.board.ending_at(end).is_some_and(|record| record.has(mark::LOST)) {

@@ -2,20 +2,20 @@
 //!
 //! port = first + (F(ends) + table[G(ends)]) mod count. The ports used for one peer are sequential,
 //! so that each is reused as late as possible. The ports used for different peers are unrelated.
-//! The table is large and its steps are random, because in a small table a peer that shares a cell
-//! with other peers could count their connections (CVE-2022-1012; Kol, Klein, Gilad 2022).
+//! The table is large and its steps are random; otherwise a peer that shares a cell with other
+//! peers could count their connections (CVE-2022-1012; Kol, Klein, Gilad 2022).
 
 use crate::Ends;
 use crate::siphash::Key;
 use std::ops::RangeInclusive;
 use wire::L4Port;
 
-/// Cells of the table: 128 KiB, of which the system commits only the pages in use.
+/// Number of cells of the table: 128 KiB, of which the system commits only the pages in use.
 const CELLS: usize = 1 << 16;
 /// Maximum step of a cell; steps are 1 to 8.
 const MAX_STEP: u64 = 8;
 
-/// Selects ephemeral ports.
+/// Selector of ephemeral ports.
 #[derive(Debug)]
 pub struct PortChooser {
     key: Key,
@@ -23,12 +23,12 @@ pub struct PortChooser {
     increments: Vec<u16>,
 }
 
-/// FreeBSD's default range of ephemeral ports (`IPPORT_EPHEMERALFIRST`). It has 15.8 bits of
-/// entropy; IANA's dynamic ports have 14 (from 49152).
+/// FreeBSD's default range of ephemeral ports (`IPPORT_EPHEMERALFIRST`). A port in it has 15.8 bits
+/// of entropy; one in IANA's dynamic range (from 49152) has 14.
 pub const EPHEMERAL: RangeInclusive<u16> = 10_000..=u16::MAX;
 
 impl PortChooser {
-    /// Creates a chooser for `range`; an empty range means [`EPHEMERAL`].
+    /// Creates a selector for `range`; an empty range is replaced by [`EPHEMERAL`].
     pub fn new(key: Key, range: RangeInclusive<u16>) -> PortChooser {
         let range = if range.is_empty() { EPHEMERAL } else { range };
         PortChooser { key, range, increments: Vec::new() }
@@ -60,8 +60,8 @@ impl PortChooser {
             let port = L4Port(first.wrapping_add(at) as u16);
             if is_free(port) {
                 let step = tried.wrapping_add(1).wrapping_add((chance % MAX_STEP) as u32);
-                // kept below `count`, which need not divide 2^16: wrapping there would return to
-                // used ports
+                // kept below `count`: a 16-bit wrap-around would return to used ports, since
+                // `count` need not divide 2^16
                 let next = u32::from(passed).wrapping_add(step) % count;
                 if let Some(cell) = self.increments.get_mut(cell) {
                     *cell = next as u16;
@@ -96,7 +96,8 @@ mod tests {
         let ports: Vec<u16> =
             (0..100_000u128).map(|n| chooser.choose(1, n, L4Port(443), n as u64 ^ 5, |_| true).unwrap().0).collect();
         let own = entropy(ports.iter().copied());
-        // for uniform numbers this would be 15.3: 10^5 draws from 55,536 do not show all 15.76 bits
+        // for uniform numbers this would be 15.3, since 10^5 draws from 55,536 do not show all
+        // 15.76 bits
         assert!(own >= 15.0, "{own}");
         let differences = entropy(ports.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])));
         assert!(differences >= 15.0, "{differences}");

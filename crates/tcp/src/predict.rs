@@ -1,16 +1,16 @@
 //! Header prediction: the fast path for an expected segment (RFC 7323 5.6, RFC 1323 4.2.4;
 //! Jacobson, 1990).
 //!
-//! On a quiet connection nearly every segment carries the next data, or acknowledges all data in
+//! On a quiet connection nearly every segment contains the next data, or acknowledges all data in
 //! flight, or both, and nothing else. [`Tcb::on_expected`] detects such a segment with comparisons
-//! alone and then has the effect of the full steps in `input` and `ack` without their checks. If it
-//! declines a segment, it has changed nothing, and the segment takes the slow path.
+//! alone, and then has the effect of the full steps in `input` and `ack` without their checks. If
+//! it rejects a segment, it has changed nothing, and the segment takes the slow path.
 //!
 //! It accepts a segment with data at RCV.NXT within the window, if the segment acknowledges nothing
-//! new or all of the single segment in flight. It also accepts a pure ACK of the single segment in
-//! flight. This covers request and response, and the receiving side of a transfer. ACKs of a longer
-//! flight need the scoreboard and congestion control, and go to `ack`. The tests in `proof` check
-//! that both paths end in the same state.
+//! new, or all of the single segment in flight. It also accepts a pure ACK of the single segment in
+//! flight. This includes request and response, and the receiving side of a transfer. ACKs of
+//! several segments need the scoreboard and congestion control, and are processed by `ack`. The
+//! tests in `proof` check that both paths end in the same state.
 
 mod end;
 mod output;
@@ -25,8 +25,8 @@ use crate::tcb::{Rtx, Tcb};
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 
-/// A segment with ACK, optionally PSH or FIN, and no other flag; with timestamps and no other
-/// option; without an ECN mark.
+/// A segment that has the ACK flag, optionally PSH or FIN, and no other flag; that has timestamps
+/// and no other option; and that has no ECN mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
     /// Sequence number (SEG.SEQ).
@@ -37,13 +37,13 @@ pub struct Expected {
     pub window: u16,
     /// Bytes of data, all in one packet.
     pub len: u32,
-    /// The FIN flag is set.
+    /// Whether the FIN flag is set.
     pub fin: bool,
     /// Timestamps option.
     pub timestamps: Timestamps,
 }
 
-/// Result of a segment that the fast path accepted; all of its data is in order.
+/// Result of a segment that the fast path accepted. All of the segment's data is in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Taken {
     /// Number of bytes that the send queue may release. If nonzero, a round trip was measured.
@@ -51,8 +51,8 @@ pub struct Taken {
 }
 
 impl Tcb {
-    /// Processes an expected segment. Returns `None` if the segment was not expected: nothing has
-    /// changed, and [`Tcb::on_segment`] must process the segment.
+    /// Processes an expected segment. Returns `None` if the segment is not expected. In that case
+    /// nothing has changed, and [`Tcb::on_segment`] must process the segment.
     #[inline]
     pub fn on_expected(&mut self, seg: &Expected, now: Instant) -> Option<Taken> {
         if !self.expects(seg) {
@@ -116,7 +116,8 @@ impl Tcb {
     }
 
     /// Processes the ACK of the only segment in flight, which has `acked` sequence numbers and
-    /// `text` bytes and was sent at `sent`. This is [`Tcb::process_ack`](crate::Tcb) for this case.
+    /// `text` bytes and was sent at `sent`. This is the special case of
+    /// [`Tcb::process_ack`](crate::Tcb).
     #[inline(always)]
     fn all_acknowledged(&mut self, seg: &Expected, (acked, text): (u32, u32), sent: Instant, now: Instant) {
         self.board.acknowledge_sole();
@@ -135,8 +136,8 @@ impl Tcb {
         self.chrono_acked(now);
     }
 
-    /// Accepts data at RCV.NXT that lies within the window: `take_in_order` for the case without
-    /// out-of-order data.
+    /// Accepts data at RCV.NXT that lies within the window. This is the special case of
+    /// `take_in_order` without out-of-order data.
     #[inline(always)]
     fn take_next_text(&mut self, seg: &Expected, now: Instant) {
         self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);

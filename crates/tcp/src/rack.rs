@@ -6,8 +6,8 @@ use crate::tcb::{Ca, DUPTHRESH, Early, Tcb};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// Returns the reordering window: the time beyond a round trip after which a missing segment
-    /// counts as lost.
+    /// Returns the reordering window: the time after a round trip for which a missing segment is
+    /// not yet considered lost.
     fn reorder_window(&self) -> Duration {
         let rack = &self.rack;
         if !rack.reordered
@@ -19,13 +19,13 @@ impl Tcb {
         (min / 4 + srtt / 4 * u32::from(rack.mult - 1)).min(srtt)
     }
 
-    /// Returns the time after which a segment counts as lost if a later one has arrived: a round
-    /// trip plus the reordering window.
+    /// Returns the time after which a segment is considered lost if a later one has arrived: a
+    /// round trip plus the reordering window.
     ///
     /// RFC 8985 uses the RTT of the latest-sent segment delivered, and widens the window by
     /// quarters of the minimum RTT. Under reordering both RTTs can be near zero, because they were
-    /// measured on the segments that arrived early. Once D-SACKs show that the wait was too short,
-    /// the RTT and the window follow the smoothed RTT, which also bounds the window in the RFC.
+    /// measured on segments that arrived early. Once D-SACKs show that the wait was too short, the
+    /// RTT and the window are based on the smoothed RTT, which also limits the window in the RFC.
     fn loss_wait(&self) -> Duration {
         let rtt = self.rack.rtt();
         let rtt = if self.rack.mult > 1 { rtt.max(self.rtt.srtt().unwrap_or_default()) } else { rtt };
@@ -43,8 +43,8 @@ impl Tcb {
         }
         let wait = self.loss_wait();
         let resent = self.board.retrans().segments;
-        // Segments whose loss mark was removed by an undo get a longer wait: the undo showed that
-        // the earlier wait was too short.
+        // Segments whose loss mark an undo has removed get a longer wait, since the undo showed
+        // that the earlier wait was too short.
         let spared_wait = wait.max(self.rtt.srtt().unwrap_or_default() + self.reorder_window());
         let (lost, due) = self.board.detect_lost((self.rack.at, self.rack.end), wait, spared_wait, now);
         if self.board.retrans().segments < resent {
@@ -59,8 +59,8 @@ impl Tcb {
         lost
     }
 
-    /// Returns the send time up to which unacknowledged segments count as lost at a timeout (RFC
-    /// 8985 6.3).
+    /// Returns the send time up to which unacknowledged segments are considered lost at a timeout
+    /// (RFC 8985 6.3).
     pub(crate) fn lost_if_sent_before(&self, now: Instant) -> Instant {
         let wait = self.loss_wait().as_nanos();
         let wait = u64::try_from(wait).unwrap_or(u64::MAX);

@@ -8,8 +8,8 @@ use crate::counters::Counters;
 use stats::Counter;
 use std::ops::{BitOr, BitOrAssign};
 
-/// Set of infrequent events since the set was last taken. Each event appears once, however often it
-/// occurred, since the host takes the set after every segment, timer and output call.
+/// Set of infrequent events since the set was last taken. An event is in the set once, however
+/// often it occurred, since the host takes the set after every segment, timer and output call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RareEvents(u32);
 

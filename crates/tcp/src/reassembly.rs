@@ -1,10 +1,10 @@
 //! Out-of-order data as ranges, and the order in which to report them (RFC 9293 MUST-39, RFC 2018
 //! 4, RFC 2883).
 //!
-//! The bytes are held by the host. The ranges are sorted, disjoint and non-adjacent, and their
-//! number is limited by the configuration: a segment that would add one more is dropped. Each tiny
-//! segment of an attacker (SegmentSmack, CVE-2018-5390) therefore costs O(log n) for the lookup and
-//! a bounded move for the insertion. Data that a SACK reported is never discarded for lack of room.
+//! The host stores the bytes. The ranges are sorted, disjoint and non-adjacent. The configuration
+//! limits their number: a segment that would add one more is dropped. Each tiny segment of an
+//! attacker (SegmentSmack, CVE-2018-5390) therefore costs O(log n) for the lookup and a bounded
+//! move for the insertion. Data that a SACK has reported is never discarded to make space.
 
 use crate::{Block, SeqNum};
 
@@ -25,7 +25,7 @@ pub(crate) struct Reassembly {
 pub(crate) enum Stored {
     /// At least part of the data was new.
     New,
-    /// All of the data was already held, within this range.
+    /// All of the data was already stored, within this range.
     Duplicate(Block),
     /// The data was dropped: the maximum number of ranges is reached.
     Full,
@@ -41,7 +41,7 @@ impl Reassembly {
         &self.ranges
     }
 
-    /// Returns the sequence number after the last byte held.
+    /// Returns the sequence number after the last byte stored.
     pub(crate) fn end(&self) -> Option<SeqNum> {
         self.ranges.last().map(|range| range.right)
     }
@@ -78,8 +78,8 @@ impl Reassembly {
         Stored::New
     }
 
-    /// Returns the first part of `left..right` that is already held (RFC 2883 4: the reported range
-    /// is contiguous).
+    /// Returns the first part of `left..right` that is already stored (RFC 2883 4: the reported
+    /// range is contiguous).
     pub(crate) fn held_of(&self, left: SeqNum, right: SeqNum) -> Option<Block> {
         let at = self.ranges.partition_point(|range| range.right.at_or_before(left));
         let range = self.ranges.get(at).filter(|range| range.left.before(right))?;
@@ -110,7 +110,7 @@ impl Reassembly {
         Some(all)
     }
 
-    /// Returns the ranges to report in SACK blocks: the one changed last, then those reported
+    /// Returns the ranges to report in SACK blocks: the one that changed last, then those reported
     /// before (RFC 2018 4).
     pub(crate) fn report(&self) -> impl Iterator<Item = Block> + '_ {
         self.recent.iter().take(usize::from(self.recents)).filter_map(|left| self.starting_at(*left))

@@ -1,4 +1,4 @@
-//! Loss recovery: from the first sign of loss to its end, or to the proof that nothing was lost.
+//! Loss recovery, from the first sign of loss to its end or to the proof that nothing was lost.
 //!
 //! ```text
 //! Open --SACK, duplicate--> Disorder --lost--> Recovery --SND.UNA passes recovery point--> Open
@@ -6,12 +6,12 @@
 //!  +--timeout, from any--> Loss --(F-RTO: spurious)-+---------------------------------------+
 //! ```
 //!
-//! With SACK, `rack` finds lost segments; without SACK, duplicate ACKs show them (RFC 6582). In
+//! With SACK, `rack` finds lost segments; without SACK, duplicate ACKs indicate them (RFC 6582). In
 //! Recovery and Cwr the window follows proportional rate reduction (RFC 6937bis). A reduction that
 //! D-SACKs or timestamps prove spurious is undone (RFC 3708, RFC 3522). After a timeout, F-RTO
-//! watches for the ACK of an original (RFC 5682). The window restored by an undo is not sent in one
-//! burst (RFC 4015). Segments whose loss mark an undo removed are not marked lost again by the same
-//! evidence.
+//! detects the ACK of an original transmission (RFC 5682). The window restored by an undo is not
+//! sent in one burst (RFC 4015). The evidence that an undo has refuted does not mark the same
+//! segments lost again.
 
 use crate::cc::{Congestion, Signal};
 use crate::rare_events::RareEvents;
@@ -26,13 +26,13 @@ mod undo;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     pub got: Delivered,
-    /// SND.UNA moved.
+    /// Whether SND.UNA moved.
     pub advanced: bool,
-    /// The segment is a duplicate ACK (RFC 5681 2).
+    /// Whether the segment is a duplicate ACK (RFC 5681 2).
     pub duplicate: bool,
-    /// End of the D-SACK block, if any.
+    /// End of the D-SACK block; `None` without such a block.
     pub dsack: Option<SeqNum>,
-    /// ECN-Echo was set.
+    /// Whether ECN-Echo was set.
     pub ece: bool,
     pub prior_in_flight: u32,
     /// Exponent of the RTO back-off before this ACK.
@@ -43,7 +43,8 @@ pub(crate) struct Shown {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Doubt {
     None,
-    /// Undecided: an original arrived, but the outcome of retransmissions in flight is unknown.
+    /// Undecided: an original transmission arrived, but the outcome of retransmissions in flight is
+    /// unknown.
     Waits,
     Undone,
 }
@@ -66,7 +67,7 @@ impl Tcb {
         let mut lost = 0;
         match self.recovery.ca {
             Ca::Recovery => match self.in_recovery(shown, seg, now) {
-                // Give retransmissions time to arrive, or to be reported as duplicates.
+                // Retransmissions get time to arrive, or to be reported as duplicates.
                 Doubt::Waits => self.recovery.new_first = true,
                 doubt => {
                     undone |= doubt == Doubt::Undone;
@@ -114,7 +115,7 @@ impl Tcb {
         }
     }
 
-    /// Enters Recovery if something is lost; otherwise sets Disorder while segments are missing, or
+    /// Enters Recovery if a segment is lost. Otherwise enters Disorder if segments are missing, or
     /// Open.
     fn try_to_open(&mut self, shown: &Shown, now: Instant) {
         if self.board.lost().segments > 0 && !self.only_mtu_probe_lost() {
@@ -125,9 +126,10 @@ impl Tcb {
         }
     }
 
-    /// Without SACK, returns the number of bytes that an ACK delivered. A duplicate ACK counts as
-    /// one segment. A later ACK that moves SND.UNA counts as the bytes it covers minus those
-    /// already counted, but at least as one segment: the one that was missing (RFC 6582 3.2).
+    /// Returns the number of bytes that an ACK delivered, for connections without SACK. A duplicate
+    /// ACK is considered as one segment. A later ACK that moves SND.UNA delivers the bytes that it
+    /// covers minus those already counted, and at least one segment: the missing one (RFC 6582
+    /// 3.2).
     pub(crate) fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
         let mss = u32::from(self.snd.mss);
         if shown.advanced {
@@ -145,7 +147,8 @@ impl Tcb {
     }
 
     /// Returns whether SND.UNA has reached the recovery point. Without SACK, SND.UNA must be beyond
-    /// the point: otherwise duplicates of earlier data would start another recovery (RFC 6582 4).
+    /// the point, since duplicates of earlier data would otherwise start another recovery (RFC 6582
+    /// 4).
     fn passed_point(&self) -> bool {
         let (una, high) = (self.snd.una, self.recovery.high);
         match self.recovery.ca {
@@ -156,7 +159,7 @@ impl Tcb {
         }
     }
 
-    /// Leaves the current recovery state because the recovery point is passed. Returns whether a
+    /// Leaves the current recovery state, since the recovery point is passed. Returns whether a
     /// reduction was undone.
     fn leave(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let mut undone = false;
@@ -235,15 +238,16 @@ impl Tcb {
     /// 3.1, (4)) or the congestion window (RFC 9438 4.6).
     ///
     /// The bytes in flight are the maximum of this round trip. If ACKs arrive in a batch, those
-    /// before the ACK that shows the loss have emptied the path, and nothing was sent between them.
-    /// (With the current bytes in flight, a window of 15 segments became one of 2; at 1 % loss that
-    /// cost a fifth of the rate.)
+    /// before the ACK that indicates the loss have emptied the path, and nothing was sent between
+    /// them. (With the current bytes in flight, a window of 15 segments became one of 2; at 1 %
+    /// loss that cost a fifth of the rate.)
     fn reduced_from(&self, outstanding: u32) -> u32 {
         let cwnd = self.cc.cwnd();
         if self.config.reduce_cwnd { cwnd } else { outstanding.max(self.snd.flight).min(cwnd) }
     }
 
-    /// Reduces the window on an echoed ECN mark as on a loss, once per round trip (RFC 3168 6.1.2).
+    /// Reduces the window on an echoed ECN mark in the same way as on a loss, once per round trip
+    /// (RFC 3168 6.1.2).
     fn on_echo(&mut self, shown: &Shown, now: Instant) {
         if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {
             self.recovery.clear_undo();
@@ -307,7 +311,7 @@ impl Tcb {
             self.cc.on_rto(outstanding, false, now);
         }
         if reneged {
-            // Data that the peer discarded must be sent again, whatever arrives later.
+            // Data that the peer discarded must be sent again, regardless of what arrives later.
             self.recovery.clear_undo();
         }
         self.recovery.dupacks = 0;
@@ -332,7 +336,8 @@ impl Tcb {
     }
 
     /// Enters Loss so that segments too large for the path are retransmitted in smaller ones, as
-    /// the window permits; the window is unchanged (RFC 1191 6.4; Linux: tcp_simple_retransmit).
+    /// far as the window permits. The window is unchanged (RFC 1191 6.4; Linux:
+    /// tcp_simple_retransmit).
     pub(crate) fn enter_loss_of_size(&mut self) {
         if self.recovery.ca == Ca::Loss {
             return;
@@ -358,14 +363,15 @@ impl Tcb {
                 self.undo(RareEvents::SPURIOUS_RTO, now);
                 return true;
             }
-            // Step 3a: the ACK is for the new data, not for earlier data: the loss was real.
+            // Step 3a: the ACK was caused by the new data and does not cover earlier data, so the
+            // loss was real.
             Frto::Second if shown.got.sacked > 0 || shown.duplicate => self.recovery.frto = Frto::Off,
-            // The ACK echoes the retransmission: the original was lost (RFC 3522 3.2). Step 2a: a
-            // duplicate ACK proves nothing.
+            // The ACK echoes the retransmission, so the original was lost (RFC 3522 3.2). Step 2a:
+            // a duplicate ACK proves nothing.
             Frto::First if shown.advanced && self.echoes(seg) => self.recovery.frto = Frto::Off,
             Frto::First if !self.sack && shown.duplicate => self.recovery.frto = Frto::Off,
-            // Step 2b. Until SND.UNA moves, the segment that timed out may be lost, whatever else
-            // arrives.
+            // Step 2b. Until SND.UNA moves, the segment that timed out may be lost, regardless of
+            // what else arrives.
             Frto::First if shown.advanced && !recovered => {
                 self.recovery.high = self.snd.nxt;
                 if self.unsent() > 0 && self.send_edge().after(self.snd.nxt) {
@@ -396,15 +402,15 @@ impl Tcb {
         false
     }
 
-    /// Records that a tail loss probe was sent; `resent` is true if it was a retransmission.
+    /// Records that a tail loss probe was sent. `resent` is true if the probe was a retransmission.
     pub(crate) fn on_probed(&mut self, resent: bool) {
         self.rare_events |= RareEvents::LOSS_PROBE;
         self.recovery.tlp_end = Some(self.snd.nxt);
         self.recovery.tlp_resent = resent;
     }
 
-    /// Handles the answer to a tail loss probe: detects a loss that the probe repaired and that no
-    /// other event will show (RFC 8985 7.4).
+    /// Handles the reply to a tail loss probe. Detects a loss that the probe repaired and that no
+    /// other event would indicate (RFC 8985 7.4).
     fn answer_to_tail_loss(&mut self, shown: &Shown, now: Instant) {
         let Some(end) = self.recovery.tlp_end else { return };
         let una = self.snd.una;
@@ -414,8 +420,8 @@ impl Tcb {
         if !self.recovery.tlp_resent || shown.dsack == Some(end) {
             self.recovery.tlp_end = None; // it was new data, or both copies arrived
         } else if una.after(end) {
-            // Newer data was acknowledged without a D-SACK: the original or the probe was lost, so
-            // the window is reduced.
+            // Newer data was acknowledged without a D-SACK, so the original or the probe was lost,
+            // and the window is reduced.
             self.rare_events |= RareEvents::LOSS_PROBE_RECOVERY;
             self.recovery.clear_undo();
             if matches!(self.recovery.ca, Ca::Open | Ca::Disorder) {

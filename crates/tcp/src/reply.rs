@@ -1,4 +1,4 @@
-//! Results of processing a segment: where its data goes, bytes to release, events for the
+//! Results of processing a segment: the data to store, bytes to release, events for the
 //! application, and drop reasons.
 
 use crate::Out;
@@ -11,10 +11,10 @@ pub enum Text {
     /// Discard it.
     #[default]
     Nothing,
-    /// Keep `len` bytes after the first `skip` bytes, at offset `at` from the previous RCV.NXT (0:
+    /// Store `len` bytes after the first `skip` bytes, at offset `at` from the previous RCV.NXT (0:
     /// in order).
     ///
-    /// Out-of-order data may overlap data already held; the host chooses which copy to keep.
+    /// Out-of-order data may overlap stored data; the host chooses which copy to keep.
     Accept {
         /// Number of data bytes to skip.
         skip: u32,
@@ -34,13 +34,13 @@ impl Events {
     pub const NONE: Events = Events(0);
     /// More data can be read.
     pub const READABLE: Events = Events(1);
-    /// The send queue has more room.
+    /// The send queue has more space.
     pub const WRITABLE: Events = Events(1 << 1);
     /// The handshake of an active open is complete.
     pub const CONNECTED: Events = Events(1 << 2);
     /// The handshake of a passive open is complete: the connection can be accepted.
     pub const ACCEPTABLE: Events = Events(1 << 3);
-    /// The peer has sent all of its data: end of file.
+    /// The peer has sent all of its data, so reads return end of file.
     pub const PEER_CLOSED: Events = Events(1 << 4);
     /// The peer reset the connection (`ECONNRESET`).
     pub const RESET: Events = Events(1 << 5);
@@ -50,14 +50,14 @@ impl Events {
     pub const TIMED_OUT: Events = Events(1 << 7);
     /// The peer announced urgent data (`SIGURG`).
     pub const URGENT: Events = Events(1 << 8);
-    /// The connection entered TIME-WAIT: the caller can replace it by a compact entry.
+    /// The connection entered TIME-WAIT, so the caller can replace it by a compact entry.
     pub const TIME_WAIT: Events = Events(1 << 9);
-    /// The connection is over: it neither sends nor receives, and no timer runs.
+    /// The connection is over: it neither sends nor receives, and no timer is set.
     pub const CLOSED: Events = Events(1 << 10);
     /// An ICMP error arrived that does not end the connection; `getsockopt(SO_ERROR)` may report it
     /// if the connection ends for another reason.
     pub const SOFT_ERROR: Events = Events(1 << 11);
-    /// The path does not respond: another route may work (RFC 9293 3.8.3, R1).
+    /// The path does not respond, but another route may work (RFC 9293 3.8.3, R1).
     pub const PATH_DOUBTFUL: Events = Events(1 << 12);
     /// A SYN arrived for this connection in TIME-WAIT. A new connection may replace it (RFC 6191,
     /// RFC 9293 3.6.1).
@@ -128,7 +128,7 @@ macro_rules! dropped {
             /// All reasons.
             pub const ALL: &[Dropped] = &[$(Dropped::$name,)+];
 
-            /// Description of the reason, as a sentence.
+            /// Description of the reason as a sentence.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Dropped::$name => $why,)+ }
             }
@@ -137,13 +137,13 @@ macro_rules! dropped {
 }
 
 dropped! {
-    NoConnection: "No connection (RFC 9293 3.10.7.1).",
+    NoConnection: "The connection is closed (RFC 9293 3.10.7.1).",
     BadFlags: "SYN with FIN or RST, or no relevant flag set.",
-    Paws: "Old duplicate detected by its timestamp (PAWS, RFC 7323 5.3, R1).",
+    Paws: "Old duplicate, detected by its timestamp (PAWS, RFC 7323 5.3, R1).",
     OutOfWindow: "Outside the receive window (RFC 9293 3.10.7.4, first).",
     ResetInWindow: "RST in the window but not at RCV.NXT: answered with a challenge ACK (RFC 5961 3.2).",
     ResetOutOfWindow: "RST outside the receive window.",
-    ResetUnacknowledged: "RST in SYN-SENT that does not acknowledge our SYN (RFC 9293 3.10.7.3, second).",
+    ResetUnacknowledged: "RST in SYN-SENT that does not acknowledge our SYN (RFC 9293 3.10.7.3, second step).",
     ResetInTimeWait: "RST in TIME-WAIT (RFC 1337).",
     SynInWindow: "SYN on a synchronized connection: answered with a challenge ACK (RFC 5961 4.2).",
     SynDuplicate: "Duplicate SYN of a handshake in progress.",
@@ -155,7 +155,7 @@ dropped! {
     TextBeyondWindow: "All of its data is beyond the receive window.",
     TextAfterFin: "Data after the peer's FIN.",
     TextAfterClose: "Data after close: answered with an RST (RFC 9293 3.6.1, RFC 1122 4.2.2.13).",
-    ReassemblyFull: "Out of order, and the limit of stored gaps is reached.",
+    ReassemblyFull: "Out-of-order data that would exceed the maximum number of stored ranges.",
     TimeWaitDuplicate: "Late segment of a connection in TIME-WAIT.",
 }
 
@@ -175,7 +175,7 @@ pub struct Reply {
     pub dropped: Option<Dropped>,
     /// Segment to send that is not part of the data stream: a RST or a challenge ACK.
     pub answer: Option<Out>,
-    /// A round trip was measured.
+    /// Whether a round trip was measured.
     pub measured: bool,
 }
 

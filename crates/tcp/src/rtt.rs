@@ -2,17 +2,17 @@
 //!
 //! With a sample for nearly every ACK, the variance of RFC 6298 would decay within a round trip
 //! (RFC 7323 appendix G). As in Linux, RTTVAR is instead the largest deviation within a round trip:
-//! it grows at once and shrinks by a quarter per round trip. RTO = SRTT + max(4 RTTVAR, `rto_min`):
-//! the minimum applies to the variance.
+//! it grows at once and shrinks by a quarter per round trip. In RTO = SRTT + max(4 RTTVAR,
+//! `rto_min`), the minimum applies to the variance.
 
 use crate::{Config, SeqNum};
 use clock::{Duration, Instant};
 
 /// Lifetime of the minimum RTT, in units of 2^30 ns: five minutes.
 const MIN_RTT_WINDOW: u32 = 279;
-/// Minimum sample in microseconds: zero would cause a division by zero.
+/// Minimum sample in microseconds; zero would cause a division by zero.
 const LEAST_US: u32 = 1;
-/// Maximum sample in microseconds (2^26): a sample beyond a minute is invalid.
+/// Maximum sample in microseconds (2^26); a sample of more than a minute is invalid.
 const MOST_US: u32 = 1 << 26;
 
 /// Returns the instant `us` microseconds after `now`, without the 128-bit arithmetic of a

@@ -3,12 +3,12 @@
 //!
 //! A record is created when a segment is sent and removed when SND.UNA passes it. In between it may
 //! be SACKed, marked lost and retransmitted. The sums of SACKed, lost and retransmitted bytes are
-//! updated with each mark, so that FlightSize and pipe cost nothing to compute.
+//! updated with each mark, so FlightSize and pipe need no loop.
 //!
-//! Hostile SACKs stay cheap (CVE-2019-11477, CVE-2019-11478). A block is found by binary search. A
-//! SACKed record stores how many records after it are SACKed too (`run`), so repeated reports are
-//! skipped. All other loops use cursors that pass each record once. The work per ACK is O(blocks
-//! log n), amortised.
+//! Hostile SACKs remain cheap (CVE-2019-11477, CVE-2019-11478). A block is found by binary search.
+//! A SACKed record stores how many records after it are also SACKed (`run`), so repeated reports
+//! are skipped. All other loops use cursors that pass each record once. The work per ACK is
+//! O(blocks log n), amortised.
 
 use crate::SeqNum;
 use clock::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(crate) struct Sent {
     pub end: SeqNum,
     /// Time of the segment's latest transmission.
     pub at: Instant,
-    /// If SACKed: minimum number of consecutive SACKed records from here on, including this one.
+    /// If SACKed: minimum number of consecutive SACKed records beginning with this one.
     run: u32,
     pub marks: u8,
 }
@@ -91,7 +91,7 @@ pub(crate) fn sent_after(at: Instant, end: SeqNum, than_at: Instant, than_end: S
     at > than_at || (at == than_at && end.after(than_end))
 }
 
-/// Bytes and segments that carry a certain mark.
+/// Number of bytes and segments that have a certain mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub bytes: u32,
@@ -116,8 +116,8 @@ impl Sum {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scoreboard {
     records: VecDeque<Sent>,
-    /// State of marked records. It exists from the first mark until nothing is in flight: few
-    /// connections have it at any one time.
+    /// State of marked records. It is allocated at the first mark and freed when nothing is in
+    /// flight, since few connections have marked records at any time.
     marked: Option<Box<Marked>>,
 }
 
@@ -127,9 +127,9 @@ struct Marked {
     /// Number of records removed from the front since this state was created, which is also the
     /// number of the record at index 0. The cursors are such record numbers.
     base: u64,
-    /// Cursor: no record before this number is lost and awaiting retransmission.
+    /// Cursor: no record with a lower number is lost and awaiting retransmission.
     resend: u64,
-    /// Cursor: no record before this number is an original transmission that may still be marked
+    /// Cursor: no record with a lower number is an original transmission that may still be marked
     /// lost.
     unresolved: u64,
     /// Retransmissions in flight, in transmission order: first sequence number and transmission
@@ -191,7 +191,7 @@ impl Scoreboard {
         self.records.back()
     }
 
-    /// Returns the only record, if there is one record that was sent once and has no marks.
+    /// Returns the record if there is exactly one and it was sent once and has no marks.
     #[inline]
     pub(crate) fn sole(&self) -> Option<&Sent> {
         const HISTORY: u8 = mark::SACKED | mark::LOST | mark::RETRANS | mark::EVER;
@@ -199,7 +199,7 @@ impl Scoreboard {
         self.records.front().filter(|record| only && record.marks & HISTORY == 0)
     }
 
-    /// Removes the only record, which was acknowledged.
+    /// Removes the single record, which was acknowledged.
     #[inline]
     pub(crate) fn acknowledge_sole(&mut self) {
         self.records.clear();
@@ -277,7 +277,7 @@ impl Scoreboard {
         }
     }
 
-    /// Shortens the first record after an ACK of only part of it.
+    /// Shortens the first record after an ACK of only a part of it.
     fn trim_front(&mut self, una: SeqNum, out: &mut Delivered) {
         let Some(front) = self.records.front_mut() else { return };
         let gone = una.since(front.start);
@@ -300,7 +300,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks the records in `left..right` as SACKed. Records that are only partly in the range are
+    /// Marks the records in `left..right` as SACKed. Records that are only partly in this range are
     /// skipped.
     pub(crate) fn sack(&mut self, left: SeqNum, right: SeqNum, recovery_point: SeqNum, out: &mut Delivered) {
         let mut at = self.records.partition_point(|record| record.start.before(left));
@@ -374,14 +374,14 @@ impl Scoreboard {
     }
 
     /// Marks the first record lost (RFC 6582 3.2; RFC 6298 5.4). Returns the number of bytes newly
-    /// lost.
+    /// marked.
     pub(crate) fn mark_front_lost(&mut self) -> u32 {
         let len = self.records.front().map_or(0, Sent::len);
         if self.mark_lost(0) { len } else { 0 }
     }
 
-    /// Marks records larger than `mss` lost, since they did not fit the path. Returns whether there
-    /// were any.
+    /// Marks records larger than `mss` lost, since they did not fit the path. Returns whether any
+    /// record was marked.
     pub(crate) fn mark_lost_above(&mut self, mss: u32) -> bool {
         let mut any = false;
         for index in 0..self.records.len() {
@@ -416,9 +416,9 @@ impl Scoreboard {
     /// (RFC 8985 6.2 step 5).
     ///
     /// For segments whose loss mark was removed by an undo, the time of the undo replaces the time
-    /// of sending, and `spared_wait` replaces `wait`: segments that overtook them before are no
-    /// evidence of loss. Returns the number of bytes found lost, and the time at which the next
-    /// segment sent before the latest delivered one is due.
+    /// of sending, and `spared_wait` replaces `wait`, since segments that overtook them before the
+    /// undo are not evidence of loss. Returns the number of bytes found lost, and the time at which
+    /// the next segment sent before the latest delivered one is due.
     pub(crate) fn detect_lost(
         &mut self,
         latest: (Instant, SeqNum),
@@ -428,13 +428,13 @@ impl Scoreboard {
     ) -> (u32, Option<Instant>) {
         let (mut lost, mut due) = (0u32, None);
         let spared_at = self.marked.as_ref().map_or(Instant::ZERO, |marked| marked.spared_at);
-        // One timer serves all records sent before the latest delivered one; it expires when the
+        // One timer serves all records sent before the latest delivered one. It expires when the
         // last of them is due.
         let judge = |record: &Sent| match record.has(mark::SPARED) {
             true => (spared_at, spared_wait, latest.0.after(spared_wait)),
             false => (record.at, wait, latest.0.after(wait)),
         };
-        // Originals are in transmission order, so the loop ends at the first that is not due.
+        // Originals are in transmission order, so the loop ends at the first one that is not due.
         let mut index = self.unresolved();
         while let Some(record) = self.records.get(index) {
             if record.has(mark::SACKED) {
@@ -458,7 +458,7 @@ impl Scoreboard {
         if let Some(marked) = &mut self.marked {
             marked.unresolved = marked.base + index as u64;
         }
-        // Retransmissions are in transmission order in `resent`.
+        // The entries of `resent` are in transmission order.
         while let Some(&(start, at)) = self.marked.as_ref().and_then(|marked| marked.resent.front()) {
             let index = self.find(start);
             if let Some(record) = self.records.get(index).filter(|_| self.is_under_way_again(start, at)) {
@@ -508,8 +508,8 @@ impl Scoreboard {
         self.drop_stale();
     }
 
-    /// Removes stale entries from `resent` so that it has at most about twice the needed length.
-    /// The amortised cost is one more visit per entry.
+    /// Removes stale entries from `resent`, so that its length is at most about twice the number of
+    /// valid entries. The amortised cost is one more visit per entry.
     fn drop_stale(&mut self) {
         let Some(marked) = &mut self.marked else { return };
         if marked.retrans.segments == 0 {
@@ -524,13 +524,13 @@ impl Scoreboard {
     }
 
     /// Returns whether the retransmission of the record at `start` that was sent at `at` is its
-    /// latest one and counts as in flight.
+    /// latest one and is considered in flight.
     fn is_under_way_again(&self, start: SeqNum, at: Instant) -> bool {
         let record = self.records.get(self.find(start));
         record.is_some_and(|record| record.start == start && record.at == at && record.has(mark::RETRANS))
     }
 
-    /// Marks lost the records that start in `from..to`, or at `from`, because the host could not
+    /// Marks the records that start at `from` or in `from..to` lost, because the host could not
     /// send them.
     pub(crate) fn unsend(&mut self, from: SeqNum, to: SeqNum) {
         let mut index = self.find(from);
@@ -588,8 +588,8 @@ impl Scoreboard {
         self.records.len().checked_sub(1)
     }
 
-    /// Returns whether the first record is SACKed although SND.UNA is before it: the peer discarded
-    /// the data (RFC 2018 8).
+    /// Returns whether the first record is SACKed although SND.UNA is before it, so the peer has
+    /// discarded the data (RFC 2018 8).
     #[inline]
     pub(crate) fn is_reneged(&self) -> bool {
         self.records.front().is_some_and(|record| record.has(mark::SACKED))
@@ -616,7 +616,7 @@ impl Scoreboard {
         }
     }
 
-    /// Removes all records and frees the capacity beyond two.
+    /// Removes all records and frees the capacity for more than two.
     pub(crate) fn keep_little(&mut self) {
         self.clear();
         self.records.shrink_to(2);

@@ -1,9 +1,9 @@
 //! Segments as this crate processes them: sequence numbers, flags, options, and the length of the
 //! data, but not the data itself.
 //!
-//! A received [`Segment`] is parsed from a header validated by `wire`, with a checksum verified by
-//! the host. A segment to send is an [`Out`]: the header fields, and which bytes of the send queue
-//! follow. This module makes no protocol decisions.
+//! A received [`Segment`] is parsed from a header validated by `wire`, and the host has verified
+//! its checksum. A segment to send is an [`Out`]: the header fields, and the position and length of
+//! its data in the send queue. This module makes no protocol decisions.
 
 use crate::SeqNum;
 use wire::tcp::{Flags, Header, MAX_OPTIONS_LEN, Opt, OptionWriter, Options};
@@ -70,7 +70,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Creates a list of as many of `blocks` as fit into a header.
+    /// Creates a list of `blocks`, as many as fit into a header.
     pub fn new(blocks: impl IntoIterator<Item = Block>) -> Blocks {
         let mut out = Blocks::default();
         for (slot, block) in out.blocks.iter_mut().zip(blocks) {
@@ -100,9 +100,9 @@ pub struct SegmentOptions {
     pub mss: Option<u16>,
     /// Window scale as received; may exceed 14.
     pub window_scale: Option<u8>,
-    /// SACK-permitted option is present.
+    /// Whether the SACK-permitted option is present.
     pub sack_permitted: bool,
-    /// Timestamps option.
+    /// Timestamps option; `None` if absent.
     pub timestamps: Option<Timestamps>,
     /// Selective acknowledgment blocks.
     pub sack: Blocks,
@@ -119,8 +119,8 @@ const SACK_PERMITTED: [u8; 2] = [4, 2];
 const SCALE: u32 = 0x01_0303;
 
 impl SegmentOptions {
-    /// Parses options. Malformed options are ignored; if an option is repeated, the last one
-    /// counts.
+    /// Parses options. Malformed options are ignored. If an option is repeated, the last one is
+    /// used.
     #[inline(never)]
     pub fn parse(options: Options<'_>) -> SegmentOptions {
         let mut out = SegmentOptions::default();
@@ -140,8 +140,8 @@ impl SegmentOptions {
         out
     }
 
-    /// Parses a SYN with MSS, SACK permitted, timestamps and window scale in Linux's order; `None`
-    /// for any other layout.
+    /// Parses a SYN with MSS, SACK permitted, timestamps and window scale in Linux's order. Returns
+    /// `None` for any other layout.
     #[inline]
     fn of_syn(bytes: &[u8]) -> Option<SegmentOptions> {
         let (words, []) = bytes.as_chunks() else { return None };
@@ -158,7 +158,7 @@ impl SegmentOptions {
         })
     }
 
-    /// Parses raw option bytes. Common layouts are parsed without a loop, at a third of the cost of
+    /// Parses raw option bytes. Common layouts are parsed without a loop, in a third of the time of
     /// [`SegmentOptions::parse`].
     #[inline(always)]
     pub fn parse_bytes(bytes: &[u8]) -> SegmentOptions {
@@ -250,7 +250,7 @@ impl Segment {
         self.len.saturating_add(controls)
     }
 
-    /// Sequence number of the first byte of data; a SYN occupies the number before it.
+    /// Sequence number of the first byte of data. A SYN occupies the number before it.
     #[inline]
     pub fn text_seq(&self) -> SeqNum {
         self.seq.plus(u32::from(self.has(Flags::SYN)))
@@ -295,8 +295,8 @@ impl OutOptions {
         self.len = 12;
     }
 
-    /// Encodes the options of a SYN in Linux's order, each group aligned to four bytes. With
-    /// timestamps (`val`, `ecr`), does so without the cost of an `OptionWriter`.
+    /// Encodes the options of a SYN in Linux's order, each group aligned to four bytes. If there
+    /// are timestamps (`val`, `ecr`), the cost of an `OptionWriter` is avoided.
     pub(crate) fn of_syn(mss: u16, sack: bool, timestamps: Option<(u32, u32)>, shift: Option<u8>) -> OutOptions {
         let Some((val, ecr)) = timestamps else {
             let mut options = OptionWriter::new().mss(mss);
@@ -329,7 +329,7 @@ impl OutOptions {
         self.len = 0;
     }
 
-    /// Returns the encoded options if they are twelve bytes long, as with timestamps only. The
+    /// Returns the encoded options if they are twelve bytes long, as timestamps alone are. The
     /// caller can then copy a constant length.
     #[inline(always)]
     pub fn as_twelve(&self) -> Option<&[u8; 12]> {
@@ -410,9 +410,9 @@ pub struct Out {
     pub mss: u16,
     /// ECN field for the IP header.
     pub ecn: Ecn,
-    /// The segment is a retransmission.
+    /// Whether the segment is a retransmission.
     pub retransmission: bool,
-    /// The segment only announces room in the window (RFC 9293 3.8.6.2.2).
+    /// Whether the segment only announces more space in the window (RFC 9293 3.8.6.2.2).
     pub window_update: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Sequence numbers: 32 bits with wrap-around (RFC 9293 3.4).
 //!
 //! Comparisons use the sign of the distance, so they are valid only for numbers less than 2^31
-//! apart. Windows are at most 2^30 (RFC 7323 2.3), so this holds for all numbers that a connection
-//! compares. All arithmetic wraps.
+//! apart. Windows are at most 2^30 (RFC 7323 2.3), so all numbers that a connection compares are
+//! close enough. All arithmetic wraps.
 
 use std::fmt;
 

@@ -1,15 +1,15 @@
 //! SipHash: a keyed hash that reveals nothing about its key (Aumasson, Bernstein 2012).
 //!
-//! SipHash-2-4 makes values that peers see and must not be able to predict (initial sequence
-//! numbers, ports, cookies). SipHash-1-3, at about half the cost, makes the initial values of the
-//! port table. Table indices, which are never visible, use a cheaper hash in `table`. Messages
-//! consist of whole 64-bit words.
+//! SipHash-2-4 computes values that peers receive and must not be able to predict (initial sequence
+//! numbers, ports, cookies). SipHash-1-3, at about half the cost, computes the initial values of
+//! the port table. Table indices, which peers never receive, use a cheaper hash in `table`.
+//! Messages consist of whole 64-bit words.
 
 /// 128-bit secret key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Key(pub u64, pub u64);
 
-/// Hides the key.
+/// Prints a placeholder instead of the key.
 impl std::fmt::Debug for Key {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
@@ -17,17 +17,17 @@ impl std::fmt::Debug for Key {
 }
 
 impl Key {
-    /// Returns SipHash-2-4, the pseudo-random function.
+    /// Returns the SipHash-2-4 of `words`, the pseudo-random function.
     pub fn sip24(self, words: &[u64]) -> u64 {
         hash::<2, 4>(self, words)
     }
 
-    /// Returns SipHash-1-3, for tables.
+    /// Returns the SipHash-1-3 of `words`, for tables.
     pub fn sip13(self, words: &[u64]) -> u64 {
         hash::<1, 3>(self, words)
     }
 
-    /// Derives a key for another purpose. This key cannot be computed from the derived one.
+    /// Derives a key for another purpose. The original key cannot be computed from the derived one.
     #[must_use]
     pub fn derive(self, purpose: u64) -> Key {
         Key(self.sip24(&[purpose, 0]), self.sip24(&[purpose, 1]))

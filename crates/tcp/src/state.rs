@@ -1,21 +1,21 @@
 //! States of a connection (RFC 9293 3.3.2), and the operations permitted in each.
 //!
-//! LISTEN is not among them: a listener is a table, not a connection.
+//! LISTEN is not one of them, because a listener is a table and not a connection.
 
 /// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum State {
-    /// No connection: never opened, or over.
+    /// No connection: it was never opened, or it has ended.
     Closed,
     /// Our SYN is sent; the connection waits for the peer's SYN.
     SynSent,
-    /// The peer's SYN was received and ours is sent; the connection waits for the ACK of ours.
+    /// The peer's SYN was received and ours is sent; the connection waits for the ACK of our SYN.
     SynReceived,
-    /// Data flows.
+    /// The handshake is complete, and both sides may send data.
     Established,
     /// The peer has sent FIN; we may still send.
     CloseWait,
-    /// We have sent FIN; the peer may still send.
+    /// We have sent FIN, which is not acknowledged; the peer may still send.
     FinWait1,
     /// Our FIN is acknowledged; the peer may still send.
     FinWait2,
@@ -23,12 +23,13 @@ pub enum State {
     Closing,
     /// The peer's FIN came first; ours is sent and not acknowledged.
     LastAck,
-    /// Both sides are done; waiting for late duplicates to expire.
+    /// Both sides have closed; the connection waits for late duplicates to expire.
     TimeWait,
 }
 
 impl State {
-    /// Returns whether both sides have each other's initial sequence number (RFC 9293 3.5.2).
+    /// Returns whether both sides have received each other's initial sequence number (RFC 9293
+    /// 3.5.2).
     #[inline]
     pub fn is_synchronized(self) -> bool {
         self >= State::Established
@@ -40,7 +41,7 @@ impl State {
         matches!(self, State::SynSent | State::SynReceived | State::Established | State::CloseWait)
     }
 
-    /// Returns whether data may be sent or retransmitted. This holds in all states in which sent
+    /// Returns whether data may be sent or retransmitted, which includes all states in which sent
     /// data may be unacknowledged.
     #[inline]
     pub fn may_send(self) -> bool {

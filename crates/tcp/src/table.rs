@@ -1,8 +1,8 @@
 //! Bounded tables of compact entries, with lookup by a keyed hash and queues ordered by age.
 //!
-//! Used by the SYN queue and TIME-WAIT. A slot takes the size of its entry plus 20 bytes of links.
-//! Memory doubles as entries are added, up to the limit; there is no allocation per entry. The
-//! caller decides which entries to evict: the front of a queue is its oldest entry.
+//! Used by the SYN queue and TIME-WAIT. A slot occupies the size of its entry plus 20 bytes of
+//! links. Memory doubles as entries are added, up to the limit; there is no allocation per entry.
+//! The front of a queue is its oldest entry. The caller decides which entries to evict.
 
 use crate::Ends;
 use crate::siphash::Key;
@@ -31,7 +31,7 @@ struct Queue {
     last: u32,
 }
 
-/// Reports a link to a nonexistent entry, which is a bug of the table: panics in a debug build. In
+/// Reports a link to a nonexistent entry, which is a bug in the table. Panics in a debug build. In
 /// a release build nothing is counted, since no frame is dropped.
 #[cold]
 fn broken() {
@@ -79,9 +79,10 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
             + self.heads.capacity() * size_of::<u32>()
     }
 
-    /// Returns the hash of `ends`: folded multiplication under a secret key, as in the host's
-    /// demux. A peer never sees this hash, so it only has to prevent chosen collisions. It takes
-    /// three multiplications, an eighth of the cost of SipHash with its six rounds of 14 steps.
+    /// Returns the hash of `ends`, computed by folded multiplication under a secret key as in the
+    /// host's demux. A peer never receives this hash, so it only has to prevent chosen collisions.
+    /// It needs three multiplications, an eighth of the cost of SipHash with its six rounds of 14
+    /// steps.
     pub(crate) fn hash(&self, ends: &Ends) -> u32 {
         let Key(k0, k1) = self.key;
         let [l_high, l, r_high, r, ports] = ends.words();
@@ -299,8 +300,8 @@ mod tests {
         Ends { local: 1, remote: (n >> 16).into(), local_port: L4Port(80), remote_port: L4Port(n as u16) }
     }
 
-    /// An entry's slot depends on both halves of the key: each bit is set half of the time, within
-    /// five standard deviations.
+    /// Each bit of an entry's slot is set half of the time, within five standard deviations, when
+    /// either half of the key varies.
     #[test]
     fn buckets_depend_on_all_of_the_key() {
         let word = |n: u64| Key(n, 3).sip13(&[n]);
@@ -316,8 +317,8 @@ mod tests {
         }
     }
 
-    /// Tuples that collide under one key do not collide under another, so a flood of one chain
-    /// cannot be prepared.
+    /// Tuples that collide under one key do not collide under another, so an attacker cannot
+    /// prepare a flood of one chain.
     #[test]
     fn collisions_do_not_outlive_the_key() {
         const CHAINS: u32 = 1024;
@@ -341,7 +342,7 @@ mod tests {
         let mut chains = vec![0u32; table.heads.len()];
         table.links.iter().for_each(|links| chains[links.hash as usize & (table.heads.len() - 1)] += 1);
         assert!(*chains.iter().max().unwrap() <= 9, "{:?}", chains.iter().max());
-        // vectors grow by doubling: up to twice the slots, and a head for each
+        // vectors grow by doubling, so there are up to twice the slots, each with a head
         assert!(table.bytes() <= 2 * 10_000 * (size_of::<u64>() + size_of::<Links>() + 4));
         assert_eq!(size_of::<Links>(), 20);
     }

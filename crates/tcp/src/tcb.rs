@@ -1,10 +1,10 @@
-//! Transmission control block: the variables of one connection (RFC 9293 3.3.1), and how a
-//! connection begins.
+//! Transmission control block: the variables of one connection (RFC 9293 3.3.1), and the beginning
+//! of a connection.
 //!
 //! The submodules define the parts of the block, which depend neither on each other nor on the
-//! whole. `input` and `ack` change the block when a segment arrives, `output` when one is sent,
-//! `timers` when a deadline has passed; other modules implement their steps. State that few
-//! connections need is boxed and allocated on first use.
+//! whole. `input` and `ack` change the block when a segment arrives, `output` when a segment is
+//! sent, and `timers` when a deadline has passed. Other modules implement their steps. State that
+//! few connections need is boxed and allocated on first use.
 
 use crate::cc::{Congestion, Control};
 use crate::config::MOST_SCALE;
@@ -38,14 +38,14 @@ pub(crate) use timers::{Early, Rtx, Timers};
 
 /// Bytes of the timestamps option, including padding.
 const TIMESTAMPS_LEN: u16 = 12;
-/// Window of the peer, in bytes, up to which one full segment may fill all of it (Linux's
+/// Maximum size, in bytes, of a peer's window that one full segment may fill completely (Linux's
 /// threshold); see [`Tcb::set_mss`].
 const LINUX_SMALL_WINDOW: u32 = 536;
-/// State of timestamps (RFC 7323), if both sides agreed.
+/// State of timestamps (RFC 7323), if both sides agreed on them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ts {
     pub recent: u32,
-    /// Time at which `recent` was stored, in units of 2^30 ns: only an age of weeks matters.
+    /// Time at which `recent` was stored, in units of 2^30 ns, since only an age of weeks matters.
     taken: u32,
     pub offset: u32,
 }
@@ -69,13 +69,13 @@ impl Ts {
     }
 }
 
-/// State of ECN (RFC 3168), if both sides agreed.
+/// State of ECN (RFC 3168), if both sides agreed on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EcnState {
     pub on: bool,
-    /// CE was received: every ACK carries ECE until CWR is received.
+    /// CE was received, so every ACK has ECE until CWR is received.
     pub echo: bool,
-    /// The window was reduced: the next new segment carries CWR.
+    /// The window was reduced, so the next new segment has CWR.
     pub cwr: bool,
 }
 
@@ -87,15 +87,15 @@ pub(crate) struct TcbOptions {
     /// The last write announced more data ([`Tail::More`](crate::Tail::More)), and nothing was
     /// acknowledged since.
     pub more: bool,
-    /// Data that Nagle or cork holds back may be sent once.
+    /// Data that Nagle or cork delays may be sent once.
     pub flush: bool,
-    /// The writer waits for room in the send buffer.
+    /// The writer waits for space in the send buffer.
     pub starved: bool,
-    /// No process holds the connection any more.
+    /// The connection is orphaned: no process has it open any more.
     pub orphan: bool,
-    /// The open was passive.
+    /// Whether the open was passive.
     pub passive: bool,
-    /// The peer offered window scaling.
+    /// Whether the peer offered window scaling.
     pub scaling: bool,
 }
 
@@ -168,8 +168,8 @@ impl Tcb {
         }
     }
 
-    /// Reinitialises the value of a closed connection as [`Tcb::new`] would. Each part is written
-    /// in place: building it elsewhere and moving it in would copy 600 bytes twice.
+    /// Reinitialises a closed connection to the value that [`Tcb::new`] returns. Each part is
+    /// written in place; building it elsewhere and moving it in would copy 600 bytes twice.
     #[inline(always)]
     fn reinit(&mut self, config: &Arc<Config>, iss: SeqNum, now: Instant) {
         let Tcb {
@@ -210,7 +210,7 @@ impl Tcb {
         }
     }
 
-    /// Closes the connection and frees its cold state so that the slot can be reused.
+    /// Closes the connection and frees its cold state, so that the slot can be reused.
     pub fn reset(&mut self) {
         self.over();
         self.board.keep_little();
@@ -227,7 +227,8 @@ impl Tcb {
         tcb
     }
 
-    /// Begins an active open as [`Tcb::connect`] does, in the memory of this closed connection.
+    /// Begins an active open as [`Tcb::connect`] does, but reuses the memory of this closed
+    /// connection.
     pub fn connect_again(&mut self, config: &Arc<Config>, iss: SeqNum, ts_offset: u32, now: Instant) {
         self.reinit(config, iss, now);
         self.begin(config, ts_offset, now);
@@ -241,11 +242,11 @@ impl Tcb {
         self.arm_rto(now);
     }
 
-    /// Begins a passive open in SYN-RECEIVED, without a listener's SYN queue; [`Tcb::poll_segment`]
-    /// then returns the SYN-ACK (RFC 9293 3.10.7.2, third).
+    /// Begins a passive open in SYN-RECEIVED for a host that does not use a listener's SYN queue.
+    /// [`Tcb::poll_segment`] then returns the SYN-ACK (RFC 9293 3.10.7.2, third).
     ///
-    /// `syn` has SYN and neither ACK, RST nor FIN. Data on it is not accepted: the peer retransmits
-    /// it.
+    /// `syn` has SYN and neither ACK, RST nor FIN. Data in it is not accepted; the peer retransmits
+    /// the data.
     pub fn accept(config: &Arc<Config>, iss: SeqNum, ts_offset: u32, syn: &Segment, now: Instant) -> Tcb {
         let mut tcb = Tcb::new(config, iss, now);
         tcb.state = State::SynReceived;
@@ -258,14 +259,15 @@ impl Tcb {
         tcb
     }
 
-    /// Makes a connection in ESTABLISHED from a listener's completed handshake.
+    /// Creates a connection in ESTABLISHED from a listener's completed handshake.
     pub fn from_handshake(config: &Arc<Config>, done: &Handshake, now: Instant) -> Tcb {
         let mut tcb = Tcb::new(config, done.iss, now);
         tcb.take_over(done, now);
         tcb
     }
 
-    /// Makes a connection as [`Tcb::from_handshake`] does, in the memory of this closed connection.
+    /// Creates a connection as [`Tcb::from_handshake`] does, but reuses the memory of this closed
+    /// connection.
     pub fn from_handshake_again(&mut self, config: &Arc<Config>, done: &Handshake, now: Instant) {
         self.reinit(config, done.iss, now);
         self.take_over(done, now);
@@ -309,7 +311,7 @@ impl Tcb {
         let offered = syn.options.window_scale.filter(|_| self.config.window_scaling);
         self.options.scaling = offered.is_some();
         match offered {
-            // RFC 7323 2.3: a shift above 14 counts as 14.
+            // RFC 7323 2.3: a shift above 14 is treated as 14.
             Some(shift) => self.snd.wscale = shift.min(MOST_SCALE),
             None => (self.snd.wscale, self.rcv.wscale) = (0, 0),
         }
@@ -356,7 +358,7 @@ impl Tcb {
         asked.map_or(self.config.mss, |asked| asked.min(self.config.mss)).max(1)
     }
 
-    /// Enters ESTABLISHED, the state in which data flows.
+    /// Enters ESTABLISHED, the state in which both sides may send data.
     pub(crate) fn establish(&mut self, now: Instant) {
         self.state = State::Established;
         self.snd.syn_due = false;
@@ -381,8 +383,9 @@ impl Tcb {
         self.arm_keepalive(now);
     }
 
-    /// Returns the initial congestion window in bytes (RFC 6928 2): ten segments, limited to 14,600
-    /// bytes or two segments. After a lost SYN it is one segment (RFC 5681 3.1).
+    /// Returns the initial congestion window in bytes (RFC 6928 2): ten segments, but at most
+    /// 14,600 bytes or two segments, whichever is more. After a lost SYN it is one segment (RFC
+    /// 5681 3.1).
     pub(crate) fn initial_window(&self) -> u32 {
         let mss = u32::from(self.snd.mss);
         if self.snd.syns > 1 && self.rtt.srtt().is_none() {
@@ -398,7 +401,7 @@ impl Tcb {
         self.state
     }
 
-    /// SND.NXT. A new connection that replaces this one in TIME-WAIT starts above it (RFC 6191).
+    /// SND.NXT. A new connection that replaces this one in TIME-WAIT begins above it (RFC 6191).
     pub fn snd_nxt(&self) -> SeqNum {
         self.snd.nxt
     }
@@ -408,7 +411,7 @@ impl Tcb {
         self.rcv.nxt
     }
 
-    /// SND.UNA: sequence number of the front of the send queue.
+    /// SND.UNA: sequence number of the first byte in the send queue.
     pub fn snd_una(&self) -> SeqNum {
         self.snd.una
     }
@@ -419,13 +422,14 @@ impl Tcb {
         self.snd.una == self.snd.nxt
     }
 
-    /// Returns the state of timestamps, if negotiated, for the TIME-WAIT entry that replaces this
-    /// connection.
+    /// Returns the state of timestamps for the TIME-WAIT entry that replaces this connection;
+    /// `None` if timestamps were not negotiated.
     pub fn timestamps(&self) -> Option<crate::TsState> {
         self.ts.map(|ts| crate::TsState { recent: ts.recent, offset: ts.offset })
     }
 
-    /// Returns our millisecond clock plus this connection's offset, for TSval (RFC 7323 5.4).
+    /// Returns our millisecond clock plus this connection's offset, as used for TSval (RFC 7323
+    /// 5.4).
     #[inline]
     pub(crate) fn ts_now(&self, now: Instant) -> u32 {
         let offset = self.ts.map_or(0, |ts| ts.offset);
@@ -444,7 +448,7 @@ impl Tcb {
         self.snd.nxt.after(self.snd.end)
     }
 
-    /// Number of bytes that count as in flight (RFC 6675 4: pipe).
+    /// Number of bytes considered in flight (RFC 6675 4: pipe).
     #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         let outstanding = self.snd.nxt.since(self.snd.una);

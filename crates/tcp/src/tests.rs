@@ -24,8 +24,8 @@ pub fn handshake() -> Handshake {
     }
 }
 
-/// The control block is the cost of an idle connection (docs/results/2026-11-21-tcp.md): state that
-/// few connections need is boxed.
+/// The size of the control block is the cost of an idle connection
+/// (docs/results/2026-11-21-tcp.md), so state that few connections need is boxed.
 #[test]
 fn a_control_block_is_small() {
     assert!(size_of::<crate::Tcb>() <= 608, "{} bytes", size_of::<crate::Tcb>());

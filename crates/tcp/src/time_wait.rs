@@ -1,18 +1,18 @@
-//! TIME-WAIT without a Tcb: 64 bytes per closed connection, until its late segments have expired
-//! (RFC 9293 3.6.1).
+//! TIME-WAIT without a Tcb: 64 bytes per closed connection, until late segments of the connection
+//! have expired (RFC 9293 3.6.1).
 //!
 //! | segment | action |
 //! |---|---|
 //! | RST | dropped: a RST must not end TIME-WAIT (RFC 1337) |
-//! | the peer's FIN again | acknowledged again, 2 MSL start anew |
+//! | the peer's FIN again | acknowledged again, 2 MSL begin again |
 //! | SYN with a newer timestamp or higher sequence number | may open a new connection (RFC 6191) |
 //! | SYN with FIN; neither SYN nor ACK | dropped |
 //! | repeat of the peer's last ACK: at RCV.NXT, without data | dropped |
 //! | any other, such as an old timestamp or out of window | acknowledged (RFC 5961 4.2) |
 //!
 //! Replies to one peer are about half a second apart, so that two ends in TIME-WAIT cannot exchange
-//! ACKs forever. When the table is full, the oldest entry is evicted. 2 MSL is
-//! `Config::time_wait`: one minute, as in Linux, where RFC 9293 specifies four.
+//! ACKs forever. When the table is full, the oldest entry is evicted. `Config::time_wait` sets 2
+//! MSL: one minute, as in Linux, instead of the four minutes of RFC 9293.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ use clock::Instant;
 use wire::L4Port;
 use wire::tcp::Flags;
 
-/// State kept of a connection that enters TIME-WAIT.
+/// State that is kept of a connection that enters TIME-WAIT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remains {
     /// SND.NXT, including our FIN.
@@ -133,7 +133,7 @@ impl Record {
         ts.is_some_and(|ts| SeqNum(ts.val).before(SeqNum(self.ts_recent)))
     }
 
-    /// Returns whether a SYN may replace this entry. It must have a newer timestamp or, if
+    /// Returns whether a SYN may replace this entry. The SYN must have a newer timestamp or, if
     /// timestamps cannot decide, a higher sequence number (RFC 6191 2).
     fn may_be_reused_by(&self, syn: &Segment) -> bool {
         let higher = syn.seq.after(self.rcv_nxt);
@@ -142,15 +142,15 @@ impl Record {
                 let (new, old) = (SeqNum(ts.val), SeqNum(self.ts_recent));
                 new.after(old) || (new == old && higher)
             }
-            // Timestamps were not in use before, so no old segment can be mistaken for one of the
-            // new connection.
+            // The old connection did not use timestamps, so none of its segments can be mistaken
+            // for one of the new connection.
             Some(_) => true,
             None => higher,
         }
     }
 
-    /// Returns whether a reply may be sent now, at most about one per half second, and records it
-    /// if so.
+    /// Returns whether the rate limit, about one reply per half second, permits a reply now. If so,
+    /// records the reply.
     fn may_answer(&mut self, cx: Context<'_>) -> bool {
         let now = (cx.now.nanos() >> 28) as u8; // wraps after 69 s; at worst one reply is late
         let apart = (cx.config.invalid_interval.as_nanos() >> 28).min(127);
@@ -192,8 +192,8 @@ impl TimeWaitTable {
     }
 
     /// Adds a connection that enters TIME-WAIT. The oldest entry is evicted if the table is full.
-    /// (Linux rejects the newest instead, which it counts as `TCPTimeWaitOverflow`. Entries of
-    /// absent peers would then stay, and an active peer would receive a RST.)
+    /// (Linux instead rejects the newest, counted as `TCPTimeWaitOverflow`. Entries of absent peers
+    /// would then remain, and an active peer would receive a RST.)
     pub fn insert(&mut self, cx: Context<'_>, ends: &Ends, left: &Remains) {
         let hash = self.table.hash(ends);
         if let Some(at) = self.find_hashed(hash, ends) {
@@ -233,8 +233,8 @@ impl TimeWaitTable {
             self.table.requeue(at, 0);
             return answer;
         } else if !old && seg.seq_len() == 0 && seg.seq == record.rcv_nxt && seg.ack == record.snd_nxt {
-            // A repeat of the peer's last ACK is the one acceptable segment: answering it would
-            // start an ACK loop.
+            // A repetition of the peer's last ACK is the only acceptable segment. A reply to it
+            // would start an ACK loop.
             let ts = seg.options.timestamps.filter(|_| record.has(TIMESTAMPS));
             record.ts_recent = ts.map_or(record.ts_recent, |ts| ts.val);
             return TimeWaitAction::Dropped;
@@ -242,15 +242,15 @@ impl TimeWaitTable {
         record.acknowledge(cx)
     }
 
-    /// Challenges a SYN that could have begun a new connection but found no listener (RFC 5961
-    /// 4.2).
+    /// Returns a challenge ACK for a SYN that could have begun a new connection but found no
+    /// listener (RFC 5961 4.2).
     pub fn challenge(&mut self, cx: Context<'_>, ends: &Ends) -> TimeWaitAction {
         let record = self.find(ends).and_then(|at| self.table.get_mut(at));
         record.map_or(TimeWaitAction::Unknown, |record| record.acknowledge(cx))
     }
 
     /// Removes the entry of `ends`, because a new connection replaces it. Returns whether there was
-    /// one.
+    /// an entry.
     pub fn reuse(&mut self, cx: Context<'_>, ends: &Ends) -> bool {
         let gone = self.find(ends).and_then(|at| self.table.remove(at)).is_some();
         if gone {
@@ -316,7 +316,7 @@ impl TimeWaitTable {
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {
-        // A server's table is empty if its clients close first: skip the hash.
+        // The table of a server is empty if its clients close first, so the hash is not computed.
         if self.is_empty() { None } else { self.find_hashed(self.table.hash(ends), ends) }
     }
 

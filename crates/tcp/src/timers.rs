@@ -1,8 +1,8 @@
 //! Timers: deadlines and their handlers (RFC 9293 3.10.8, RFC 6298 5, RFC 8985).
 //!
-//! A connection has five deadlines: retransmission or window probe; tail loss probe or reordering;
-//! delayed ACK; a long one that depends on the state (keepalive, FIN-WAIT-2 or TIME-WAIT); and
-//! pacing. `next_timer` returns the earliest.
+//! A connection has five deadlines: the retransmission or window probe; the tail loss probe or
+//! reordering timeout; the delayed ACK; a long deadline that depends on the state (keepalive,
+//! FIN-WAIT-2 or TIME-WAIT); and pacing. `next_timer` returns the earliest.
 
 use crate::rare_events::RareEvents;
 use crate::rtt::after_us;
@@ -11,8 +11,8 @@ use crate::{Events, Out, State};
 use clock::{Duration, Instant};
 
 impl Tcb {
-    /// Time at which [`Tcb::on_timer`] is due; [`Instant::NEVER`] if none. It may change with every
-    /// call.
+    /// Time at which [`Tcb::on_timer`] is due; [`Instant::NEVER`] if no timer is set. It may change
+    /// with every call.
     #[inline]
     pub fn next_timer(&self) -> Instant {
         let next = self.timers.next();
@@ -22,8 +22,8 @@ impl Tcb {
             .map_or(next, |pace_at| next.min(pace_at))
     }
 
-    /// Returns the RST to send for a connection that [`Tcb::on_timer`] ended because keepalive
-    /// probes were not answered, and removes it.
+    /// Returns and removes the RST to send for a connection that [`Tcb::on_timer`] ended because
+    /// keepalive probes were not answered.
     pub fn take_reset_due(&mut self) -> Option<Out> {
         self.cold_options.as_mut().and_then(|cold_options| cold_options.reset.take())
     }
@@ -58,9 +58,9 @@ impl Tcb {
         events
     }
 
-    /// Makes the delayed ACK due at once, since no data segment could carry it (RFC 9293 3.8.6.3).
-    /// If the connection was marked as interactive, the mark is removed; otherwise the ACK delay
-    /// doubles.
+    /// Makes the delayed ACK due at once, since no data segment could contain it (RFC 9293
+    /// 3.8.6.3). If the connection was marked as interactive, the mark is removed; otherwise the
+    /// ACK delay doubles.
     fn on_delayed_ack(&mut self) {
         self.timers.ack_at = Instant::NEVER;
         self.rcv.ack_now = true;
@@ -117,8 +117,8 @@ impl Tcb {
         wait.min(limit.saturating_sub(passed).max(Duration::from_millis(1)))
     }
 
-    /// Returns whether the user timeout has passed since the first transmission of unanswered data.
-    /// Returns `None` if no user timeout is set.
+    /// Returns whether the user timeout has passed since the first transmission of unacknowledged
+    /// data; `None` if no user timeout is set.
     pub(crate) fn user_timeout_passed(&self, now: Instant) -> Option<bool> {
         let limit = self.cold_options.as_ref().and_then(|cold_options| cold_options.user_timeout)?;
         let since = self.recovery.unanswered_since;
@@ -136,7 +136,7 @@ impl Tcb {
         if self.recovery.unanswered_since == Instant::NEVER {
             self.recovery.unanswered_since = self.board.front().map_or(now, |front| front.at);
         }
-        // A peer with a closed window is alive as long as it answers: data sent into the window
+        // A peer with a closed window is alive as long as it replies. Data sent into such a window
         // serves only as a probe.
         let shut = self.snd.wnd == 0;
         if !shut && self.gave_up(now) {
@@ -165,8 +165,8 @@ impl Tcb {
         now.since(self.recovery.heard_at)
     }
 
-    /// Returns whether the connection fails: R2 is reached (RFC 9293 3.8.3), or the user timeout
-    /// has passed where one is set (RFC 5482).
+    /// Returns whether the connection fails, because R2 is reached (RFC 9293 3.8.3) or the user
+    /// timeout, if set, has passed (RFC 5482).
     fn gave_up(&self, now: Instant) -> bool {
         if let Some(passed) = self.user_timeout_passed(now) {
             return passed;
@@ -208,7 +208,7 @@ impl Tcb {
         }
         let wait_us = match u64::from(self.rtt.srtt_us()) {
             0 => self.config.rto_initial.as_micros() as u64,
-            // A single segment may be waiting for the peer's delayed ACK.
+            // The ACK of a single segment may be delayed by the peer.
             srtt if self.board.len() == 1 => 2 * srtt + self.config.delayed_ack_max.as_micros() as u64,
             srtt => 2 * srtt + 2000,
         };
@@ -216,7 +216,7 @@ impl Tcb {
         self.timers.early_at = after_us(now, wait_us).min(self.timers.rtx_at);
     }
 
-    /// Requests a tail loss probe: new data if there is any, otherwise the last segment again (RFC
+    /// Requests a tail loss probe: new data if there is any; otherwise the last segment again (RFC
     /// 8985 7.3).
     fn on_tail_loss(&mut self, now: Instant) {
         if self.board.is_empty() || self.recovery.tlp_end.is_some() {

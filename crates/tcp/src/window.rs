@@ -3,8 +3,7 @@
 //!
 //! The advertised right edge is stored and never moved back (the counterpart of RFC 9293 MUST-34).
 //! It advances only in steps of at least a segment or half the buffer (silly window avoidance,
-//! MUST-39). An application that reads single bytes therefore does not cause a stream of window
-//! updates.
+//! MUST-39). An application that reads single bytes therefore causes no stream of window updates.
 
 use crate::rare_events::RareEvents;
 use crate::rtt::us_since;
@@ -12,7 +11,7 @@ use crate::tcb::Tcb;
 use clock::Instant;
 
 impl Tcb {
-    /// Number of free bytes in the buffer beyond RCV.NXT, limited to what the window field can
+    /// Number of free bytes in the buffer beyond RCV.NXT, at most as many as the window field can
     /// represent.
     #[inline]
     fn room(&self) -> u32 {
@@ -26,8 +25,8 @@ impl Tcb {
         self.rcv.adv.since_or_zero(self.rcv.nxt)
     }
 
-    /// Returns by how many bytes the window would open if an ACK were sent now; 0 if the step is
-    /// too small to announce.
+    /// Returns the number of bytes by which the window would grow if an ACK were sent now; 0 if the
+    /// step is too small to announce.
     #[inline(always)]
     fn opening(&self) -> u32 {
         let (room, window) = (self.room(), self.recv_window());
@@ -42,7 +41,8 @@ impl Tcb {
         let scale = self.rcv.wscale;
         let window = self.recv_window().saturating_add(self.opening());
         let most = u32::from(u16::MAX) << scale;
-        // Rounded up: rounding down would move the edge back by less than one unit (RFC 7323 2.4).
+        // The value is rounded up, since rounding down would move the edge back by less than one
+        // unit (RFC 7323 2.4).
         let units = window.min(most).div_ceil(1 << scale).min(u32::from(u16::MAX));
         let edge = self.rcv.nxt.plus(units << scale);
         self.rcv.adv = self.rcv.adv.later(edge);
@@ -64,11 +64,11 @@ impl Tcb {
         window as u16
     }
 
-    /// Records that the application read `bytes`, and requests a window update if the step is large
-    /// enough.
+    /// Records that the application has read `bytes`, and requests a window update if the step is
+    /// large enough.
     ///
-    /// Returns the receive buffer size to request, if the bytes read per round trip outgrow the
-    /// current size.
+    /// Returns the receive buffer size to request if the bytes read per round trip exceed the
+    /// current size; otherwise `None`.
     #[inline]
     pub fn consumed(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         self.rcv.unread = self.rcv.unread.saturating_sub(bytes);
@@ -79,9 +79,9 @@ impl Tcb {
         self.right_size(bytes, now)
     }
 
-    /// Returns whether a window update is due. Linux's rule is used, which is stricter than RFC
-    /// 9293's half a buffer or a segment: the window must at least double, or have been below two
-    /// segments. Smaller steps are announced with other ACKs.
+    /// Returns whether a window update is due. Linux's rule is used, which is stricter than that of
+    /// RFC 9293 (half a buffer or a segment): the window must at least double, or must have been
+    /// below two segments. Smaller steps are announced with other ACKs.
     fn window_update_due(&self) -> bool {
         let (opening, window) = (self.opening(), self.recv_window());
         let two = u32::from(self.rcv.mss_seen) * 2;
@@ -89,8 +89,7 @@ impl Tcb {
     }
 
     /// Performs dynamic right-sizing: the receive window should be twice the number of bytes read
-    /// per round trip, so that it does not slow down a sender that doubles its window each round
-    /// trip.
+    /// per round trip, so that it does not limit a sender that doubles its window each round trip.
     #[inline]
     fn right_size(&mut self, bytes: u32, now: Instant) -> Option<u32> {
         let sizing = &mut self.rcv.sizing;

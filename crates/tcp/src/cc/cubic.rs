@@ -1,13 +1,13 @@
 //! CUBIC: the window is a cubic function of the time since the last reduction (RFC 9438).
 //!
-//! The window rises fast to near the window at the last loss (`w_max`), stays there for a while,
-//! and then probes beyond. Where Reno's window would be larger, on paths with a short round trip or
+//! The window rises fast to near its size at the last loss (`w_max`), stays there for a while, and
+//! then grows beyond it. Where Reno's window would be larger, on paths with a short round trip or
 //! little bandwidth, CUBIC follows Reno (4.3). [`HyStart`] controls the first slow start.
 //! Arithmetic uses integers: windows in bytes, time in ticks of 2^-16 s. The curve deviates from
 //! its formula by at most 0.01 %.
 //!
-//! `t` counts only time in which the window was in use (5.8): a connection whose application was
-//! idle does not resume with a window that it never tried.
+//! The time `t` includes only time in which the window was in use (5.8): a connection whose
+//! application was idle does not resume with a window that was never tested.
 
 use super::congestion::{Ack, Congestion, Signal};
 use super::hystart::{self, HyStart, Phase};
@@ -27,8 +27,8 @@ const ALPHA: (u64, u64) = (9, 17);
 const C: u128 = 26_214;
 /// The fraction 1 / C.
 const INVERSE_C: (u128, u128) = (5, 2);
-/// Maximum time since a reduction, in ticks of 2^-16 s: about 4.5 hours. The curve is then far
-/// above any window.
+/// Maximum time since a reduction, in ticks of 2^-16 s: about 4.5 hours, when the curve is far
+/// above any possible window.
 const T_MAX: u32 = 1 << 30;
 
 fn scaled(bytes: u32, (over, under): (u64, u64)) -> u32 {
@@ -214,8 +214,8 @@ impl Cubic {
             epoch: self.epoch,
         };
         self.cwnd_prior = self.cwnd;
-        // the window is below the last plateau: other flows need a share, so give up bandwidth
-        // sooner
+        // the window is below the last plateau, so other flows need a share of the bandwidth:
+        // release some of it sooner
         self.w_max = if self.cwnd < self.w_max { scaled(self.cwnd, FAST_CONVERGENCE) } else { self.cwnd };
         self.ssthresh = scaled(in_flight, BETA).max(MIN_SEGMENTS * self.mss());
         self.end_epoch();
@@ -278,8 +278,8 @@ impl Congestion for Cubic {
         (self.credit, self.last_ack, self.after_rto) = (0, Instant::NEVER, false);
     }
 
-    /// Shrinks the window as [`super::NewReno`] does. Idle time does not count as time of the stage
-    /// (5.8).
+    /// Shrinks the window as [`super::NewReno`] does. Idle time is not part of the time of the
+    /// stage (5.8).
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
         let restart = self.initial_window.min(self.cwnd);
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

@@ -2,10 +2,10 @@
 //! 9406).
 //!
 //! Compares the RTTs of this round with those of the previous one. If they have grown by an eighth
-//! (at least 4 ms, at most 16 ms), conservative slow start begins: the window grows a quarter as
-//! fast, for at most five rounds. If the RTT falls again, the growth was jitter and slow start
-//! resumes. [`HyStart`] returns only the phase; the caller owns the window. Used for the first slow
-//! start of a connection only (4.3).
+//! (at least 4 ms, at most 16 ms), conservative slow start begins, in which the window grows a
+//! quarter as fast, for at most five rounds. If the RTT falls again, its growth was jitter, and
+//! slow start resumes. [`HyStart`] returns only the phase; the caller owns the window. It is used
+//! only for the first slow start of a connection (4.3).
 
 /// Parameters of RFC 9406 4.3.
 const MIN_RTT_THRESH: u32 = 4_000; // µs
@@ -83,7 +83,8 @@ impl HyStart {
     fn begin_round(&mut self) {
         (self.last_min, self.current_min, self.samples) = (self.current_min, UNKNOWN, 0);
         if self.phase == Phase::Conservative {
-            // The round in which conservative slow start began counts, although it was partial.
+            // The round in which conservative slow start began is one of the five, although it was
+            // partial.
             self.css_rounds = self.css_rounds.saturating_add(1);
             if self.css_rounds >= CSS_ROUNDS {
                 self.phase = Phase::Over;

@@ -54,7 +54,7 @@ impl NewReno {
     }
 
     /// Grows the window in slow start (RFC 5681, equation 2; RFC 3465 2.2). Returns the
-    /// acknowledged bytes that would move the window beyond ssthresh; they count for congestion
+    /// acknowledged bytes that would grow the window beyond ssthresh. They are used for congestion
     /// avoidance.
     fn slow_start(&mut self, bytes: u32, limited: bool) -> u32 {
         let limit = match self.after_rto {
@@ -120,8 +120,8 @@ impl Congestion for NewReno {
         self.after_rto = false;
     }
 
-    /// Halves the window for each RTO without transmission, down to the restart window, and raises
-    /// ssthresh to at least three quarters of the old window.
+    /// Halves the window for each RTO of idle time, down to the restart window, and raises ssthresh
+    /// to at least three quarters of the old window.
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
         let restart = self.initial_window.min(self.cwnd);
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

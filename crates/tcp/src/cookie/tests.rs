@@ -72,7 +72,7 @@ fn a_cookie_is_valid_for_one_connection_only() {
     }
 }
 
-/// An ACK flood with guessed cookies (no CVE, but as old as cookies).
+/// An ACK flood with guessed cookies (no CVE; the attack is as old as SYN cookies).
 #[test]
 fn guessed_cookies_are_rejected() {
     let cookies = Cookies::new(KEY);
@@ -105,7 +105,7 @@ fn small_and_absent_mss_are_raised_to_the_floor() {
     );
 }
 
-/// Counts for each of the low `bits` bits in how many of 4096 numbers it is set.
+/// Returns, for each of the low `bits` bits, in how many of 4096 numbers it is set.
 fn ones(bits: u32, number: impl Fn(u64) -> u32) -> Vec<u32> {
     let numbers: Vec<u32> = (0..4096).map(number).collect();
     (0..bits).map(|bit| numbers.iter().map(|number| number >> bit & 1).sum()).collect()
@@ -117,8 +117,8 @@ fn is_even(ones: &[u32]) -> bool {
     ones.iter().all(|ones| (1888..=2208).contains(ones))
 }
 
-/// RFC 4987 3.6: each bit of the MAC has to be guessed. A bit that is the same under every key need
-/// not be guessed by an attacker.
+/// RFC 4987 3.6: an attacker must guess each bit of the MAC, so no bit may be the same under every
+/// key.
 #[test]
 fn every_bit_of_the_mac_depends_on_the_secret() {
     let key = |n: u64| Key(n, 7).derive(n);

@@ -20,7 +20,8 @@ pub(super) mod flag {
     pub(in crate::listen) const TIMESTAMPS: u8 = 2;
     /// ECN was negotiated.
     pub(in crate::listen) const ECN: u8 = 4;
-    /// The SYN-ACK was sent again because the SYN was: its round trip cannot be measured (Karn).
+    /// The SYN-ACK was sent again because the SYN was received again, so its round trip cannot be
+    /// measured (Karn).
     pub(in crate::listen) const AGAIN: u8 = 8;
     /// [`super::Entry::answered`] is valid.
     pub(in crate::listen) const ANSWERED: u8 = 16;
@@ -58,7 +59,7 @@ pub(super) fn tsval(now: Instant, offset: u32) -> u32 {
 }
 
 impl Entry {
-    /// Creates an entry in which only addresses and ports are set.
+    /// Creates an entry with addresses and ports; all other fields are zero.
     pub(super) fn between(ends: &Ends) -> Entry {
         Entry {
             local: ends.local,
@@ -105,10 +106,11 @@ impl Entry {
         seq.within(self.rcv_nxt(), self.rcv_nxt().plus(syn_window(config).max(1)))
     }
 
-    /// Returns whether a reply may be sent now, at most one per `invalid_interval`, and records it
-    /// if so.
+    /// Returns whether the rate limit, one reply per `invalid_interval`, permits a reply now. If
+    /// so, records the reply.
     pub(super) fn may_answer(&mut self, cx: Context<'_>) -> bool {
-        // In units of 2^24 ns (16.8 ms); wraps after 18 minutes, longer than an entry lives.
+        // The time is in units of 2^24 ns (16.8 ms). It wraps after 18 minutes, longer than an
+        // entry exists.
         let now = (cx.now.nanos() >> 24) as u16;
         let apart = cx.config.invalid_interval.as_nanos() >> 24;
         if self.has(flag::ANSWERED) && u128::from(now.wrapping_sub(self.answered)) < apart {
@@ -119,7 +121,7 @@ impl Entry {
         true
     }
 
-    /// Builds the SYN-ACK; `again` marks a retransmission.
+    /// Builds the SYN-ACK. `again` is true for a retransmission.
     pub(super) fn synack(&self, cx: Context<'_>, offset: u32, again: bool) -> Out {
         self.synack_at(cx.config, tsval(cx.now, offset), again)
     }

@@ -11,7 +11,7 @@ pub enum CookieMode {
     /// When the SYN queue is full.
     #[default]
     WhenFull,
-    /// Always: SYNs never create entries.
+    /// Always, so that SYNs never create entries.
     Always,
 }
 

@@ -289,7 +289,7 @@ fn an_icmp_error_with_our_sequence_number_ends_a_handshake() {
     assert_eq!((host.counted(), host.listener.embryonic()), (vec![("added", 1), ("unreachable", 1)], 0));
 }
 
-/// A SYN-ACK in answer to our SYN-ACK, or a SYN after it, does not make us the active side.
+/// Neither a SYN-ACK in reply to our SYN-ACK nor a SYN after it makes us the active side.
 #[test]
 fn a_split_handshake_swaps_no_roles() {
     let mut host = with(CookieMode::WhenFull, 10);
@@ -358,7 +358,7 @@ fn a_full_accept_queue_drops_the_ack_and_keeps_the_entry() {
     host.established(&client(2), ack(&synacks[2]));
 }
 
-/// ROBUSTNESS 14 and 15.
+/// CVE-2018-16523, CVE-2019-11479: tiny MSS options, and MSS options of 0.
 #[test]
 fn no_mss_is_below_the_floor() {
     let config = Config::default();
@@ -378,7 +378,7 @@ fn no_mss_is_below_the_floor() {
     assert_eq!(host.counted(), [("completed", 4), ("cookies_sent", 4), ("cookies_received", 4), ("mss_raised", 2)]);
 }
 
-/// ROBUSTNESS 41: 100,000 SYNs that are never completed, and a client now and then.
+/// A flood of 100,000 SYNs that are never completed, with a client now and then.
 #[test]
 fn a_syn_flood_meets_a_bound_and_clients_come_through() {
     let limit = 1_024;
@@ -400,7 +400,7 @@ fn a_syn_flood_meets_a_bound_and_clients_come_through() {
         host.timer();
     }
     assert_eq!((served, host.listener.embryonic()), (100, limit as usize));
-    // entry, links of 20 bytes and a head, in vectors that grow by doubling
+    // an entry, 20 bytes of links and a queue head each, in vectors that grow by doubling
     assert!(host.listener.bytes() <= 2 * limit as usize * (size_of::<Entry>() + 20 + 4), "{}", host.listener.bytes());
     let counted = host.counted();
     let of = |name| counted.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
@@ -447,7 +447,7 @@ fn unanswered_entries_are_evicted_before_new_ones() {
     assert!((2..5).all(|n| host.listener.find(&client(n)).is_some()));
 }
 
-/// ROBUSTNESS 42: only a cookie of ours opens a connection, and only while cookies are outstanding.
+/// Only a cookie of ours opens a connection, and only while cookies are outstanding.
 #[test]
 fn an_ack_flood_opens_nothing() {
     let mut host = with(CookieMode::WhenFull, 1);
@@ -490,8 +490,7 @@ fn a_cookie_without_timestamps_carries_the_mss_alone() {
     );
 }
 
-/// ROBUSTNESS 64: peers chosen to collide in one chain under a known key are spread out under
-/// another.
+/// Peers that are chosen to collide in one chain under a known key do not collide under another.
 #[test]
 fn hash_buckets_depend_on_the_secret() {
     let known = Listener::new(Limits::default(), Key(1, 1));
@@ -536,8 +535,8 @@ mod strangers {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
-        /// For any input: limits hold, the ready count equals the established connections, no RST
-        /// is answered with a RST.
+        /// For any input, limits are kept, the ready count equals the number of established
+        /// connections, and no RST is answered with a RST.
         #[test]
         fn random_segments_break_no_invariant(
             steps in prop::collection::vec((0..12u32, segment(), any::<bool>(), 0..5_000u64), 1..120),
@@ -591,7 +590,7 @@ fn a_timer_round_is_bounded_and_reports_remaining_work() {
     assert_eq!(host.counted(), [("added", 100), ("retransmitted", 100), ("aborted", 100)]);
 }
 
-/// ROBUSTNESS 56: a blind segment that is not acceptable does not set TS.Recent.
+/// An unacceptable segment of an attacker does not set TS.Recent.
 #[test]
 fn timestamps_are_taken_from_acceptable_segments_only() {
     let mut host = with(CookieMode::WhenFull, 10);
@@ -621,7 +620,8 @@ fn after_time_wait_sequence_numbers_continue_above_the_old_ones() {
     }
 }
 
-/// A Tcb on the client side and a Tcb made from the listener's handshake exchange data both ways.
+/// A Tcb on the client side exchanges data in both directions with a Tcb created from the
+/// listener's handshake.
 #[test]
 fn a_handshake_becomes_a_connection() {
     for (cookies, rtt_known) in [(CookieMode::Never, true), (CookieMode::Always, false)] {

@@ -13,7 +13,7 @@ use wire::tcp::Flags;
 pub struct Ended {
     /// Number of bytes that the send queue may release.
     pub acked: u32,
-    /// A round trip was measured.
+    /// Whether a round trip was measured.
     pub measured: bool,
     /// Events for the application.
     pub events: Events,
@@ -21,8 +21,8 @@ pub struct Ended {
 
 impl Tcb {
     /// Processes the ACK that completed the handshake from which [`Tcb::from_handshake`] has just
-    /// made this connection, if that ACK contains nothing else. Returns `false` otherwise: nothing
-    /// has changed, and [`Tcb::on_segment`] must process the segment.
+    /// created this connection, if that ACK contains nothing else. Otherwise returns `false`
+    /// without a change, and [`Tcb::on_segment`] must process the segment.
     pub fn on_handshake_ack(&mut self, seg: &Segment, now: Instant) -> bool {
         let plain = seg.flags == Flags::ACK && seg.len == 0 && seg.options.sack.is_empty() && seg.ecn == Ecn::NotEct;
         let expected = plain
@@ -37,7 +37,7 @@ impl Tcb {
     }
 
     /// Processes a segment without data that has FIN, or that acknowledges everything in flight
-    /// while we are closing. Returns `None` otherwise: nothing has changed, and [`Tcb::on_segment`]
+    /// while we are closing. Otherwise returns `None` without a change, and [`Tcb::on_segment`]
     /// must process the segment.
     pub fn on_end(&mut self, seg: &Expected, now: Instant) -> Option<Ended> {
         if !self.expects_end(seg) {

@@ -1,5 +1,5 @@
-//! Fast path for output: data that fits one segment, sent while nothing is in flight, as in request
-//! and response; also pure ACKs and FINs.
+//! Fast path for output: data that fits one segment and is sent while nothing is in flight, as in
+//! request and response; also pure ACKs and FINs.
 
 use crate::cc::Congestion;
 use crate::scoreboard::mark;
@@ -7,8 +7,8 @@ use crate::tcb::{Rtx, Tcb};
 use crate::{SeqNum, State, Timestamps};
 use clock::Instant;
 
-/// Header fields of one segment with ACK and timestamps; with data it has PSH and carries all of
-/// the send queue.
+/// Header fields of one segment with ACK and timestamps. If the segment has data, it has PSH and
+/// contains the whole send queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Next {
     /// Sequence number (SEG.SEQ).
@@ -83,7 +83,7 @@ impl Tcb {
         next
     }
 
-    /// Returns the number of bytes queued, if all of them may leave now as one segment without
+    /// Returns the number of bytes queued, if all of them can be sent now as one segment without
     /// slow-path processing. [`Tcb::send_next`] then builds the segment.
     ///
     /// With nothing in flight, one segment fits the congestion window and Nagle does not delay it.
@@ -113,7 +113,7 @@ impl Tcb {
     }
 
     /// Builds the segment of `len` bytes, the number that [`Tcb::next_text`] returned, and records
-    /// it as sent. It carries the whole send queue.
+    /// it as sent. It contains the whole send queue.
     #[inline(always)]
     pub fn send_next(&mut self, len: u32, now: Instant) -> Next {
         if !self.is_busy() {

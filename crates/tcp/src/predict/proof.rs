@@ -1,5 +1,5 @@
-//! Check of the fast paths: what a test or fuzz target delivers is processed by both paths, which
-//! must agree.
+//! Check of the fast paths: a segment that a test or fuzz target delivers is processed by the fast
+//! path and by the slow path, and both must have the same result.
 
 use super::{Bare, Ended, Expected, Next, Taken};
 use crate::tcb::Tcb;
@@ -8,7 +8,8 @@ use clock::Instant;
 use wire::tcp::Flags;
 
 impl Expected {
-    /// Converts `seg`, unless it has anything that [`Expected`] cannot represent.
+    /// Converts `seg`. Returns `None` if the segment has anything that [`Expected`] cannot
+    /// represent.
     pub fn of(seg: &Segment) -> Option<Expected> {
         let timestamps = seg.options.timestamps?;
         let alone = SegmentOptions { timestamps: Some(timestamps), ..SegmentOptions::default() };
@@ -21,9 +22,10 @@ impl Expected {
 
 impl Tcb {
     /// Calls [`Tcb::on_segment`]. Panics if [`Tcb::on_expected`] or [`Tcb::on_end`] accepts the
-    /// segment with a different result, or declines it after a change of state.
+    /// segment with a different result, or rejects it after a change of state.
     pub fn on_segment_either_way(&mut self, seg: &Segment, now: Instant) -> Reply {
-        // A long flight takes long to print, and the fast path does not handle it.
+        // The state of many segments in flight takes long to print, and the fast path does not
+        // handle it.
         let Some(expected) = Expected::of(seg).filter(|_| self.board.len() < 20) else {
             return self.on_segment(seg, now);
         };
@@ -49,7 +51,7 @@ impl Tcb {
 
 impl Tcb {
     /// Calls [`Tcb::poll_segment`]. Panics if [`Tcb::send_next`] or [`Tcb::send_bare`] would have
-    /// built another segment or left another state.
+    /// built another segment or resulted in another state.
     pub fn poll_segment_either_way(&mut self, now: Instant, max_text: u32) -> Option<Out> {
         let Some(len) = self.next_text() else { return self.poll_bare_either_way(now, max_text) };
         let mut short = self.clone();

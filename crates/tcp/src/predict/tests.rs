@@ -23,8 +23,8 @@ impl Both {
         both
     }
 
-    /// Delivers what `from` has to send; returns the number of segments, and how many of them the
-    /// other end expected.
+    /// Delivers the segments that `from` has to send. Returns the number of segments, and how many
+    /// of them the other end processed on the fast path.
     fn carry(&mut self, from: usize) -> (usize, usize) {
         self.now = self.now.after(Duration::from_micros(20));
         let (mut sent, mut expected) = (0, 0);
@@ -73,7 +73,7 @@ fn without_timestamps_no_segment_takes_the_fast_path() {
     assert_eq!(both.write(0, 100), (1, 0));
 }
 
-/// Data that cannot leave unchanged or cannot leave now takes the slow path.
+/// Data that must be split or delayed takes the slow path.
 #[test]
 fn other_output_takes_the_slow_path() {
     let mut both = Both::new(Config::default());

@@ -55,8 +55,8 @@ fn only_earlier_segments_are_lost_and_only_after_the_reordering_window() {
     assert_eq!(board.lost().segments, 2);
 }
 
-/// Evidence from before an undo does not count again: only segments sent after it can show that a
-/// spared one is lost (RFC 4015).
+/// Evidence from before an undo has no further effect: only segments sent after the undo can show
+/// that a spared segment is lost (RFC 4015).
 #[test]
 fn after_an_undo_only_later_segments_mark_losses() {
     let (mut board, mut got) = (board(0, 3), Delivered::default());

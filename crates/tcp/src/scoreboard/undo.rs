@@ -1,12 +1,13 @@
-//! Scoreboard after an undo: retransmissions that D-SACKs may still report, and records whose loss
-//! mark the undo removed.
+//! The scoreboard after an undo: retransmissions that D-SACKs may still report, and records whose
+//! loss mark the undo has removed.
 
 use super::{Scoreboard, Sum, mark};
 use crate::SeqNum;
 use clock::Instant;
 
 impl Scoreboard {
-    /// Returns first and end sequence number of each retransmission that counts as in flight.
+    /// Returns the first and the end sequence number of each retransmission that is considered in
+    /// flight.
     pub(crate) fn under_way_again(&self) -> impl Iterator<Item = (SeqNum, SeqNum)> {
         let resent = self.marked.iter().flat_map(|marked| marked.resent.iter());
         resent
@@ -14,8 +15,8 @@ impl Scoreboard {
             .filter_map(|(start, _)| self.records.get(self.find(*start)).map(|record| (record.start, record.end)))
     }
 
-    /// Removes the lost mark from all records. An abandoned retransmission counts as in flight
-    /// again, since its D-SACK is expected.
+    /// Removes the lost mark from all records. A retransmission that had been considered lost is in
+    /// flight again, since its D-SACK is expected.
     pub(crate) fn spare_lost(&mut self, now: Instant) {
         let Some(marked) = &mut self.marked else { return };
         marked.spared_at = now;

@@ -10,8 +10,8 @@ fn the_fast_and_the_general_option_parser_agree() {
     assert_eq!(OutOptions::timestamps(7, 9), OutOptions::from(&writer));
 }
 
-/// All eight combinations of SYN options: encoded as by `OptionWriter`, and parsed as by the option
-/// loop.
+/// Each of the eight combinations of SYN options is encoded as by `OptionWriter` and parsed as by
+/// the option loop.
 #[test]
 fn options_of_a_syn_equal_those_of_the_general_writer_and_parser() {
     for n in 0..8 {
@@ -56,7 +56,8 @@ fn all_options_are_parsed_and_invalid_ones_ignored() {
     assert_eq!((options.mss, options.window_scale, options.sack_permitted), (Some(1460), Some(7), true));
     let blocks = [Block { left: SeqNum(1), right: SeqNum(2) }, Block { left: SeqNum(3), right: SeqNum(4) }];
     assert_eq!(options.sack.as_slice(), blocks);
-    // An MSS option of length 3, then a zero length: neither loops nor counts.
+    // An MSS option of length 3, followed by an option of length zero: the parser neither loops nor
+    // accepts them.
     assert_eq!(SegmentOptions::parse_bytes(&[2, 3, 5, 3, 0, 0, 0, 0]), SegmentOptions::default());
 }
 

@@ -3,13 +3,13 @@
 use crate::{ChallengeLimit, SeqNum};
 use clock::{Duration, Instant};
 
-/// Rate limits of one connection: challenge ACKs by a budget of its own (RFC 5961 7,
-/// CVE-2016-5696), and replies to out-of-window segments.
+/// Rate limits of one connection: a budget of its own for challenge ACKs (RFC 5961 7,
+/// CVE-2016-5696), and a minimum interval between replies to out-of-window segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     challenges: ChallengeLimit,
-    /// State of the random numbers that determine the budgets. It is seeded from the ISS and never
-    /// sent.
+    /// State of the random number generator that determines the budgets. It is seeded from the ISS
+    /// and never sent.
     random: u64,
     /// Time of the last reply to an out-of-window segment.
     invalid_at: Instant,
@@ -21,7 +21,7 @@ impl Answers {
         Answers { challenges: ChallengeLimit::default(), random, invalid_at: Instant::NEVER }
     }
 
-    /// Returns whether a challenge ACK may be sent now: about `average` per second.
+    /// Returns whether a challenge ACK may be sent now; on average, about `average` per second may.
     pub(crate) fn challenge(&mut self, average: u8, now: Instant) -> bool {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;
@@ -30,7 +30,7 @@ impl Answers {
         self.challenges.take(average, now, self.random)
     }
 
-    /// Returns whether an out-of-window segment without data may be answered now.
+    /// Returns whether a reply to an out-of-window segment without data may be sent now.
     pub(crate) fn invalid(&mut self, interval: Duration, now: Instant) -> bool {
         let granted = self.invalid_at == Instant::NEVER || now.since(self.invalid_at) >= interval;
         if granted {
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// CVE-2016-5696: size and end of a connection's budget are drawn from its secret, and again
+    /// CVE-2016-5696: the size and the end of a connection's budget are drawn from its secret, anew
     /// for each period.
     #[test]
     fn challenges_are_drawn_from_the_secret() {

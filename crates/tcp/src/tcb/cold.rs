@@ -6,17 +6,17 @@ use crate::{Out, SeqNum};
 use clock::{Duration, Instant};
 use std::collections::VecDeque;
 
-/// Unit that ends with the last byte that the application queued.
+/// Unit of the application's data that ends with the last byte queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tail {
-    /// The data must arrive without waiting for more data (PSH).
+    /// A write ends, whose data must arrive without waiting for more data (PSH).
     Push,
-    /// Nothing ends: more data follows soon (`MSG_MORE`). A segment that is not full may wait for
-    /// it, until something is acknowledged or a timeout has passed.
+    /// Nothing ends, because more data follows soon (`MSG_MORE`). A segment that is not full may
+    /// wait for it, until data is acknowledged or a timeout has passed.
     More,
     /// A part of a larger unit ends, and with it a batch of segments (`Config::push_runs`).
     Part,
-    /// A record ends (`MSG_EOR`): no segment holds bytes of two records.
+    /// A record ends (`MSG_EOR`). No segment contains bytes of two records.
     Record,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Keepalive {
     pub probes: u8,
 }
 
-/// State of events that most connections never have; allocated at the first event.
+/// State of events that most connections never have. It is allocated at the first event.
 #[derive(Clone, Debug)]
 pub(crate) struct ColdEvents {
     pub answers: Answers,
@@ -79,11 +79,11 @@ pub(crate) struct ColdOptions {
     pub linger2: Option<Duration>,
     pub notsent_lowat: Option<u32>,
     pub pacer: Option<Pacer>,
-    /// Time at which the next segment may leave, if pacing delays one.
+    /// Time at which the next segment may be sent; `None` if pacing delays no segment.
     pub pace_at: Option<Instant>,
     pub maxseg: Option<u16>,
     pub syn_count: Option<u8>,
-    /// The RST to send for a connection that ended because keepalive probes were not answered.
+    /// RST to send after unanswered keepalive probes have ended the connection.
     pub reset: Option<Out>,
     /// Ends of unsent writes that must be visible on the wire, with their kind.
     pub ends: VecDeque<(SeqNum, Tail)>,

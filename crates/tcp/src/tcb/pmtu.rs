@@ -3,15 +3,15 @@
 use crate::SeqNum;
 use clock::Instant;
 
-/// Difference between the two bounds, in bytes, at which the search ends.
+/// Difference in bytes between the two limits of the search at which it ends.
 const CLOSE_ENOUGH: u16 = 32;
 
 /// State of the path MTU search (RFC 8899 5.2).
 #[derive(Clone, Debug)]
 pub(crate) struct Pmtu {
-    /// Largest segment size known to pass, in bytes of MSS.
+    /// Largest segment size known to fit the path, in bytes of MSS.
     pub mss: u16,
-    /// Smallest segment size known, or assumed, not to pass.
+    /// Smallest segment size known, or assumed, not to fit the path.
     pub above: u16,
     /// Probe in flight: its size, and the sequence number at which it ends.
     pub probe: Option<(u16, SeqNum)>,

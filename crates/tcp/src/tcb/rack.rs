@@ -5,11 +5,11 @@ use crate::rtt::us_since;
 use crate::scoreboard::{Delivered, sent_after};
 use clock::{Duration, Instant};
 
-/// Number of SACKed segments from which on the reordering window is 0, as long as no reordering was
-/// seen (RFC 5681 3.2, RFC 8985 6.2).
+/// Number of SACKed segments at which the reordering window becomes 0, as long as no reordering was
+/// detected (RFC 5681 3.2, RFC 8985 6.2).
 pub(crate) const DUPTHRESH: u32 = 3;
-/// Number of recoveries after which a window that D-SACKs widened returns to its initial size (RFC
-/// 8985 6.2 step 4).
+/// Number of recoveries after which a reordering window that D-SACKs have widened returns to its
+/// initial size (RFC 8985 6.2 step 4).
 const PERSIST: u8 = 16;
 
 /// Maximum value of `degree` in segments (Linux's tcp_max_reordering).
@@ -28,7 +28,7 @@ pub(crate) struct Rack {
     /// acknowledged.
     dsack_end: SeqNum,
     pub reordered: bool,
-    /// Largest reordering seen, in segments. Only reported (`tcpi_reordering`), not used.
+    /// Largest reordering detected, in segments. It is only reported (`tcpi_reordering`).
     pub degree: u16,
     dsack_round: bool,
     pub mult: u8,
@@ -55,17 +55,17 @@ impl Rack {
         Duration::from_micros(self.rtt_us.into())
     }
 
-    /// Resets the sequence numbers of a connection whose data begins at `nxt`.
+    /// Sets the sequence numbers for a connection whose data begins at `nxt`.
     pub(crate) fn begin_at(&mut self, nxt: SeqNum) {
         (self.end, self.fack, self.dsack_end) = (nxt, nxt, nxt);
     }
 
-    /// Updates the latest-sent segment and the RTT, and returns whether a segment arrived late
-    /// (steps 1 to 3). The RTT is that of the last segment processed, as in the RFC's RACK_update:
-    /// the originals that an ACK covers may have taken longer.
+    /// Updates the latest-sent segment and the RTT. Returns whether a segment arrived late (steps 1
+    /// to 3). The RTT is that of the last segment processed, as in RACK_update of the RFC; other
+    /// originals that the ACK covers may have a longer one.
     ///
-    /// `of_copy` has two flags: whether the ACK may be for the retransmission of the last segment,
-    /// and of the latest-sent segment.
+    /// `of_copy` has two flags: whether the ACK may be a reply to the retransmission of the last
+    /// segment, and of the latest-sent segment.
     #[inline]
     pub(crate) fn update(
         &mut self,
@@ -77,7 +77,7 @@ impl Rack {
     ) -> bool {
         let (Some(latest), Some(last)) = (got.latest, got.last) else { return false };
         let [last_of_copy, latest_of_copy] = of_copy;
-        // Step 2: an ACK faster than the minimum RTT was for the original.
+        // Step 2: an ACK that arrived in less than the minimum RTT is a reply to the original.
         let early = |at| min_rtt_us != u32::MAX && us_since(now, at) < min_rtt_us;
         if !(last.1 && (!last_of_copy || early(last.0))) {
             self.rtt_us = us_since(now, last.0);
@@ -112,7 +112,7 @@ impl Rack {
         start.before(self.fack)
     }
 
-    /// Updates the highest sequence number delivered, for step 3 of the next ACK.
+    /// Updates the highest sequence number delivered, which step 3 of the next ACK uses.
     #[inline]
     pub(crate) fn reached(&mut self, end: SeqNum) {
         self.fack = self.fack.later(end);
@@ -128,7 +128,8 @@ impl Rack {
         self.persist = PERSIST;
     }
 
-    /// Counts a completed recovery. After 16 the reordering window returns to its initial size.
+    /// Counts a completed recovery. After 16 recoveries the reordering window returns to its
+    /// initial size.
     pub(crate) fn on_recovery_exit(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {

@@ -38,12 +38,13 @@ pub(crate) struct Episode {
     pub copies: Copies,
     /// TSval of the first retransmission.
     pub retrans_stamp: Option<u32>,
-    /// A retransmission has the TSval of the transmission before it, so an echo matches both.
+    /// Whether a retransmission has the same TSval as the transmission before it, so that an echo
+    /// matches both.
     pub blurred: bool,
     pub prr_delivered: u32,
     pub prr_out: u32,
     pub prr_base: u32,
-    /// Number of bytes that may leave until the next ACK, if [`Recovery::capped`].
+    /// Number of bytes that may be sent until the next ACK, if [`Recovery::capped`].
     pub burst: u32,
 }
 
@@ -62,9 +63,9 @@ pub(crate) enum Frto {
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub ca: Ca,
-    /// Recovery point: SND.NXT when the state was entered; past it, recovery ends.
+    /// Recovery point: SND.NXT when the state was entered. Recovery ends when it is acknowledged.
     pub high: SeqNum,
-    /// State of the window reduction; present from the first loss event on.
+    /// State of the window reduction; `None` before the first loss event.
     pub episode: Option<Box<Episode>>,
     /// Number of duplicate ACKs, counted only without SACK.
     pub dupacks: u16,
@@ -85,7 +86,8 @@ pub(crate) struct Recovery {
     /// SND.NXT when a tail loss probe was sent, until the ACK that shows the probe's outcome.
     pub tlp_end: Option<SeqNum>,
     pub tlp_resent: bool,
-    /// Time of the first transmission of unanswered data; [`Instant::NEVER`] if there is none.
+    /// Time of the first transmission of data that is not acknowledged; [`Instant::NEVER`] if there
+    /// is none.
     pub unanswered_since: Instant,
     /// Time of the last segment from the peer.
     pub heard_at: Instant,
@@ -123,7 +125,7 @@ impl Recovery {
         self.ca == Ca::Open && self.tlp_end.is_none() && self.dupacks == 0 && self.retransmits == 0 && !self.capped
     }
 
-    /// Number of bytes that have left the path according to duplicate ACKs, counted only without
+    /// Number of bytes that have left the path according to duplicate ACKs. It is used only without
     /// SACK (RFC 5681 3.2 step 4).
     #[inline]
     pub(crate) fn reno_bytes(&self, mss: u16) -> u32 {
@@ -148,8 +150,8 @@ impl Recovery {
         self.spend(len);
     }
 
-    /// Returns the number of bytes that loss recovery allows until the next ACK; the windows limit
-    /// sending further.
+    /// Returns the number of bytes that loss recovery permits to send until the next ACK. The
+    /// windows limit this further.
     #[inline]
     pub(crate) fn burst(&self) -> u32 {
         if self.capped { self.episode.as_ref().map_or(u32::MAX, |episode| episode.burst) } else { u32::MAX }
@@ -219,7 +221,8 @@ impl Recovery {
         } else {
             let mut limit = episode.prr_delivered.saturating_sub(episode.prr_out).max(delivered);
             if advanced && lost == 0 {
-                // Slow start while SND.UNA advances and nothing more is lost.
+                // The limit grows as in slow start while SND.UNA advances and no further data is
+                // lost.
                 limit = limit.saturating_add(mss);
             }
             limit.min(ssthresh - in_flight)

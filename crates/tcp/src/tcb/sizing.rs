@@ -9,15 +9,15 @@ pub(crate) struct Sizing {
     /// Number of bytes read since `since`.
     pub copied: u32,
     pub since: Instant,
-    /// Maximum number of bytes read in one round trip so far.
+    /// Maximum number of bytes read in any round trip so far.
     pub most: u32,
     /// RTT measured on the receiving side, in microseconds; 0 before the first sample.
     pub rtt_us: u32,
 }
 
 impl Sizing {
-    /// Adds an RTT sample of the receiving side. If `sure`, the samples are smoothed by eighths;
-    /// otherwise the minimum is used.
+    /// Adds an RTT sample of the receiving side. If `sure`, samples are smoothed with a weight of
+    /// one eighth; otherwise the minimum is used.
     pub(crate) fn sample(&mut self, rtt: Duration, sure: bool) {
         let us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
         self.rtt_us = match self.rtt_us {

@@ -6,8 +6,8 @@ use crate::segment::Block;
 use crate::{Config, SeqNum};
 use clock::Instant;
 
-/// Assumed length of the peer's segments in bytes until a longer one arrives, for IPv4 and IPv6, as
-/// in Linux (`TCP_MSS_DEFAULT`).
+/// Assumed length of the peer's full segments in bytes, for IPv4 and IPv6, until a longer one
+/// arrives; as in Linux (`TCP_MSS_DEFAULT`).
 const FIRST_MSS_SEEN: u16 = 536;
 
 /// Send sequence space (RFC 9293 Figure 3).
@@ -35,17 +35,17 @@ pub(crate) struct Snd {
     /// `flight` and `limited` apply to the data sent before this sequence number.
     pub usage_end: SeqNum,
     pub last_at: Instant,
-    /// Data bytes that fit one segment besides the options that every segment carries.
+    /// Number of data bytes that fit one segment, after the options that every segment contains.
     pub mss: u16,
     /// Largest segment that the peer accepts, options included.
     pub peer_mss: u16,
     pub wscale: u8,
-    /// A FIN follows the queue.
+    /// Whether a FIN follows the queue.
     pub fin: bool,
     pub urgent_on: bool,
-    /// The congestion window limited sending.
+    /// Whether the congestion window limited sending.
     pub limited: bool,
-    /// A SYN or SYN-ACK must be sent.
+    /// Whether a SYN or SYN-ACK must be sent.
     pub syn_due: bool,
     /// Number of times the SYN or SYN-ACK was sent.
     pub syns: u8,
@@ -60,10 +60,10 @@ pub(crate) struct Rcv {
     /// Right edge of the advertised window.
     pub adv: SeqNum,
     pub irs: SeqNum,
-    /// Sequence number of the peer's FIN, if `fin_came`.
+    /// Sequence number of the peer's FIN; valid if `fin_came`.
     pub fin: SeqNum,
     pub space: u32,
-    /// Number of bytes received in order and not read.
+    /// Number of bytes received in order and not yet read.
     pub unread: u32,
     pub last_at: Instant,
     pub ato_us: u32,
@@ -72,19 +72,20 @@ pub(crate) struct Rcv {
     /// Largest data length seen, assumed to be the peer's full segment.
     pub mss_seen: u16,
     pub wscale: u8,
-    /// Number of immediate ACKs left.
+    /// Number of immediate ACKs that remain before ACKs are delayed.
     pub quick: u8,
-    /// Interactive use: request and response alternate, so that data segments can carry the ACKs.
+    /// Whether use is interactive: request and response alternate, so that data segments can
+    /// contain the ACKs.
     pub pingpong: bool,
     pub ack_now: bool,
-    /// The application freed buffer space, and an ACK must announce it.
+    /// Whether the application freed buffer space that an ACK must announce.
     pub opens: bool,
-    /// The last advertised window was 0.
+    /// Whether the last advertised window was 0.
     pub shut: bool,
     pub urgent_on: bool,
-    /// The peer's FIN was received.
+    /// Whether the peer's FIN was received.
     pub fin_came: bool,
-    /// The buffer's size was not fixed by the application.
+    /// Whether auto-tuning may change the buffer's size: the application has not set it.
     pub tunable: bool,
 }
 

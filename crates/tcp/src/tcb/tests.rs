@@ -2,7 +2,7 @@ use super::*;
 use crate::SegmentOptions;
 use crate::tests::handshake;
 
-/// A connection that reuses another's value equals a new one, whatever happened before.
+/// A connection in a reused slot equals a new one, regardless of what the previous connection did.
 #[test]
 fn a_connection_in_a_reused_slot_starts_as_new() {
     let now = Instant::from_millis(1000);

@@ -2,7 +2,7 @@
 
 use clock::Instant;
 
-/// Purpose of the retransmission deadline, which data and window probes share.
+/// Purpose of the retransmission deadline, which unacknowledged data and window probes share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Rtx {
     /// Data, SYN or FIN is unacknowledged.
@@ -12,7 +12,7 @@ pub(crate) enum Rtx {
     Persist,
 }
 
-/// Purpose of the deadline before the retransmission timeout.
+/// Purpose of the deadline that precedes the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Early {
     /// The tail may be lost (RFC 8985 7).

@@ -1,5 +1,6 @@
-//! Two Tcbs, a link that loses, delays, reorders and duplicates, and streams modelled by their
-//! offsets: data delivered in order equals data queued. Each seed gives one reproducible run.
+//! Two Tcbs connected by a link that loses, delays, reorders and duplicates segments. Streams are
+//! modelled by their offsets: data delivered in order equals data queued. Each seed gives one
+//! reproducible run.
 
 use crate::cc::Algorithm;
 use crate::{Config, EcnMode, Events, Out, Segment, SeqNum, State, Tcb, Text};
@@ -37,27 +38,27 @@ pub struct Link {
     pub reorder: u64,
     pub delay_us: u64,
     pub mark: u64,
-    /// Interval in which nothing passes.
+    /// Interval in which no segment passes; `None` without such an interval.
     pub dark: Option<(Instant, Instant)>,
-    /// Larger segments are lost.
+    /// Maximum data length of a segment; larger segments are lost.
     pub mss: u32,
 }
 
 struct Flight {
     to: usize,
     segment: Segment,
-    /// Offset of its data in the sender's stream.
+    /// Offset of the segment's data in the sender's stream.
     offset: u64,
 }
 
 /// One host, with its stream positions.
 pub struct End {
     pub tcb: Tcb,
-    /// Bytes to queue in total; queued so far; released.
+    /// Number of bytes to queue in total, queued so far, and released.
     pub total: u64,
     pub queued: u64,
     pub released: u64,
-    /// Bytes delivered in order; read.
+    /// Number of bytes delivered in order, and read.
     pub delivered: u64,
     pub read: u64,
     held: BTreeMap<u64, u64>,
@@ -113,7 +114,7 @@ impl End {
         assert!(self.released <= self.queued);
         if let Text::Accept { skip, len, at } = reply.text {
             assert!(len > 0 && skip + len <= flight.segment.len, "within the text");
-            // The main check: the core places each byte of the stream at its position.
+            // The main check: the core assigns each byte of the stream to its position.
             assert_eq!(flight.offset + u64::from(skip), self.delivered + u64::from(at), "text lies where it belongs");
             hold(&mut self.held, self.delivered + u64::from(at), u64::from(len));
         }
@@ -185,8 +186,8 @@ fn config(chance: &mut Chance) -> Arc<Config> {
 }
 
 impl Pair {
-    /// Creates a client and a server that will send at most `total` bytes each, over a link drawn
-    /// from the seed.
+    /// Creates a client and a server that will each send at most `total` bytes, over a link that is
+    /// drawn from the seed.
     pub fn new(seed: u64, total: u64, link: Link) -> Pair {
         let mut chance = Chance(seed);
         let (a, b) = (config(&mut chance), config(&mut chance));
@@ -302,7 +303,7 @@ impl Pair {
         self.wire.is_empty() && self.ends.iter().all(|end| end.tcb.state() == State::Closed)
     }
 
-    /// Runs until both are closed and nothing is in flight.
+    /// Runs until both ends are closed and nothing is in flight.
     pub fn run(&mut self, most_events: u64) {
         let mut work_at = self.now;
         while !self.is_done() {

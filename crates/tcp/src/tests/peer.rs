@@ -1,4 +1,4 @@
-//! Scripted peer: conversations as text, one step per line, in the manner of packetdrill.
+//! Scripted peer: conversations as text, with one step per line, similar to packetdrill.
 //!
 //! ```text
 //!  < P. 1:1001(1000) ack 1 win 512 = text 0/1000@0 order 1000 READABLE   input, and the reply
@@ -8,9 +8,9 @@
 //!  write 1000 | read N | shut | close | abort | oob N | timer 200 | state ESTABLISHED | cwnd 10
 //! ```
 //!
-//! Sequence numbers count from each side's SYN. Output that is not stated fails the conversation,
-//! and so does a reply with more than the line states. `! X` is the part of a reply that is sent
-//! outside the data stream.
+//! Sequence numbers are relative to each side's SYN. A conversation fails if a segment is sent that
+//! the script does not list, or if a reply has more parts than the line lists. `! X` is the part of
+//! a reply that is sent outside the data stream.
 
 use crate::segment::{Block, Blocks, SegmentOptions, Timestamps};
 use crate::{Config, Ecn, Events, IcmpNotice, Out, Reply, Segment, SeqNum, Tcb, Text};
@@ -33,7 +33,8 @@ pub struct Talk {
     name: &'static str,
 }
 
-/// Returns a configuration without timestamps: most conversations are clearer without them.
+/// Returns a configuration without timestamps, since most conversations are easier to read without
+/// them.
 pub fn plain() -> Config {
     Config { timestamps: false, window_scaling: false, recv_space: 64_240, recv_space_max: 64_240, ..Config::default() }
 }
@@ -369,8 +370,8 @@ impl Talk {
     }
 }
 
-/// Runs a conversation that begins in ESTABLISHED by a passive open; the peer's window is 65,535,
-/// unscaled.
+/// Runs a conversation that begins in ESTABLISHED after a passive open. The peer's window is
+/// 65,535, unscaled.
 pub fn talk(name: &'static str, script: &str) {
     established(name, plain()).run(script);
 }

@@ -1,4 +1,4 @@
-//! Segments from strangers in every state: random segments, floods, and their cost.
+//! Segments from unknown peers in every state: random segments, floods, and their cost.
 
 use super::pair::Chance;
 use super::peer::{Talk, plain};
@@ -55,7 +55,7 @@ fn in_every_state() -> Vec<(&'static str, Talk)> {
         .collect()
 }
 
-/// Returns a segment that is near what the connection expects, or far from it.
+/// Returns a segment that is close to what the connection expects, or far from it.
 fn random_segment(chance: &mut Chance, tcb: &Tcb) -> Segment {
     let near = |chance: &mut Chance, to: u32| match chance.below(4) {
         0 => SeqNum(to),
@@ -239,8 +239,8 @@ fn ack(tcb: &Tcb, blocks: impl IntoIterator<Item = (u32, u32)>) -> Segment {
 
 #[test]
 fn alternating_sack_of_ten_thousand_segments_stays_cheap() {
-    // CVE-2019-11478. Work is measured by time here, generously: 10 us is for a release build (see
-    // the example `cost`).
+    // CVE-2019-11478. Work is measured by time here, with a large margin: an ACK takes 10 us in a
+    // release build (see the example `cost`).
     let (mut tcb, now) = sender(10_000);
     let begun = std::time::Instant::now();
     let mut acks = 0;
@@ -254,7 +254,7 @@ fn alternating_sack_of_ten_thousand_segments_stays_cheap() {
     assert!(each < Duration::from_micros(100), "{each:?} an ACK");
     assert_eq!(tcb.info(now).sacked, 5000);
     tcb.check_invariants();
-    // All of it again, as one block with a moving edge: what is already SACKed is skipped.
+    // The same blocks again, as one block with a moving edge: what is already SACKed is skipped.
     let begun = std::time::Instant::now();
     for i in 0..5000u32 {
         let seg = ack(&tcb, [(6 + i * 2000, 6 + 10_000_000)]);
@@ -329,7 +329,8 @@ fn an_idle_connection_is_small() {
 
 #[test]
 fn two_ends_that_disagree_do_not_exchange_acks_forever() {
-    // Each end finds the other's ACKs unacceptable: an ACK war, unless one of them is rate-limited.
+    // Each end finds the other's ACKs unacceptable. Without a rate limit, they would exchange ACKs
+    // forever.
     let mut a = super::peer::established("a", plain());
     let mut b = super::peer::established("b", plain());
     let mut segment = Segment { flags: Flags::ACK, seq: SeqNum(77), ack: SeqNum(99), window: 5, ..Segment::default() };

@@ -84,7 +84,7 @@ fn the_entry_expires_after_two_msl() {
     assert_eq!(host.counted(), [("added", 1), ("expired", 1)]);
 }
 
-/// ROBUSTNESS 57, RFC 1337: no RST ends TIME-WAIT, whatever its sequence number.
+/// RFC 1337: no RST ends TIME-WAIT, whatever its sequence number.
 #[test]
 fn resets_do_not_end_time_wait() {
     let mut host = Host::new(STAMPED);
@@ -108,7 +108,8 @@ fn a_retransmitted_fin_is_acknowledged_and_restarts_two_msl() {
     assert_eq!((ts.val, ts.ecr), (40_000 + 77, 1_000));
     assert_eq!(host.input(fin), TimeWaitAction::Dropped, "not twice within half a second");
     assert_eq!(host.table.next_timer(), Instant::from_millis(100_000));
-    // also with data in front of it; an old duplicate by its timestamp does not extend the time
+    // the FIN may also follow data; an old duplicate, detected by its timestamp, does not extend
+    // the time
     host.pass(10_000);
     let whole = Segment { len: 10, ..seg(Flags::FIN | Flags::ACK, RCV.minus(11), Some(1_500)) };
     assert!(matches!(host.input(whole), TimeWaitAction::Answer(_)));
@@ -251,9 +252,9 @@ proptest! {
             options: SegmentOptions { timestamps, ..Default::default() },
             ..Default::default()
         };
-        // They differ in two cases. With an equal timestamp the sequence number decides here (RFC
-        // 6191 2), and a segment without ACK is dropped here whatever it carries (RFC 9293
-        // 3.10.7.4, fifth).
+        // The two differ in two cases. With an equal timestamp the entry decides by the sequence
+        // number (RFC 6191 2). The entry drops a segment without ACK, whatever else it contains
+        // (RFC 9293 3.10.7.4, fifth).
         prop_assume!(flags.intersects(Flags::SYN | Flags::ACK | Flags::RST));
         let is_syn = flags.contains(Flags::SYN) && !flags.intersects(Flags::ACK | Flags::RST);
         prop_assume!(!(is_syn && timestamps.is_some_and(|ts| ts.val == recent)));

@@ -7,10 +7,10 @@
 use crate::{Block, SeqNum};
 
 /// Maximum number of ranges stored; retransmissions of adjacent segments share a range. If more are
-/// needed, the reduction is not undone.
+/// needed, the reduction cannot be undone.
 const MAX: usize = 128;
-/// Number of foreign D-SACKs, those of data that we did not retransmit, from which on nothing is
-/// undone: the network duplicates segments, and so may duplicate retransmissions.
+/// Number of foreign D-SACKs, those of data that we did not retransmit, at which undo is disabled.
+/// The network then duplicates segments, and possibly retransmissions, too.
 const FOREIGN: u8 = 2;
 /// Maximum count of foreign D-SACKs; the count decreases by one with each reduction.
 const FOREIGN_MAX: u8 = 16;
@@ -19,7 +19,7 @@ const FOREIGN_MAX: u8 = 16;
 struct Range {
     start: SeqNum,
     end: SeqNum,
-    /// The retransmission was sent, or was in flight, since the current reduction began.
+    /// Whether the retransmission was sent, or was in flight, since the current reduction began.
     counts: bool,
 }
 
@@ -28,16 +28,16 @@ struct Range {
 pub(crate) struct Copies {
     /// Ranges in transmission order.
     ranges: Vec<Range>,
-    /// A retransmission was made since the reduction began.
+    /// Whether a retransmission was sent since the reduction began.
     any: bool,
-    /// A retransmission is missing from `ranges`, which is full.
+    /// Whether a retransmission is missing from `ranges`, because it was full.
     overflow: bool,
     /// Number of D-SACKs of data that was never retransmitted.
     foreign: u8,
 }
 
 impl Copies {
-    /// Begins a reduction. Earlier retransmissions that are still in flight (`under_way`) count for
+    /// Begins a reduction. Earlier retransmissions that are still in flight (`under_way`) belong to
     /// it. Those that end before `oldest` are removed.
     pub(crate) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
         (self.any, self.overflow) = (false, false);
@@ -52,8 +52,8 @@ impl Copies {
         }
     }
 
-    /// Marks the reduction as no longer undoable. Its retransmissions are kept, since their D-SACKs
-    /// still indicate reordering.
+    /// Marks the reduction as no longer undoable. Its retransmissions remain stored, since their
+    /// D-SACKs still indicate reordering.
     pub(crate) fn close(&mut self) {
         (self.any, self.overflow) = (false, false);
         for copy in &mut self.ranges {
@@ -92,8 +92,8 @@ impl Copies {
         self.any && !self.overflow && self.foreign < FOREIGN && !self.ranges.iter().any(|copy| copy.counts)
     }
 
-    /// Removes one retransmission of each sequence number in `left..right`. Returns whether there
-    /// was any.
+    /// Removes one retransmission of each sequence number in `left..right`. Returns whether any was
+    /// removed.
     fn take(&mut self, left: SeqNum, right: SeqNum) -> bool {
         let (mut left, mut any) = (left, false);
         while left.before(right) {
@@ -110,7 +110,7 @@ impl Copies {
             any = true;
             let splits = copy.start.before(left) && copy.end.after(right);
             if splits && self.ranges.len() + 2 > MAX {
-                // There is no room for the remaining parts: the range stays whole.
+                // There is no space for the remaining parts, so the range stays whole.
                 self.ranges.insert(index, copy);
                 break;
             }
@@ -143,7 +143,8 @@ mod tests {
         copies
     }
 
-    /// RFC 3708 3: only D-SACKs of retransmitted data count, and all of it has to be reported.
+    /// RFC 3708 3: only D-SACKs of retransmitted data are evidence, and all of that data must be
+    /// reported.
     #[test]
     fn all_are_reported_when_each_retransmission_is() {
         let mut copies = copies(&[(100, 200), (200, 300), (500, 600)]);
@@ -165,7 +166,7 @@ mod tests {
         assert!(!copies.report(block(100, 200)), "a third is the network's");
     }
 
-    /// RFC 3708 3: where the network duplicates segments, a D-SACK is no evidence that the original
+    /// RFC 3708 3: if the network duplicates segments, a D-SACK is no evidence that the original
     /// arrived.
     #[test]
     fn duplicates_made_by_the_network_prevent_an_undo() {
@@ -182,7 +183,8 @@ mod tests {
         assert!(!copies(&[]).all_reported());
     }
 
-    /// Retransmissions of the previous reduction are kept for RACK but do not count for this one.
+    /// Retransmissions of the previous reduction remain stored for RACK but are not part of this
+    /// one.
     #[test]
     fn copies_of_an_earlier_reduction_do_not_count() {
         let mut copies = copies(&[(100, 200), (300, 400)]);
@@ -202,7 +204,7 @@ mod tests {
         assert!(copies.report(block(7, 9)) && copies.all_reported());
     }
 
-    /// Sequence numbers wrap.
+    /// A retransmission may cross the wrap of sequence numbers.
     #[test]
     fn a_retransmission_across_the_sequence_wrap() {
         let mut copies = Copies::default();

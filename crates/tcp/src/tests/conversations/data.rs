@@ -386,8 +386,7 @@ fn the_initial_window_is_ten_segments() {
     );
 }
 
-/// The causes that delay data are distinguished: the path, the peer's window, the writer's own
-/// buffer.
+/// The causes that delay data are distinguished: the path, the peer's window, and the send buffer.
 #[test]
 fn send_buffer_limited_time_excludes_time_with_unsent_data() {
     talk(

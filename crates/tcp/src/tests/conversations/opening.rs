@@ -157,7 +157,7 @@ fn a_simultaneous_open_connects() {
 
 #[test]
 fn a_simultaneous_open_ends_by_a_bare_ack_too() {
-    // A split handshake (a SYN, then an ACK of ours) does not turn the client into a server.
+    // In a split handshake (a SYN, then an ACK of our SYN), the client does not become a server.
     open(
         "simultaneous, ACK",
         "connect
@@ -238,7 +238,7 @@ fn hard_icmp_errors_end_only_a_handshake() {
          icmp unreachable 0 = SOFT_ERROR
          icmp refused 0 = REFUSED CLOSED",
     );
-    // The host's own ARP had no answer. This is not ICMP, so MUST-56 does not apply (Linux:
+    // The host's own ARP request had no reply. This is not ICMP, so MUST-56 does not apply (Linux:
     // EHOSTUNREACH).
     open(
         "no neighbor in SYN-SENT",
@@ -384,8 +384,8 @@ fn an_mss_is_accepted_down_to_48() {
     }
 }
 
-/// The MSS of a SYN-ACK is used as that of a SYN: each segment of a write is that long, and none is
-/// longer.
+/// The MSS option of a SYN-ACK has the same effect as that of a SYN: each segment of a write is
+/// that long, and none is longer.
 #[test]
 fn an_mss_of_a_syn_ack_is_accepted_down_to_48() {
     for (mss, sent) in [(0, 536), (1, 48), (8, 48), (48, 48), (100, 100), (215, 215)] {

@@ -7,7 +7,7 @@ fn flying(name: &'static str, config: Config) -> Talk {
     talk
 }
 
-/// A connection as from `flying`, without SACK.
+/// A connection as `flying` returns, but without SACK.
 fn flying_without_sack(name: &'static str) -> Talk {
     let mut talk = flying(name, Config { sack: false, ..plain() });
     talk.run("options = 0");
@@ -345,7 +345,7 @@ fn a_round_trip_is_measured_from_segments_sent_once() {
     );
 }
 
-/// ACKs that arrive in a batch: those before the one that shows the loss have emptied the path.
+/// ACKs arrive in a batch: those before the one that indicates the loss have emptied the path.
 #[test]
 fn a_burst_of_acks_reduces_the_window_that_was_used() {
     talk(
