@@ -1,9 +1,9 @@
 //! Time as a value.
 //!
-//! All code above this crate takes an [`Instant`] as an argument. Only [`Clock`] creates instants,
-//! and only the modules that own a thread read it, so the protocol code does no I/O. A clock's
-//! strategy determines the source and the representation of time, because rtems2014 measured that
-//! the representation costs 3 % of a TCP stream: see [`Strategy`].
+//! The protocol code takes an [`Instant`] as an argument. Only [`Clock`] creates instants, and only
+//! the modules that own a thread read it, so the protocol code does no I/O. A clock's strategy
+//! determines the source and the representation of time. The representation matters: the report
+//! rtems2014 measured that it costs 3 % of a TCP stream. See [`Strategy`].
 
 mod live;
 mod sim;
@@ -17,14 +17,14 @@ pub use sim::SimClock;
 pub use std::time::Duration;
 pub use wheel::Wheel;
 
-/// A point in time: nanoseconds since its clock's own epoch (process start, or simulation start).
+/// A point in time: nanoseconds since its clock's own epoch (process start or simulation start).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// Epoch of the clock.
+    /// Epoch of a clock.
     pub const ZERO: Instant = Instant(0);
-    /// The latest instant: "no deadline".
+    /// The latest instant, which means "no deadline".
     pub const NEVER: Instant = Instant(u64::MAX);
 
     /// Returns the instant `ns` nanoseconds after the epoch.

@@ -1,5 +1,5 @@
-//! The live clock: a source and a representation of time (REPORTS A9), selected by a setting and
-//! read by the modules that own a thread.
+//! The live clock: a source and a representation of time, selected by a setting. Only modules that
+//! own a thread read it.
 //!
 //! | strategy | word | source | representation | cost per reading |
 //! |---|---|---|---|---|
@@ -8,27 +8,27 @@
 //! | [`Strategy::NsDivision`] | `ns` | TSC | 64-bit nanoseconds | two 64-bit divisions |
 //! | [`Strategy::TscScaled`] | `tsc` | TSC | 64-bit nanoseconds | one multiply |
 //!
-//! The configurations A and B of rtems2014 are `timespec-tsc` and `ns`: with the same source, only
-//! the representation differs.
+//! The strategies `timespec-tsc` and `ns` are the configurations A and B of the report rtems2014.
+//! Their source is the same, so only the representation differs.
 
 use crate::{Instant, SimClock, tsc};
 use std::fmt;
 use std::str::FromStr;
 
-/// Method by which a live clock turns the machine's time into an [`Instant`]. The laboratory
-/// measures the cost of each.
+/// Method by which a live clock converts the machine's time to an [`Instant`]. `linerate ladder`
+/// and `linerate repro` measure the cost of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strategy {
     /// Reads seconds and nanoseconds from the kernel (vDSO `clock_gettime`).
     Timespec,
-    /// Reads the TSC and keeps time as seconds and nanoseconds, without a division (rtems2014's
-    /// configuration A). One multiplication converts ticks to seconds and a binary fraction,
+    /// Reads the TSC and computes seconds and nanoseconds without a division (configuration A of
+    /// the report rtems2014). One multiplication converts ticks to seconds and a binary fraction,
     /// another converts the fraction to nanoseconds, as in FreeBSD's `bintime`.
     TscTimespec,
-    /// Reads the TSC and divides. Each reading takes two 64-bit divisions; the first gives quotient
-    /// and remainder, the second only a quotient (rtems2014's configuration B).
+    /// Reads the TSC and divides (configuration B of the report rtems2014). Each reading needs two
+    /// 64-bit divisions; the first yields a quotient and a remainder, the second only a quotient.
     NsDivision,
-    /// Reads the TSC, multiplies and shifts (proposed in rtems2014).
+    /// Reads the TSC, multiplies and shifts (proposed in the report rtems2014).
     #[default]
     TscScaled,
 }
@@ -42,7 +42,7 @@ pub enum TimeSource {
     Tsc,
 }
 
-/// Form in which a strategy computes time before it becomes an [`Instant`].
+/// Form in which a strategy computes time before it is converted to an [`Instant`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Representation {
     /// Seconds and nanoseconds within the second.
@@ -72,13 +72,13 @@ impl Strategy {
         }
     }
 
-    /// Returns whether each reading takes a division.
+    /// Returns whether each reading needs a division.
     pub const fn divides(self) -> bool {
         matches!(self, Strategy::NsDivision)
     }
 }
 
-/// Error: the word does not name a strategy.
+/// Error: the given name denotes no strategy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownStrategy(pub String);
 
@@ -131,9 +131,9 @@ const SHIFT: u32 = 32;
 const NANOS: u64 = 1_000_000_000;
 
 impl Clock {
-    /// Creates a live clock whose epoch is the moment of the call. If the TSC is not invariant,
-    /// strategies that read it fall back to [`Strategy::Timespec`], which [`Clock::strategy`] then
-    /// returns.
+    /// Creates a live clock whose epoch is the time of the call. If the TSC is not invariant,
+    /// strategies that read it are replaced by [`Strategy::Timespec`], which [`Clock::strategy`]
+    /// then returns.
     pub fn live(strategy: Strategy) -> Clock {
         if strategy.source() == TimeSource::Kernel || !tsc::invariant() {
             return Clock(Source::Timespec { base: std::time::Instant::now() });
@@ -147,7 +147,7 @@ impl Clock {
         })
     }
 
-    /// Creates a clock that stands still until its [`SimClock`] is advanced.
+    /// Creates a clock whose time changes only when its [`SimClock`] is advanced.
     pub fn sim(clock: &SimClock) -> Clock {
         Clock(Source::Sim(clock.clone()))
     }
@@ -186,7 +186,7 @@ impl Clock {
 }
 
 /// Returns the length of a tick as a binary fraction of a second: 2^64 / `hertz`, rounded down. A
-/// counter slower than 2 Hz counts as 2 Hz.
+/// `hertz` below 2 is treated as 2.
 pub(crate) const fn scale(hertz: u64) -> u64 {
     let hertz = if hertz < 2 { 2 } else { hertz };
     ((1u128 << 64) / hertz as u128) as u64
@@ -200,7 +200,7 @@ pub(crate) const fn timespec(ticks: u64, scale: u64) -> (u64, u32) {
     ((time >> 64) as u64, ((fraction * NANOS) >> 32) as u32)
 }
 
-/// Converts `ticks` to nanoseconds with two divisions, of which the first also gives a remainder.
+/// Converts `ticks` to nanoseconds with two divisions, of which the first also yields a remainder.
 #[inline(always)]
 pub(crate) const fn divided(ticks: u64, hertz: u64) -> u64 {
     let (secs, rest) = (ticks / hertz, ticks % hertz);

@@ -1,10 +1,10 @@
-//! A clock that moves only when advanced, for simulations and tests in virtual time.
+//! A clock whose time changes only when it is advanced, for simulations and tests in virtual time.
 
 use crate::Instant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shared virtual time. All clones have the same time.
+/// Shared virtual time. All clones return the same time.
 #[derive(Clone, Debug, Default)]
 pub struct SimClock(Arc<AtomicU64>);
 
@@ -19,12 +19,12 @@ impl SimClock {
         Instant::from_nanos(self.0.load(Ordering::Acquire))
     }
 
-    /// Advances to `to`; an instant in the past changes nothing.
+    /// Advances to `to`. An instant in the past has no effect.
     pub fn advance_to(&self, to: Instant) {
         self.0.fetch_max(to.nanos(), Ordering::AcqRel);
     }
 
-    /// Advances by `by`.
+    /// Advances the time by `by`.
     pub fn advance(&self, by: std::time::Duration) {
         self.advance_to(self.now().after(by));
     }

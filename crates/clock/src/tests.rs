@@ -71,7 +71,8 @@ fn a_clock_reports_the_strategy_that_it_uses() {
 
 #[test]
 fn ticks_become_the_same_time_in_both_representations() {
-    // Up to a year at the highest rate, one tick less than a second, a second, and single ticks.
+    // Test values: up to a year at the highest rate, one tick less than a second, a second, and
+    // single ticks.
     for hertz in [25_000_000, 2_299_998_112, 2_600_000_000, 5_000_000_000u64] {
         for ticks in [0, 1, 2, 999, hertz - 1, hertz, hertz + 1, 3600 * hertz + hertz / 3, 365 * 86_400 * hertz] {
             let exact = (u128::from(ticks) * 1_000_000_000 / u128::from(hertz)) as u64;
@@ -79,8 +80,8 @@ fn ticks_become_the_same_time_in_both_representations() {
             let (secs, nanos) = live::timespec(ticks, live::scale(hertz));
             assert!(nanos < 1_000_000_000, "{nanos}");
             let short = exact - (secs * 1_000_000_000 + u64::from(nanos));
-            // The scale is rounded down: less than one part in 2^31 here, plus two nanoseconds of
-            // rounding.
+            // The scale is rounded down, which causes an error of less than one part in 2^31 here,
+            // plus two nanoseconds of rounding.
             assert!(short <= (exact >> 31) + 2, "{ticks} ticks at {hertz} Hz: {short} ns short");
         }
     }

@@ -1,14 +1,16 @@
-//! The time-stamp counter. Its ticks are not core cycles: a core may run faster than its TSC.
+//! The time-stamp counter (TSC). Its ticks are not core cycles, since a core may run at a higher
+//! frequency than its TSC.
 //!
 //! Uses `unsafe`: `_rdtsc` and `__cpuid` are intrinsics without preconditions on x86-64. On other
-//! machines a tick is a nanosecond of the monotonic clock, and [`invariant`] returns false so that
-//! ticks are not scaled.
+//! architectures a tick is a nanosecond of the monotonic clock, and [`invariant`] returns false so
+//! that ticks are not scaled.
 #![allow(unsafe_code)]
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Reads the counter (about 23 ticks here, unordered against neighbouring instructions).
+/// Reads the counter (in about 23 ticks on the development machine; not ordered with neighbouring
+/// instructions).
 #[inline(always)]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -51,8 +53,8 @@ pub fn invariant() -> bool {
 pub fn hertz() -> u64 {
     static HERTZ: OnceLock<u64> = OnceLock::new();
     *HERTZ.get_or_init(|| {
-        // Uses the median of three: an interruption between the two clock reads at one end spoils
-        // one measurement only.
+        // The median of three is used, since an interruption between the two clock readings at one
+        // end distorts only one measurement.
         let mut rates: Vec<u64> = (0..3).map(|_| rate_over(Duration::from_micros(3300))).collect();
         rates.sort_unstable();
         rates[1].max(1)

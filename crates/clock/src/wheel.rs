@@ -1,24 +1,25 @@
-//! A timer wheel: one deadline per key, for hundreds of thousands of keys.
+//! A timer wheel with one deadline per key, for hundreds of thousands of keys.
 //!
 //! A key is a small number, usually the index of a connection in its table. Time is divided into
-//! granules of equal length. A deadline is filed in one of 64 slots on one of eleven levels. The
+//! granules of equal length. A deadline is stored in one of 64 slots on one of eleven levels. The
 //! level is the highest group of six bits in which the number of the deadline's granule differs
-//! from that of the present granule. Every `u64` therefore has a slot, and all keys on a level are
-//! due before all keys on the next. When a slot's time comes, its keys are filed again on lower
-//! levels. Keys of the present granule are in a heap, which makes the wheel exact: a key expires at
+//! from that of the current granule. Every `u64` therefore has a slot, and all keys on a level are
+//! due before all keys on the next. When the time of a slot has come, its keys are moved to lower
+//! levels. Keys of the current granule are in a heap, which makes the wheel exact: a key expires at
 //! its deadline, neither early nor a granule late.
 //!
-//! Moving a deadline to a later time, and cancelling it, write one word: the key stays filed in its
-//! slot and is checked once when the slot's time comes. A connection that moves its retransmission
-//! timer with every ACK is therefore filed once per timeout, not once per ACK (Linux's `mod_timer`
-//! files it each time). The price is that [`Wheel::next`] may return a time that is too early.
+//! Moving a deadline to a later time, or cancelling it, writes one word: the key stays in its slot
+//! and is checked once when the time of the slot has come. A connection that moves its
+//! retransmission timer with every ACK therefore changes slots once per timeout, not once per ACK
+//! (as Linux's `mod_timer` does). The price is that [`Wheel::next`] may return a time that is too
+//! early.
 //!
 //! | operation | cost |
 //! |---|---|
-//! | set later, cancel | one store: 5 ns, keys drawn at random from 200,000 |
-//! | set earlier, or set anew | O(1); O(log n) in the n keys of the present granule |
+//! | set later, cancel | one store: 5 ns for random keys out of 200,000 |
+//! | set earlier, or set anew | O(1); O(log n) for n keys in the current granule |
 //! | next | reads at most eleven words |
-//! | expire | a key is refiled at most ten times, rarely over twice: 130 ns from set to expiry |
+//! | expire | a key moves at most ten times, rarely more than twice: 130 ns from set to expiry |
 
 mod near;
 #[cfg(test)]
@@ -31,10 +32,10 @@ const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = u64::BITS.div_ceil(BITS) as usize;
 
-/// Index that marks the end of a list.
+/// Index that means the end of a list.
 const NONE: u32 = u32::MAX;
 
-/// Position of a filed key: level * 64 + slot, or one of the constants below.
+/// Position of a key: level * 64 + slot, or one of the constants below.
 type Place = u16;
 const NOWHERE: Place = Place::MAX;
 const NEAR: Place = Place::MAX - 1;
@@ -42,12 +43,12 @@ const NEAR: Place = Place::MAX - 1;
 /// State of one key, in half a cache line.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// When the key expires; [`Instant::NEVER`] if no deadline is set.
+    /// Time at which the key expires; [`Instant::NEVER`] if no deadline is set.
     deadline: Instant,
-    /// Time by which the key was filed: never later than `deadline`.
+    /// Time for which the key was put into its slot. It is never later than `deadline`.
     filed: Instant,
     next: u32,
-    /// Previous key in the slot's list; for a key in the heap, its position there.
+    /// Previous key in the slot's list. For a key in the heap, its position in the heap.
     prev: u32,
     place: Place,
 }
@@ -58,13 +59,13 @@ const IDLE: Entry = Entry { deadline: Instant::NEVER, filed: Instant::NEVER, nex
 #[derive(Debug)]
 pub struct Wheel {
     shift: u32,
-    /// Number of the present granule of time.
+    /// Number of the current granule of time.
     now: u64,
     entries: Vec<Entry>,
     /// First key of each slot.
     heads: Box<[u32; LEVELS * SLOTS]>,
     occupied: [u64; LEVELS],
-    /// Slot whose keys are being filed again, until it is empty. Nothing is filed into it
+    /// Slot whose keys are being moved to other slots, until it is empty. No key is put into it
     /// meanwhile.
     open: Option<Place>,
     near: Near,
@@ -73,7 +74,7 @@ pub struct Wheel {
 
 impl Wheel {
     /// Creates a wheel without deadlines. `granularity` is rounded up to a power of two of
-    /// nanoseconds; it determines how many keys share a slot, not the precision of the wheel.
+    /// nanoseconds. It determines how many keys share a slot, not the precision of the wheel.
     pub fn new(granularity: Duration) -> Wheel {
         let ns = u64::try_from(granularity.as_nanos()).unwrap_or(u64::MAX).clamp(1, 1 << 40);
         Wheel {
@@ -90,8 +91,8 @@ impl Wheel {
 
     /// Sets or moves the deadline of `key`. [`Instant::NEVER`] cancels it.
     ///
-    /// Memory grows with the largest key, 32 bytes per key. Setting a key below the largest one
-    /// allocates nothing.
+    /// Memory grows with the largest key, by 32 bytes per key. A key below the largest one needs no
+    /// allocation.
     #[inline]
     pub fn set(&mut self, key: u32, at: Instant) {
         let index = key as usize;
@@ -126,8 +127,8 @@ impl Wheel {
         self.armed
     }
 
-    /// Returns the earliest instant at which a key may be due, which is when to call
-    /// [`Wheel::expire`] next. It may be too early, but never too late.
+    /// Returns the earliest instant at which a key may be due. Call [`Wheel::expire`] then. The
+    /// instant may be too early, but never too late.
     pub fn next(&self) -> Instant {
         if self.armed == 0 {
             return Instant::NEVER; // keys still filed are cancelled
@@ -139,9 +140,9 @@ impl Wheel {
         self.near.first().map_or(filed, |(near, _)| near.min(filed))
     }
 
-    /// Calls `due` for each key that is due at `now`, earliest granule first, and clears its
-    /// deadline. Checks at most `limit` keys, cancelled ones included. Returns true if more keys
-    /// may be due, so that a further call is needed.
+    /// Calls `due` for each key that is due at `now`, in the order of their granules, and clears
+    /// its deadline. Checks at most `limit` keys, including cancelled ones. Returns true if more
+    /// keys may be due, so that a further call is needed.
     pub fn expire(&mut self, now: Instant, limit: usize, mut due: impl FnMut(u32)) -> bool {
         let granule = now.nanos() >> self.shift;
         let mut left = limit;
@@ -179,7 +180,7 @@ impl Wheel {
         false
     }
 
-    /// Returns the earliest slot that contains keys: its first granule, and its index.
+    /// Returns the earliest slot that contains keys, as its first granule and its index.
     fn first_slot(&self) -> Option<(u64, usize)> {
         let level = self.occupied.iter().position(|slots| *slots != 0)?;
         let slot = self.occupied[level].trailing_zeros() as usize;
@@ -188,14 +189,15 @@ impl Wheel {
         Some((above | (slot as u64) << shift, level * SLOTS + slot))
     }
 
-    /// Begins to file the keys of a slot again, one by one, because the slot's time has come.
+    /// Begins to move the keys of a slot to other slots, one by one, because the time of the slot
+    /// has come.
     fn open(&mut self, start: u64, place: usize) {
         self.now = start;
         self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
         self.open = Some(place as Place);
     }
 
-    /// Returns the next key of the open slot; closes the slot after its last key.
+    /// Returns the next key of the open slot. Closes the slot after its last key.
     fn first_open(&mut self) -> Option<u32> {
         let key = self.heads[self.open? as usize];
         if key == NONE {
@@ -205,7 +207,7 @@ impl Wheel {
         Some(key)
     }
 
-    /// Files a key by its deadline. The key must not be filed already.
+    /// Puts a key into the slot for its deadline. The key must not be in a slot already.
     fn file(&mut self, key: u32) {
         let entry = &mut self.entries[key as usize];
         if entry.deadline == Instant::NEVER {

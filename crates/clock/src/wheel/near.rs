@@ -1,5 +1,5 @@
-//! Keys whose deadline is in the present granule, earliest first: a binary heap. Each key's entry
-//! contains its position in the heap, so that a key can be removed from the middle.
+//! Binary heap of the keys whose deadline is in the current granule, earliest first. The entry of
+//! each key contains its position in the heap, so that a key can be removed from the middle.
 
 use super::Entry;
 use crate::Instant;

@@ -159,8 +159,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// The wheel behaves like a sorted map: at any time, exactly the due keys expire, and `next` is
-    /// not late.
+    /// The wheel behaves like a sorted map: at any time, exactly the keys that are due expire, and
+    /// `next` is never too late.
     #[test]
     fn behaves_like_a_sorted_map(steps in steps(), start in 0..u64::MAX / 4, granularity in 1..4_000_000u64) {
         let mut wheel = Wheel::new(Duration::from_nanos(granularity));
