@@ -1,12 +1,13 @@
 //! The current context: the running thread, and the time at which its current work began.
 //!
-//! rump2014 found `curlwp`, called about 40 times per sendto through three function calls each, to
-//! be its third-largest cost. [`Cx`] replaces it and supports all of the report's variants: passed
-//! in a register (the value itself), read from an inlined thread-local, or found by three function
-//! calls. It also carries `now`, so that no layer reads a clock.
-//!
-//! A living thread has a small index: the lowest number that was free. When the thread ends, a
-//! destructor of POSIX thread-specific data frees the index. It runs after the destructors of
+//! In the report rump2014, `curlwp` was the third-largest cost: it was called about 40 times per
+//! sendto, through three function calls each. [`Cx`] replaces it and supports all variants of the
+//! report: passed in a register (the value itself), read from an inlined thread-local variable, or
+//! found by three function calls. It also contains the current time, so that no layer reads a
+//! clock.
+//! A running thread has a small index: the lowest number that was free. When the thread ends, a
+//! destructor of POSIX thread-specific data frees the index. This destructor runs after those of
+//! `thread_local!` values, which may still use a stack.
 //! `thread_local!` values, which may still use a stack.
 #![allow(unsafe_code)] // unsafe: pthread_key_create, pthread_setspecific, dlopen
 
@@ -21,18 +22,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Number of threads for which a shared stack creates counters, reader slots and caches in advance.
-/// Further threads get theirs on first use; there is no limit.
+/// For further threads they are created on first use, without a limit.
 pub const USUAL_THREADS: usize = 64;
 
-/// Method to find the current context (the setting `kern.context`; rump2014 step 3).
+/// Method to find the current context (the setting `kern.context`; step 3 of the report rump2014).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum How {
-    /// As an argument, in a register.
+    /// Passed as an argument, in a register.
     #[default]
     Register,
-    /// From an inlined thread-local.
+    /// Read from an inlined thread-local variable.
     Inline,
-    /// By three function calls, of which the innermost reads the thread-local: rump's default.
+    /// Found by three function calls, of which the innermost reads the thread-local variable; the
+    /// default of rump kernels.
     Call,
 }
 
@@ -58,12 +60,12 @@ impl fmt::Display for How {
     }
 }
 
-/// The current context, passed by value down every path.
+/// The current context, passed by value through all layers.
 #[derive(Clone, Copy, Debug)]
 pub struct Cx {
     index: u32,
     how: How,
-    /// Time at which the current work began. Layers read this, never a clock.
+    /// Time at which the current work began. Layers use this time and never read a clock.
     pub now: Instant,
 }
 
@@ -110,13 +112,13 @@ fn thread_specific() -> usize {
 
 /// One bit per index, set while a living thread has that index.
 static TAKEN: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-/// Key whose destructor frees an index; `None` if the system had no key left: indexes are then
-/// never freed.
+/// Key whose destructor frees an index. `None` if the system had no key left, in which case indexes
+/// are never freed.
 static LEAVING: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
 static TOKENS: AtomicU32 = AtomicU32::new(1);
 const NONE: u32 = u32::MAX;
 
-// None of these values has a destructor, so they can be used until the thread has ended.
+// None of these values has a destructor, so they remain usable until the thread has ended.
 thread_local! {
     static INDEX: Cell<u32> = const { Cell::new(NONE) };
     static TOKEN: Cell<u32> = const { Cell::new(0) };
@@ -136,14 +138,13 @@ fn take_index() -> usize {
     INDEX.set(index);
     if let Some(key) = *LEAVING.get_or_init(leaving) {
         // SAFETY: the key comes from `pthread_key_create` and is never deleted; the value is a
-        // number that only `leave` reads. If there is no memory for it (ENOMEM), the index is not
-        // freed.
+        // number that only `leave` reads. If memory is short (ENOMEM), the index is never freed.
         unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(index as usize + 1)) };
     }
     index as usize
 }
 
-/// Takes the lowest free index.
+/// Allocates the lowest free index.
 fn take_free(taken: &mut Vec<u64>) -> u32 {
     let at = taken.iter().position(|word| *word != u64::MAX).unwrap_or(taken.len());
     if at == taken.len() {
@@ -164,7 +165,7 @@ fn leaving() -> Option<libc::pthread_key_t> {
 }
 
 /// Keeps the shared object that contains this code mapped after dlclose(3), because a thread that
-/// ends later still calls [`leave`]. In a program without shared objects the calls have no effect.
+/// ends later still calls [`leave`]. Without a shared object the calls have no effect.
 fn keep_loaded() {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: dladdr(3) writes `info` unless it returns 0, and zeros are valid; the name that it
@@ -178,7 +179,7 @@ fn keep_loaded() {
     }
 }
 
-/// Frees the index of an ending thread; `value` is the index plus one.
+/// Frees the index of an ending thread. `value` is the index plus one.
 extern "C" fn leave(value: *mut c_void) {
     let index = value.addr() - 1;
     INDEX.set(NONE); // a later destructor may take an index again, and comes here again
@@ -188,14 +189,14 @@ extern "C" fn leave(value: *mut c_void) {
     }
 }
 
-/// Returns the [`thread_token`] of the calling thread, or 0 if it has none yet. Takes a load,
-/// without a branch.
+/// Returns the [`thread_token`] of the calling thread, or 0 if it has none yet. Needs one load and
+/// no branch.
 #[inline(always)]
 pub fn thread_token_if_any() -> u32 {
     TOKEN.get()
 }
 
-/// Returns a number that no other thread of this process has or will have; never 0, never
+/// Returns a number that no other thread of this process ever has. It is never 0 and never
 /// `u32::MAX`.
 #[inline(always)]
 pub fn thread_token() -> u32 {

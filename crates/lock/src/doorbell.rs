@@ -1,11 +1,13 @@
-//! A doorbell: lets a thread sleep without missing an event, and wakes it at most once per sleep.
+//! A doorbell, with which a thread can sleep without missing an event, and is woken at most once
+//! per sleep.
 //!
 //! ```text
 //!  producer   stores the work                fence   reads the end of the sleep: rings, once
 //!  sleeper    stores the end of its sleep    fence   checks for work: stays awake if there is any
 //! ```
-//! Each side stores and then reads; because of the fences, at least one of them reads the other's
-//! store. The caller provides the wake-up itself (an eventfd, a byte in a pipe). Checked with loom.
+//! Each side stores and then reads. Because of the fences, at least one of them reads the value
+//! that the other stored. The caller provides the wake-up itself (an eventfd, or a byte in a pipe).
+//! Checked with loom.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
@@ -17,18 +19,18 @@ mod tests;
 
 const AWAKE: u64 = 0;
 
-/// Doorbell of a thread that sleeps; only one thread at a time may use it. Times are in nanoseconds
-/// of the caller's clock.
+/// Doorbell of a thread that sleeps; only one thread at a time may sleep on it. Times are in
+/// nanoseconds of the caller's clock.
 #[derive(Debug, Default)]
 pub struct Doorbell {
-    /// When the thread's sleep ends; set before the sleep begins. [`AWAKE`] while no sleep is
-    /// announced.
+    /// Time at which the thread's sleep ends, set before the sleep begins. [`AWAKE`] while no sleep
+    /// is announced.
     until: AtomicU64,
 }
 
 impl Doorbell {
-    /// Calls `ring` if the thread sleeps beyond time `at`, at most once per sleep. The caller must
-    /// have stored the data for the thread before.
+    /// Calls `ring` if the thread would sleep beyond time `at`, at most once per sleep. The caller
+    /// must have stored the data for the thread before.
     #[inline]
     pub fn wake(&self, at: u64, ring: impl FnOnce()) {
         fence(Ordering::SeqCst);
@@ -41,7 +43,7 @@ impl Doorbell {
     /// before it sleeps, and finally call [`Doorbell::withdraw`].
     #[inline]
     pub fn announce(&self, until: u64) {
-        // Not a store, since loom may order a store before an earlier swap.
+        // A swap instead of a store, since loom may order a store before an earlier swap.
         self.until.swap(until.max(1), Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
@@ -58,9 +60,9 @@ impl Doorbell {
         self.until.swap(AWAKE, Ordering::AcqRel) == AWAKE
     }
 
-    /// Announces a sleep and calls `sleep`, unless `stay` returns that there is something to do.
-    /// `sleep` must return at time `until` or when the doorbell rings. If it rang or is about to
-    /// ring, calls `rung`, which must consume the wake-up.
+    /// Announces a sleep and calls `sleep`, unless `stay` returns true because there is work.
+    /// `sleep` must return at time `until` or when the doorbell rings. If the doorbell rang or is
+    /// about to ring, calls `rung`, which must consume the wake-up.
     pub fn sleep<R>(
         &self,
         until: u64,

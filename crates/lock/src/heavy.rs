@@ -1,24 +1,24 @@
-//! `Heavy`: a semaphore object, like the standard RTEMS semaphores that configuration C of
-//! rtems2014 uses as mutexes.
+//! `Heavy`: a semaphore object similar to the standard RTEMS semaphores, which configuration C of
+//! the report rtems2014 uses as mutexes.
 //!
-//! To obtain it, a thread looks up the object by its identifier, enters the object's critical
+//! To acquire it, a thread looks up the object by its identifier, enters the object's critical
 //! section (RTEMS disables dispatching; here it is an inner mutex), checks the owner, and joins the
 //! queue if it must wait. To release it, the thread looks up the object again and passes ownership
-//! to the first waiter, before any other thread runs. These steps correspond to the report's
+//! to the first waiter, before any other thread runs. These steps correspond to the functions
 //! `rtems_semaphore_obtain`, `_Objects_Get_isr_disable`, `_CORE_mutex_Surrender` and
-//! `_Thread_queue_Dequeue`.
+//! `_Thread_queue_Dequeue` of RTEMS.
 //!
 //! Waiters queue in order of arrival (FIFO). RTEMS can also queue by priority, and in order of
 //! arrival within one priority; here all threads of a stack have the same priority. The protected
-//! value is in a second mutex, which is always free when its semaphore is owned: the compiler
-//! requires it, and it adds one uncontended lock to the cost.
+//! value is in a second mutex, which is always free for the owner of the semaphore. The compiler
+//! requires this mutex, and it adds one uncontended lock to the cost.
 
 use crate::{Cx, Lock, Locks};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Kind of lock for several threads; every acquisition uses a semaphore.
+/// Kind of lock for several threads that acquires a semaphore object each time.
 #[derive(Debug)]
 pub enum Heavy {}
 
@@ -43,7 +43,7 @@ struct State {
     acquisitions: u64,
 }
 
-/// Object table: identifier to semaphore; every RTEMS directive starts with this lookup.
+/// Object table from identifiers to semaphores. Every RTEMS directive begins with this lookup.
 static OBJECTS: RwLock<Vec<Option<Arc<Semaphore>>>> = RwLock::new(Vec::new());
 
 /// A value protected by a semaphore object.

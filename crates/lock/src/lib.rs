@@ -1,15 +1,15 @@
-//! Locks that protect data shared by threads, in three kinds of different cost.
+//! Locks that protect data shared by threads, in three kinds with different costs.
 //!
-//! Every part of a stack that threads could share is in a [`Guarded<L, T>`]. The only type
-//! parameter of the whole system, [`Locks`], selects the kind of lock: [`Up`] (one thread, no
+//! Every part of a stack that several threads may use is in a [`Guarded<L, T>`]. The type parameter
+//! [`Locks`], the only one of the whole stack, selects the kind of lock: [`Up`] (one thread, no
 //! atomics; the stack is `!Sync`), [`Light`] (without contention one compare-and-swap to lock and
-//! one exchange to unlock; with contention a futex), [`Heavy`] (a semaphore object with an owner
-//! and a FIFO queue of waiters, as configuration C of rtems2014). All three count acquisitions.
+//! one exchange to unlock; with contention a futex), or [`Heavy`] (a semaphore object with an owner
+//! and a FIFO queue of waiters, as in RTEMS). All three count acquisitions.
 //!
 //! [`Pins`] tracks the readers of data that is changed without a lock.
 //!
-//! [`Cx`], the current context, identifies the running thread in one of the three ways that
-//! rump2014 compared.
+//! [`Cx`], the current context, identifies the running thread by one of three methods: an argument,
+//! a thread-local variable, or function calls.
 
 mod context;
 mod doorbell;
@@ -33,9 +33,9 @@ pub use up::Up;
 
 /// A kind of lock: [`Up`], [`Light`] or [`Heavy`].
 pub trait Locks: Sized + 'static {
-    /// Name of the kind, used as the value of the setting.
+    /// Name of the kind, as the value of the setting `locks`.
     const NAME: &'static str;
-    /// True if several threads can use a stack with this kind of lock.
+    /// Whether several threads can use a stack with this kind of lock.
     const SHARED: bool;
     /// Type of the lock for a value of type `T`.
     type Lock<T>: Lock<T>;
@@ -49,20 +49,20 @@ pub trait Lock<T> {
         Self: 'a;
     /// Creates a lock for `value`.
     fn new(value: T) -> Self;
-    /// Waits for the lock and takes it. Panics if the same context already holds it, which is a
+    /// Waits for the lock and acquires it. Panics if the same context already holds it, which is a
     /// bug.
     fn lock(&self, cx: Cx) -> Self::Guard<'_>;
-    /// Returns how often the lock was taken.
+    /// Returns the number of acquisitions of the lock.
     fn acquisitions(&self) -> u64;
 }
 
-/// A value on cache lines of its own, so that writing it does not slow down readers of adjacent
-/// values. Aligned to two lines, because processors prefetch adjacent lines in pairs.
+/// A value in cache lines of its own, so that writing it does not slow down readers of adjacent
+/// values. It is aligned to two lines, because processors prefetch adjacent lines in pairs.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(128))]
 pub struct CachePadded<T>(pub T);
 
-/// A value that threads could share, protected by a lock of kind `L`.
+/// A value that several threads may use, protected by a lock of kind `L`.
 pub struct Guarded<L: Locks, T>(L::Lock<T>);
 
 impl<L: Locks, T> Guarded<L, T> {
@@ -71,13 +71,13 @@ impl<L: Locks, T> Guarded<L, T> {
         Guarded(L::Lock::new(value))
     }
 
-    /// Waits for the lock and takes it.
+    /// Waits for the lock and acquires it.
     #[inline(always)]
     pub fn lock(&self, cx: Cx) -> <L::Lock<T> as Lock<T>>::Guard<'_> {
         self.0.lock(cx)
     }
 
-    /// Returns how often the lock was taken.
+    /// Returns the number of acquisitions of the lock.
     pub fn acquisitions(&self) -> u64 {
         self.0.acquisitions()
     }

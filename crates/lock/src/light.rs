@@ -1,11 +1,10 @@
-//! `Light`: without contention, one compare-and-swap to lock and one exchange to unlock, as the
-//! `rtems_bsd_mutex` of rtems2014; with contention, a futex of the kernel.
+//! `Light`: without contention, one compare-and-swap to lock and one exchange to unlock, similar to
+//! `rtems_bsd_mutex` in RTEMS; with contention, a futex of the kernel.
 //!
-//! The lock's word stores the owner ([`Owner`]), so recording the owner needs no instruction beyond
-//! the compare-and-swap, and taking a lock twice in one context panics instead of hanging. Locking
-//! needs the number of the current thread; the ways to find it (rump2014 step 3) therefore differ
-//! in cost. The owner counts acquisitions with a load and a store, without a second atomic
-//! operation.
+//! The lock's word contains the owner ([`Owner`]), so recording the owner needs no further
+//! instruction, and acquiring a lock twice in one context panics instead of hanging. Locking needs
+//! the number of the current thread, so its cost depends on how that is found ([`crate::How`]). The
+//! owner counts acquisitions with a load and a store, without a second atomic operation.
 #![allow(unsafe_code)] // unsafe: the owner word ensures exclusive access, not the compiler
 
 mod owner;
@@ -17,7 +16,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kind of lock for several threads; fine-grained locking as in BSD's SMP stack.
+/// Kind of lock for several threads, for fine-grained locking as in BSD's SMP stack.
 #[derive(Debug)]
 pub enum Light {}
 
@@ -32,23 +31,23 @@ impl Locks for Light {
 #[repr(C)] // the word first, next to the first fields of the value
 pub struct LightLock<T> {
     owner: Owner,
-    /// Written by the owner only.
+    /// Number of acquisitions, written by the owner only.
     acquisitions: AtomicU64,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is accessible only through a guard, and `Owner` admits one guard at a time; the
-// release of one guard happens before the acquisition of the next. So sharing the lock moves the
-// value between threads, and never shares it.
+// SAFETY: the value is accessible only through a guard, and `Owner` permits one guard at a time.
+// The release of one guard happens before the acquisition of the next. Sharing the lock therefore
+// moves the value between threads and never shares it.
 unsafe impl<T: Send> Sync for LightLock<T> {}
 
-/// Exclusive access to the value of a [`LightLock`]. The guard stays on its thread, like the
-/// standard library's guards.
+/// Exclusive access to the value of a [`LightLock`]. The guard cannot be sent to another thread,
+/// like the standard library's guards.
 #[derive(Debug)]
 pub struct LightGuard<'a, T> {
     lock: &'a LightLock<T>,
-    /// Makes the guard neither `Send` nor `Sync`: sharing it would share a value that may be `Send`
-    /// alone.
+    /// Makes the guard neither `Send` nor `Sync`, since sharing it would share a value that may
+    /// only be `Send`.
     on_this_thread: PhantomData<*mut T>,
 }
 

@@ -1,7 +1,8 @@
-//! A signal: lets a thread wait until another thread has produced something.
+//! A signal, with which a thread waits until another thread has produced something.
 //!
 //! Raising it costs one load if no thread waits. Waking a sleeping thread on another virtual core
-//! costs about 100,000 ticks here, so callers that can spin should do so before they wait.
+//! costs about 100,000 ticks (measured in a virtual machine), so callers that can spin should do so
+//! before they wait.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,8 +19,8 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Wakes all waiting threads and tasks. The caller must have made its change visible before
-    /// (released the lock).
+    /// Wakes all waiting threads and tasks. The caller must have made its change visible before, by
+    /// releasing the lock.
     #[inline(always)]
     pub fn raise(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {

@@ -74,8 +74,8 @@ fn the_three_contexts_find_the_same_thread() {
     assert_ne!(there.1, thread_token());
 }
 
-/// Threads of other tests in this process that may run at the same time, including those of
-/// `threads_alive_together_have_different_indexes`.
+/// Maximum number of threads of other tests in this process that may run at the same time,
+/// including those of `threads_alive_together_have_different_indexes`.
 const BESIDE: usize = 512;
 
 #[test]
@@ -85,7 +85,7 @@ fn an_index_returns_when_its_thread_ends() {
     }
 }
 
-/// Destructors of thread-local values may use a stack, including those that run last.
+/// Destructors of thread-local values may use a stack, even those that run last.
 #[test]
 fn an_index_returns_after_destructors_that_take_one() {
     struct Uses;

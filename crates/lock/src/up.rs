@@ -1,9 +1,9 @@
-//! `Up`: for one thread, without atomics (locks_up in rump2014). It is `!Sync`, so the compiler
-//! rejects a second thread.
+//! `Up`: a lock for one thread, without atomics (as `locks_up` in the report rump2014). It is
+//! `!Sync`, so the compiler rejects a second thread.
 //!
-//! Taking the lock costs two plain stores, about one tick. One word counts acquisitions and has the
-//! lock's state in its low bit. Taking the lock twice therefore panics, instead of giving two
-//! exclusive references.
+//! Acquiring the lock costs two plain stores, about one tick. One word counts acquisitions, with
+//! the state of the lock in its low bit. Acquiring the lock twice therefore panics, instead of
+//! creating two exclusive references.
 #![allow(unsafe_code)] // unsafe: the held bit ensures exclusive access, not the compiler
 
 use crate::{Cx, Lock, Locks};
@@ -74,7 +74,7 @@ impl<T> Deref for UpGuard<'_, T> {
     type Target = T;
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: `UpLock` is `!Sync` (UnsafeCell, Cell) and the held bit admits one guard at a
+        // SAFETY: `UpLock` is `!Sync` (UnsafeCell, Cell) and the held bit permits one guard at a
         // time.
         unsafe { &*self.0.value.get() }
     }

@@ -44,7 +44,7 @@ mod models {
             });
         }
 
-        /// Sleeps until time 10, which never comes, unless there is work before.
+        /// Sleeps until time 10, which is never reached, unless work arrives before.
         fn sleep(&self) {
             let stay = || self.due.load(Ordering::Relaxed) < 10;
             let sleep = || {

@@ -22,7 +22,7 @@ fn waiters_are_served_in_order_of_arrival() {
         for number in 0..THREADS {
             let lock = &lock;
             scope.spawn(move || lock.lock(cx()).push(number));
-            // The next thread starts when this one is in the queue.
+            // The next thread starts once this one is in the queue.
             while waiting(lock) <= number {
                 std::thread::yield_now();
             }
@@ -44,7 +44,7 @@ fn a_release_hands_the_semaphore_over_so_that_none_overtakes_the_queue() {
             std::thread::yield_now();
         }
         drop(guard);
-        // The waiter owns the semaphore by now, even if it is not running yet.
+        // The waiter already owns the semaphore, even if it is not running yet.
         lock.lock(cx()).push("releaser");
     });
     assert_eq!(*lock.lock(cx()), ["waiter", "releaser"]);

@@ -8,9 +8,9 @@
 //!
 //! A waiting thread sets [`WAITERS`] while it holds the mutex `gate`, and sleeps on the condition
 //! variable of that mutex. A thread that releases a word with [`WAITERS`] locks the gate before it
-//! wakes a waiter, so the wake-up is not lost. The woken thread takes the word with [`WAITERS`]
+//! wakes a waiter, so the wake-up is not lost. The woken thread acquires the word with [`WAITERS`]
 //! set, because it cannot detect whether others still sleep. A thread that arrives at that moment
-//! may get the lock first. Passing the lock directly to the woken thread instead would leave it
+//! may acquire the lock first. If the lock were passed to the woken thread directly, it would be
 //! unused for the 100,000 ticks of a wake-up. Checked with loom.
 
 #[cfg(all(test, not(loom)))]
@@ -26,11 +26,11 @@ use std::sync::{Condvar, Mutex};
 
 /// The lock has no owner.
 const FREE: u32 = 0;
-/// Flag in addition to the owner's number: threads wait, so the release must wake one. Owners'
-/// numbers are smaller than this.
+/// Flag in addition to the owner's number. It means that threads wait, so the release must wake
+/// one. The numbers of owners are smaller than this flag.
 const WAITERS: u32 = 1 << 31;
 /// Number of times a held lock is polled before the thread sleeps, as in the standard library's
-/// mutex. None under loom, where a loop of loads never ends.
+/// mutex. It is 0 under loom, where a loop of loads never ends.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 100 };
 
 /// Owner word of a lock, with the mutex and condition variable of the waiting threads.
@@ -43,7 +43,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Makes `me`, which must not be 0, the owner as soon as the lock is free.
+    /// Waits until the lock is free, and makes `me` the owner. `me` must not be 0.
     ///
     /// # Panics
     /// Panics if `me` is already the owner.
@@ -54,7 +54,7 @@ impl Owner {
         }
     }
 
-    /// Frees the lock, and wakes a waiting thread.
+    /// Frees the lock, and wakes a waiting thread if there is one.
     #[inline(always)]
     pub(super) fn release(&self) {
         if self.word.swap(FREE, Ordering::Release) & WAITERS != 0 {
@@ -70,8 +70,8 @@ impl Owner {
         }
     }
 
-    /// Polls the lock for a short time and takes it if it becomes free. Gives up if other threads
-    /// wait.
+    /// Polls the lock for a short time and acquires it if it becomes free. Gives up if other
+    /// threads wait.
     fn spin(&self, me: u32) -> bool {
         for _ in 0..SPINS {
             match self.word.load(Ordering::Relaxed) {

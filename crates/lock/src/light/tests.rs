@@ -10,15 +10,15 @@ thread_local! {
     static WRITES: Cell<Writes> = const { Cell::new(Writes { compare_exchange: 0, swap: 0 }) };
 }
 
-/// Number of this thread's atomic operations on owner words that may write.
+/// Number of atomic operations on owner words by this thread that may write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Writes {
     compare_exchange: u32,
     swap: u32,
 }
 
-/// Type of the owner word in tests, which counts writes. It has no other writing methods, so none
-/// can be used uncounted.
+/// Type of the owner word in tests, which counts writes. It has no other writing methods, so every
+/// write is counted.
 #[derive(Debug, Default)]
 pub(super) struct CountedU32(AtomicU32);
 

@@ -15,7 +15,7 @@ mod plain {
         assert_eq!(pins.passed(), u64::MAX);
     }
 
-    /// A thread beyond the usual ones has its own slot.
+    /// Threads beyond the usual number have slots of their own, which also delay reuse.
     #[test]
     fn extra_readers_delay_freeing() {
         let pins = Pins::new(2);
@@ -63,7 +63,7 @@ mod models {
             self.parts[at].load(Ordering::Acquire)
         }
 
-        /// Redirects the entry, removes the first part, and reuses it if allowed.
+        /// Redirects the entry, removes the first part, and reuses that part if permitted.
         fn change(&self) {
             self.entry.store(OTHER, Ordering::Release);
             let at = self.pins.retire();
@@ -100,8 +100,8 @@ mod models {
         loom::model(|| reads_beside_a_change(5));
     }
 
-    /// Two readers' slots are created in one new chunk: each finds its own, whichever thread makes
-    /// the chunk.
+    /// The slots of two readers are created in one new chunk. Each reader finds its own slot,
+    /// regardless of which thread creates the chunk.
     #[test]
     fn loom_two_readers_whose_slots_are_new() {
         let mut model = loom::model::Builder::new();

@@ -1,5 +1,5 @@
-//! Loom models: all interleavings of two and of three threads that take the same lock. A lost
-//! wake-up is a deadlock, and two owners at once are a data race on the cell; loom reports both.
+//! Loom models of all interleavings of two and of three threads that acquire the same lock. Loom
+//! reports a lost wake-up as a deadlock, and two owners at once as a data race on the cell.
 
 use super::Owner;
 use loom::cell::UnsafeCell;
