@@ -5,7 +5,7 @@ use crate::Errno;
 use inet::udp::Domain;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Bytes of a `struct sockaddr_in6` without its scope id, which RFC 2133 did not have.
+/// Length in bytes of a `struct sockaddr_in6` without its scope id, which RFC 2133 did not define.
 const SIN6_LEN: usize = 24;
 
 /// Returns the number of an address family in C.
@@ -28,7 +28,7 @@ pub(crate) fn domain(number: i32) -> Option<Domain> {
 /// A parsed `struct sockaddr`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
-    /// `AF_UNSPEC`.
+    /// `AF_UNSPEC`: no address.
     Nobody,
     Addr(SocketAddr),
 }
@@ -66,7 +66,7 @@ pub(crate) fn emit(addr: SocketAddr, domain: Domain) -> Vec<u8> {
     [&family[..], &port, &[0; 4], &ip.octets(), &scope.to_ne_bytes()].concat()
 }
 
-/// Returns the address used on the wire; a mapped address becomes IPv4.
+/// Returns the address used on the wire: IPv4 for an IPv4-mapped address.
 pub(crate) fn on_wire(addr: SocketAddr) -> IpAddr {
     addr.ip().to_canonical()
 }

@@ -21,19 +21,20 @@ pub(crate) type Done<T> = Result<T, Errno>;
 #[derive(Default)]
 pub(crate) struct Received {
     pub bytes: Vec<u8>,
-    /// Length returned to the caller; greater than that of `bytes` if `MSG_TRUNC` discarded some.
+    /// Length returned to the caller. It is greater than that of `bytes` if `MSG_TRUNC` discarded
+    /// some.
     pub len: usize,
-    /// Sender of a datagram.
+    /// Address of the datagram's sender as a `struct sockaddr`; `None` for stream data.
     pub from: Option<Vec<u8>>,
     /// Control messages for `recvmsg`.
     pub control: Vec<Vec<u8>>,
     /// Flags returned by `recvmsg`.
     pub flags: c_int,
-    /// `MSG_WAITALL`: continue until the buffer is full.
+    /// Whether the call continues until the buffer is full (`MSG_WAITALL`).
     fills: bool,
 }
 
-/// Linux-specific `ioctl` requests.
+/// Requests of `ioctl` that exist in Linux only.
 const SIOCOUTQNSD: c_ulong = 0x894b;
 const SIOCATMARK: c_ulong = 0x8905;
 
@@ -51,7 +52,7 @@ fn raw(errno: socket::Errno) -> Errno {
     errno.raw()
 }
 
-/// Returns the deadline of a call with this timeout; a timeout of `None` means no limit.
+/// Returns the deadline of a call with this timeout; `None` means no timeout.
 fn deadline(now: Instant, timeout: Option<Duration>) -> Instant {
     timeout.map_or(Instant::NEVER, |timeout| now.after(timeout))
 }
@@ -65,8 +66,8 @@ impl State {
         }
     }
 
-    /// Returns the time until which a call on `token` may block; the current time for a
-    /// non-blocking call.
+    /// Returns the time until which a call on `token` may block. For a non-blocking call, this is
+    /// the current time.
     fn patience(&self, token: c_int, kind: OptKind, dont_wait: bool) -> Instant {
         let now = self.host.now;
         match self.files.get(token) {
@@ -75,14 +76,14 @@ impl State {
         }
     }
 
-    /// Returns the number of a stream socket in the stack.
+    /// Returns the stack's number for the stream socket `token`.
     pub fn stream(&self, token: c_int) -> Done<usize> {
         let fd = self.files.get(token)?.fd;
         if fd.is_stream() { Ok(fd.0 & !SOCK_BIT) } else { Err(libc::EOPNOTSUPP) }
     }
 }
 
-/// Returns `None` if the call would block.
+/// Returns the result of a call, or `None` if the call would block.
 fn unless_would_block<T>(done: Done<T>) -> Option<Done<T>> {
     match done {
         Err(libc::EAGAIN) => None,
@@ -132,7 +133,7 @@ impl Door {
         })
     }
 
-    /// `accept`: the new descriptor and the peer's `struct sockaddr`.
+    /// `accept`: returns the new descriptor and the peer's `struct sockaddr`.
     pub fn accept(&self, token: c_int) -> Done<(c_int, Vec<u8>)> {
         let attempt = move |state: &mut State, _| unless_would_block(state.accept(token));
         let until = move |state: &mut State| state.patience(token, OptKind::RecvTimeout, false);
@@ -154,8 +155,8 @@ impl Door {
         self.wait(until, attempt).unwrap_or(Err(libc::EINPROGRESS))
     }
 
-    /// `recvmsg` and related calls, for up to `len` bytes. `writable`: the caller's buffers can be
-    /// written.
+    /// `recvmsg` and related calls, for up to `len` bytes. `writable` states whether the caller's
+    /// buffers can be written.
     pub fn recv(&self, token: c_int, len: usize, flags: c_int, writable: bool) -> Done<Received> {
         let peek = flags & libc::MSG_PEEK != 0 || !writable;
         let mut before: Vec<u8> = Vec::new();
@@ -189,7 +190,7 @@ impl Door {
         };
         let (mut sent, mut waited) = (0, false);
         let attempt = move |state: &mut State, chance| loop {
-            // A blocked writer is not woken while there is little room.
+            // A blocked writer is not woken while there is only little space.
             if std::mem::replace(&mut waited, true) && chance == Chance::More && state.is_starved(token) {
                 return None;
             }
@@ -230,7 +231,7 @@ impl Door {
         })
     }
 
-    /// Returns whether the descriptor belongs to this interface rather than to the kernel.
+    /// Returns whether the descriptor is one of this interface, and not of the kernel.
     pub fn has(&self, token: c_int) -> bool {
         self.enter(|state| state.files.has(token))
     }
@@ -284,7 +285,7 @@ impl Door {
         })
     }
 
-    /// Returns whether an `ioctl` request takes a pointer to an int.
+    /// Returns whether the argument of an `ioctl` request is a pointer to an int.
     pub fn takes_int(&self, request: c_ulong) -> bool {
         matches!(request, libc::FIONBIO | libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD | SIOCATMARK)
     }
@@ -339,7 +340,7 @@ impl State {
         if connecting && done == Err(libc::EISCONN) { Ok(()) } else { done }
     }
 
-    /// Returns the result of a connect in progress; `None` while there is none.
+    /// Returns the result of a connect; `None` while the connect is in progress.
     fn connected(&mut self, token: c_int) -> Option<Done<()>> {
         let id = match self.stream(token) {
             Ok(id) => id,
@@ -376,7 +377,7 @@ impl State {
         if stream && trunc && !peek {
             bytes.clear(); // Linux: MSG_TRUNC discards stream data
         }
-        // Linux: with no data left, the end of the stream counts as one byte.
+        // Linux: if no data is left, the end of the stream is reported as one byte.
         let left = |sock: &mut inet::tcp::Sock<lock::Light>| match sock.queues().0 {
             0 => sock.has_peer_closed().into(),
             unread => unread as c_int,

@@ -1,13 +1,13 @@
 //! Blocking calls and time.
 //!
-//! Time advances from event to event: timers of the stack, and deadlines of blocked calls. A
-//! virtual clock advances when the script sleeps, waits for a packet, or reads the time; a live
-//! clock is synchronized with real time on each call. Either way each event is processed at its own
-//! time.
+//! Time advances from event to event. Events are timers of the stack and deadlines of blocked
+//! calls. A virtual clock advances when the script sleeps, waits for a packet, or reads the time. A
+//! live clock is synchronized with real time on each call. With both clocks, each event is
+//! processed at its own time.
 //!
-//! A blocked call is retried after every event, by the thread that caused the event. The effects of
+//! After every event, a blocked call is retried by the thread that caused the event. The effects of
 //! the call therefore occur at the time of the event, not when the calling thread runs again. The
-//! calling thread sleeps meanwhile, and its next reading of the clock returns the time at which its
+//! calling thread sleeps meanwhile. Its next reading of the clock returns the time at which its
 //! call completed.
 
 mod quiet;
@@ -23,24 +23,24 @@ use std::thread::ThreadId;
 
 /// Time 0 of the virtual clock, in seconds since 1970. A script's times are relative to its start.
 const EPOCH_S: u64 = 1_000_000_000;
-/// Time added by each reading of a virtual clock, so that a loop polling the clock terminates.
+/// Time added by each reading of a virtual clock, so that a loop that polls the clock terminates.
 const GLANCE: Duration = Duration::from_micros(1);
-/// Maximum wait for a packet on a virtual clock; timers run meanwhile.
+/// Maximum virtual time to wait for a packet; timers run meanwhile.
 const PATIENCE: Duration = Duration::from_secs(7200);
-/// Maximum wait for a packet on a live clock.
+/// Maximum time to wait for a packet on a live clock.
 const PATIENCE_LIVE: Duration = Duration::from_secs(60);
-/// Real time after which a thread with a blocked call checks whether another thread advances
-/// virtual time.
+/// Real time after which a thread in a blocked call checks whether another thread advances virtual
+/// time.
 const LOOK: Duration = Duration::from_millis(2);
-/// Maximum number of successive events; after these, time is advanced even if more are due.
+/// Maximum number of successive events. Then time is advanced even if further events are due.
 const EVENTS_MAX: usize = 1_000_000;
 
-/// Position of an attempt in the retries of a blocked call.
+/// Whether a further attempt at a blocked call may follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chance {
     /// More attempts may follow.
     More,
-    /// This is the last attempt: the deadline has passed.
+    /// This is the last attempt, because the deadline has passed.
     Last,
 }
 
@@ -54,7 +54,7 @@ struct Wait {
     done: Option<Instant>,
 }
 
-/// All state of an instance, under its mutex.
+/// All state of an instance, protected by its mutex.
 pub(crate) struct State {
     pub host: Host,
     pub files: Files,
@@ -64,12 +64,12 @@ pub(crate) struct State {
     /// Threads whose blocked call has completed, with the time of completion. The thread's next
     /// reading of the clock returns this time.
     stamps: Vec<(ThreadId, Instant)>,
-    /// Number of calls so far, from which a blocked thread detects activity of other threads.
+    /// Number of calls so far, with which a blocked thread detects activity of other threads.
     entered: u64,
     live: Option<Live>,
 }
 
-/// A real clock, and its reading at the start.
+/// A real clock, and its value at the start.
 struct Live {
     clock: Clock,
     began: Instant,
@@ -114,8 +114,8 @@ impl Door {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a call: events due before it are processed first, and events that it makes due are
-    /// processed before it returns.
+    /// Runs a call. Events that are due are processed before the call, and events that it makes due
+    /// before this function returns.
     pub fn enter<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         state.begin();
@@ -131,9 +131,9 @@ impl Door {
         }
     }
 
-    /// Runs a call that may block: repeats `attempt` until it returns a value, at most until the
-    /// time returned by `until`, which is called after the first failed attempt. Returns `None` if
-    /// the deadline passed and the last attempt also failed.
+    /// Runs a call that may block. Repeats `attempt` until it returns a value, or until the time
+    /// returned by `until`, which is called after the first failed attempt. Returns `None` if the
+    /// deadline has passed and the last attempt has also failed.
     pub fn wait<T: Send + 'static>(
         &self,
         until: impl FnOnce(&mut State) -> Instant,
@@ -177,8 +177,8 @@ impl Door {
         }
     }
 
-    /// Waits briefly for another thread to advance time; advances time itself if all other threads
-    /// wait.
+    /// Waits briefly for another thread to advance time. If all other threads wait, advances time
+    /// itself.
     fn sleep<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let entered = state.entered;
         let pause = match &state.live {
@@ -192,7 +192,7 @@ impl Door {
                     let now = live.now();
                     state.advance(now);
                 }
-                // All other threads sleep and have made no call: they wait for this one.
+                // All other threads sleep and have made no call, so they wait for this one.
                 None if state.entered == entered && quiet::others_sleep() => {
                     let next = state.next();
                     state.advance(next);
@@ -257,8 +257,8 @@ impl Door {
         self.enter(|state| state.host.input(packet).map_err(|()| libc::EINVAL))
     }
 
-    /// `netdev_receive`: returns the host's next packet and the time it was sent, in microseconds
-    /// since 1970; `None` if no packet will come.
+    /// `netdev_receive`: returns the host's next packet and its send time in microseconds since
+    /// 1970; `None` if the host will send no packet.
     pub fn receive_packet(&self) -> Option<(u64, Vec<u8>)> {
         let mut state = self.lock();
         state.begin();
@@ -328,7 +328,7 @@ impl State {
         self.run_until_idle();
     }
 
-    /// Runs timers that are due and retries blocked calls, until no call completes any more.
+    /// Runs timers that are due and retries blocked calls, until no further call completes.
     fn run_until_idle(&mut self) {
         loop {
             self.host.poll();

@@ -1,12 +1,12 @@
 //! The C interface: `packetdrill_interface_init` and the functions in its table.
 //!
-//! Uses unsafe code. It only converts pointers to slices and results to return values and `errno`;
-//! the behaviour is implemented in the other modules. The layout is that of `struct
+//! Uses unsafe code. This module only converts pointers to slices, and results to return values and
+//! `errno`; the other modules implement the calls. The layout is that of `struct
 //! packetdrill_interface`, in packetdrill's order.
 //!
 //! Two of the functions are variadic in C. They are declared here with the single optional
-//! argument, which is passed in the same register either way (System V on x86-64, AAPCS64 on Linux)
-//! and is read only for commands that have it.
+//! argument. It is passed in the same register with both declarations (System V on x86-64, AAPCS64
+//! on Linux), and is read only for commands that have it.
 
 use crate::Errno;
 use crate::calls::ready::Polled;
@@ -65,8 +65,8 @@ pub struct Interface {
 
 /// Fills in `interface` for a new host configured by `flags`.
 ///
-/// Invalid flags are reported on standard error and end the process, since the interface cannot
-/// return an error.
+/// Invalid flags are reported on standard error and end the process, since the interface has no
+/// other method to report an error.
 ///
 /// # Safety
 /// `flags` is null or a C string. `interface` is writable, and its functions are called with its
@@ -184,11 +184,11 @@ unsafe fn copy(from: &[u8], at: *mut c_void, len: usize) -> usize {
     n
 }
 
-/// Writes a `struct sockaddr`, truncated to the available room, and its full length, unless a
-/// pointer is null.
+/// Writes a `struct sockaddr`, truncated to the available space, and its full length. Does nothing
+/// if a pointer is null.
 ///
 /// # Safety
-/// `addr` is null or has room for the number of bytes that `len` points to.
+/// `addr` is null or has space for the number of bytes that `len` points to.
 unsafe fn write_name(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) {
     if addr.is_null() || len.is_null() {
         return;
@@ -212,8 +212,8 @@ unsafe extern "C" fn free(userdata: *mut c_void) {
     }
 }
 
-// For all following functions: packetdrill passes the userdata it was given, and pointers as
-// required by the calls of the same names: null, or valid for the length passed with them.
+// For all following functions: packetdrill passes the userdata that it was given. Its pointers are
+// as the calls of the same names require: null, or valid for the length passed with them.
 
 // SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn socket(userdata: *mut c_void, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
@@ -513,7 +513,7 @@ unsafe extern "C" fn netdev_send(userdata: *mut c_void, packet: *const c_void, l
     zero(packet.ok_or(libc::EFAULT).and_then(|packet| door.send_packet(packet)))
 }
 
-/// Returns 0 bytes if no packet will come; packetdrill reports this as a missing packet instead of
+/// Returns 0 bytes if no packet will come. packetdrill reports this as a missing packet instead of
 /// waiting forever.
 // SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn netdev_receive(
@@ -589,14 +589,14 @@ unsafe extern "C" fn epoll_wait(
     // SAFETY: see above.
     returns(unsafe { door(userdata) }.epoll_wait(epoll, most, timeout), |told| {
         for (at, (events_of, data)) in told.iter().enumerate() {
-            // SAFETY: there is room for `most`, and no more are returned.
+            // SAFETY: there is space for `most` events, and no more are returned.
             unsafe { events.add(at).write(epoll_event { events: *events_of, u64: *data }) };
         }
         told.len() as c_int
     })
 }
 
-/// Creates a kernel pipe, since only bytes pass through it.
+/// Creates a kernel pipe, since it only transports bytes.
 // SAFETY: packetdrill calls it as described above.
 unsafe extern "C" fn pipe(_userdata: *mut c_void, fds: *mut c_int) -> c_int {
     // SAFETY: see above.
@@ -613,8 +613,8 @@ unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    // packetdrill passes a pointer to its own 0 for a script's NULL; sockets and pipes have no
-    // offsets. SAFETY: see above.
+    // packetdrill passes a pointer to its own 0 for a script's NULL, since sockets and pipes have
+    // no offsets. SAFETY: see above.
     let door = unsafe { door(userdata) };
     match (door.has(from), door.has(to)) {
         // SAFETY: the kernel checks its arguments.

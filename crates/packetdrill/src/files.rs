@@ -1,5 +1,5 @@
-//! Descriptors. Each of our sockets has a kernel descriptor of its own, so that packetdrill can
-//! close and compare descriptors.
+//! Descriptors. Each socket of this interface has its own kernel descriptor, so that packetdrill
+//! can close and compare descriptors.
 
 use crate::Errno;
 use inet::udp::Domain;
@@ -8,7 +8,7 @@ use socket::Fd;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
-/// Object behind one of our descriptors.
+/// Object to which one of our descriptors refers.
 pub(crate) enum File {
     Socket(Socket),
     Epoll(Epoll),
@@ -21,16 +21,16 @@ pub(crate) struct Socket {
     pub fd: Fd,
     pub domain: Domain,
     pub nonblocking: bool,
-    /// Set if a connect was started and no call has returned its result yet.
+    /// Whether a connect was started and no call has returned its result yet.
     pub connecting: bool,
-    /// `SHUT_RD`: pending data can still be read, followed by end of file. Has no effect on the
-    /// wire.
+    /// Whether the receive direction is closed (`SHUT_RD`): pending data can still be read,
+    /// followed by end of file. There is no effect on the wire.
     pub shut_read: bool,
-    /// `TCP_INQ`: receive calls report the number of unread bytes left.
+    /// Whether receive calls report the number of unread bytes (`TCP_INQ`).
     pub inq: bool,
-    /// Value of `TCP_NOTSENT_LOWAT`.
+    /// Value of `TCP_NOTSENT_LOWAT` in bytes; `None` if not set.
     pub lowat: Option<u32>,
-    /// Set if a writer found no room and has not been notified of room since.
+    /// Whether a writer found no space and has not been notified since.
     pub no_space: bool,
     /// Number of bytes accepted in the last chunk.
     pub tail: usize,
@@ -38,9 +38,9 @@ pub(crate) struct Socket {
     pub unpushed: usize,
     /// Size to which a send buffer of default size has grown, in bytes.
     pub grown: usize,
-    /// Value of `SO_SNDBUF` in bytes, doubled as in Linux; `None`: not set.
+    /// Value of `SO_SNDBUF` in bytes, doubled as in Linux; `None` if not set.
     pub send_buffer: Option<usize>,
-    /// Value of `SO_RCVBUF` in bytes, doubled as in Linux; `None`: not set.
+    /// Value of `SO_RCVBUF` in bytes, doubled as in Linux; `None` if not set.
     pub recv_buffer: Option<usize>,
 }
 
@@ -64,18 +64,18 @@ impl Socket {
     }
 }
 
-/// An epoll instance: level- or edge-triggered, according to each descriptor's events.
+/// An epoll instance. It is level- or edge-triggered, depending on the events of each descriptor.
 #[derive(Default)]
 pub(crate) struct Epoll {
     pub interests: BTreeMap<c_int, Interest>,
 }
 
-/// Summary of what a socket has received, for edge detection.
+/// Summary of what a socket has received, with which edges are detected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Came {
     /// Number of bytes of a stream, connections of a listener, or datagrams.
     pub count: u64,
-    /// State of a stream, which shows the end of the handshake or of the peer's data.
+    /// State of a stream, which indicates the end of the handshake or of the peer's data.
     pub state: Option<tcp::State>,
     pub failed: bool,
 }
@@ -85,7 +85,7 @@ pub(crate) struct Came {
 pub(crate) struct Interest {
     pub events: u32,
     pub data: u64,
-    /// Set if the socket has received something since its last event was returned.
+    /// Set if the socket has received data since its last event was returned.
     pub fresh: bool,
     /// Value of [`Came`] at the last check.
     pub seen: Came,
@@ -161,8 +161,8 @@ impl Files {
 }
 
 impl Drop for Files {
-    /// Leaves the kernel descriptors open: packetdrill itself closes the descriptors that a script
-    /// left open.
+    /// Leaves the kernel descriptors open, since packetdrill itself closes the descriptors that a
+    /// script left open.
     fn drop(&mut self) {
         for (_, (kernels, _)) in std::mem::take(&mut self.0) {
             let _ = kernels.into_raw_fd();

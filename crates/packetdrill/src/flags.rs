@@ -1,15 +1,15 @@
-//! `--so_flags`: configuration of the interface and its host, as comma-separated `name=value`
+//! `--so_flags`: configuration of the interface and of its host, as comma-separated `name=value`
 //! pairs.
 //!
-//! A name that is not one of the interface's own flags is the name of a sysctl, ours or Linux's:
-//! `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux separates by blanks may use colons:
-//! `tcp_rmem=4096:540000:15728640`.
+//! A name that is not a flag of the interface is the name of a sysctl, ours or Linux's:
+//! `tcp_ecn=1,tcp_timestamps=0,cc=cubic`. Values that Linux separates by blanks may be separated by
+//! colons: `tcp_rmem=4096:540000:15728640`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Time {
-    /// Virtual: time jumps to the next event.
+    /// Virtual time, which advances to the next event without waiting.
     Virtual,
     /// Real time.
     Live,
@@ -22,9 +22,9 @@ pub(crate) struct Settings {
     pub local6: Ipv6Addr,
     pub mtu: u16,
     pub seed: Option<u64>,
-    /// Also handles calls that packetdrill makes outside its interface.
+    /// Whether calls are handled that packetdrill makes directly, not through its interface.
     pub interpose: bool,
-    /// Applies sysctls of this network namespace that are set during the run.
+    /// Whether sysctls of this network namespace are applied that a script sets during the run.
     pub follow: bool,
     pub sysctls: Vec<(String, String)>,
 }
@@ -32,8 +32,8 @@ pub(crate) struct Settings {
 /// Default IPv6 address of the host, as in packetdrill's own tests.
 const LOCAL6: Ipv6Addr = Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1);
 
-/// Settings expected by scripts for Linux: the production settings of their authors, and Linux's
-/// choices where the RFCs leave options (`profile=linux`).
+/// Settings that scripts for Linux expect: the production settings of their authors, and Linux's
+/// choices where the RFCs permit several (`profile=linux`).
 const LINUX: &[(&str, &str)] = &[
     ("tcp_rmem", "4096:540000:15728640"),
     ("tcp_wmem", "4096:262144:4194304"),

@@ -1,9 +1,8 @@
-//! Follows the kernel sysctls that a script sets while it runs, and applies their values to our
-//! sysctls.
+//! Applies kernel sysctls that a script sets while it runs to our own sysctls.
 //!
 //! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the written file, and its
-//! content is applied to our equivalent sysctl. Files that are not written are not read, since the
-//! initial values of the namespace are not set by the script.
+//! content is applied to our equivalent sysctl. Other files are not read, since the script has not
+//! set the initial values of the namespace.
 
 use crate::host::Host;
 use crate::os;
@@ -17,7 +16,7 @@ use std::path::PathBuf;
 
 const PLACE: &str = "/proc/sys/net/ipv4";
 
-/// Watches the sysctl files of this network namespace.
+/// Watcher of the sysctl files of this network namespace.
 pub(crate) struct Follow {
     notes: File,
     names: BTreeMap<c_int, String>,

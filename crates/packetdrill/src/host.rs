@@ -1,6 +1,6 @@
-//! The host under test: one stack with one iface, connected to the script.
+//! The host under test: one stack with one iface that is connected to the script.
 //!
-//! Packets come from `netdev_send`; sent packets are queued for `netdev_receive` with their send
+//! Packets arrive from `netdev_send`. Sent packets are queued for `netdev_receive` with their send
 //! times. The module `door` advances time; this module neither reads a clock nor blocks.
 
 use crate::flags::Settings;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::eth::EtherType;
 use wire::{Mac, eth, icmp6, ip4, ip6};
 
-/// Start time of the host. Not 0, so that earlier times can be represented.
+/// Start time of the host. It is not 0, so that earlier times can be represented.
 pub(crate) const START: Instant = Instant::from_millis(1_000_000);
 /// IPv6 requires an MTU of 1280 bytes (RFC 8200 5); a smaller iface has no IPv6.
 const MTU6_MIN: u16 = 1280;
@@ -30,9 +30,9 @@ const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 /// Maximum length of a packet that fits the host's normal buffers, in bytes.
 const SMALL: usize = 2000;
-/// Maximum number of polls at one time.
+/// Maximum number of polls of the stack at one time.
 const POLLS_MAX: usize = 10_000;
-/// Maximum number of packets queued for `netdev_receive`, in case a script never reads them.
+/// Maximum number of packets queued for `netdev_receive`, since a script may never read them.
 const WIRE_MAX: usize = 65_536;
 
 /// Packets sent by the host, with their send times.
@@ -136,14 +136,14 @@ impl Host {
         added.map_err(|why| format!("{addr}: {why:?}"))
     }
 
-    /// Adds an address to the host. Scripts choose the host's address without announcing it, so any
-    /// address that they bind or send to is added.
+    /// Adds an address to the host. Scripts use an address for the host without announcing it, so
+    /// any address that they bind or send to is added.
     pub fn own(&self, addr: IpAddr) {
         let cx = self.cx();
         if addr.is_unspecified() || addr.is_multicast() || addr.is_loopback() {
             return;
         }
-        // The only error is a full table; the packet is then treated as not addressed to this host.
+        // The only error is a full table. The packet is then handled as not addressed to this host.
         let _ = match addr {
             IpAddr::V4(Ipv4Addr::BROADCAST) => Ok(()),
             IpAddr::V4(addr)
@@ -160,8 +160,8 @@ impl Host {
         };
     }
 
-    /// Adds a static neighbor for an address of the script, which answers neither ARP nor neighbor
-    /// solicitations.
+    /// Adds a static neighbor for an address of the script, since the script answers neither ARP
+    /// requests nor neighbor solicitations.
     pub fn meet(&self, addr: IpAddr) {
         match addr {
             IpAddr::V4(addr) => self.stack.set_neighbor(self.cx(), IFACE, addr, ROUTER_MAC),
@@ -193,7 +193,7 @@ impl Host {
         Ok(())
     }
 
-    /// Runs the timers that are due; returns the time of the next timer.
+    /// Runs the timers that are due. Returns the time of the next timer.
     pub fn poll(&self) -> Instant {
         for _ in 0..POLLS_MAX {
             match self.stack.poll(self.cx()) {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 use tcp::{Info, State};
 
-/// `TCP_CLOSE` and `TCP_LISTEN`.
+/// Linux's numbers of `TCP_CLOSE` and `TCP_LISTEN`.
 const CLOSE: u8 = 7;
 const LISTEN: u8 = 10;
-/// `INT_MAX`: Linux's value of a slow-start threshold that was never set.
+/// `INT_MAX`, which Linux reports as slow-start threshold if it was never set.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// Bytes of the fields in C's order.
+/// Bytes of the fields of a C structure, in order.
 #[derive(Default)]
 struct Layout(Vec<u8>);
 
@@ -127,8 +127,8 @@ fn finish(mut out: Layout) -> Vec<u8> {
     out.0
 }
 
-/// Returns the value of `SO_MEMINFO`: nine numbers, of which those for received and unacknowledged
-/// bytes and buffer sizes are filled in.
+/// Returns the value of `SO_MEMINFO`, which is nine numbers. Only the received and unacknowledged
+/// bytes and the buffer sizes are filled in.
 pub(crate) fn memory(unread: u32, recv: u32, unacked: u32, send: u32) -> Vec<u8> {
     let mut out = Layout::default();
     for field in [unread, recv, unacked, send, 0, unacked, 0, 0, 0] {

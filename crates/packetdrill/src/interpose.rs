@@ -1,11 +1,11 @@
 //! Redirects calls that packetdrill makes directly to the kernel for our descriptors: `getsockopt`,
-//! for the values that scripts assert, and `sendfile`.
+//! whose values scripts check, and `sendfile`.
 //!
 //! Uses unsafe code. packetdrill makes both calls outside its interface. This module changes the
-//! program's relocation slots for the two symbols, which the dynamic linker has set to the C
-//! library's functions. The replacements handle our descriptors and pass all other descriptors to
-//! the kernel. `interpose=0` leaves the program unchanged. A statically linked program has no such
-//! slots and is left unchanged too.
+//! program's relocation slots for the two symbols, which the dynamic linker has set to the
+//! functions of the C library. The replacements handle our descriptors and pass all other
+//! descriptors to the kernel. `interpose=0` leaves the program unchanged. A statically linked
+//! program has no such slots and also stays unchanged.
 
 use crate::door::Door;
 use crate::face;
@@ -15,8 +15,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Addresses of the instances whose descriptors are handled. A static, since a symbol of the
-/// process has no userdata.
+/// Addresses of the instances whose descriptors are handled. This is a static, since a symbol of
+/// the process has no userdata.
 static DOORS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn doors() -> MutexGuard<'static, Vec<usize>> {
@@ -63,7 +63,7 @@ const SLOTS: &[u32] = &[];
 /// Handles the descriptors of `door` from now on.
 ///
 /// # Safety
-/// `door` lives until [`remove`].
+/// `door` must exist until [`remove`] is called.
 pub(crate) unsafe fn install(door: *mut Door) {
     doors().push(door as usize);
     // SAFETY: `program` reads only what the dynamic linker passes to it.
@@ -110,7 +110,7 @@ unsafe fn fill(base: u64, dynamic: *const Dyn) {
     let (mut symbols, mut names) = (0, 0);
     let mut tables = [(0, 0), (0, 0)];
     let mut entry = dynamic;
-    // The section's addresses are absolute if the dynamic linker has relocated them.
+    // The section's addresses are already absolute if the dynamic linker has relocated them.
     let absolute = |at: u64| if at < base { base + at } else { at };
     // SAFETY: the section ends with an entry of tag 0.
     while let Dyn { tag: tag @ 1.., value } = unsafe { entry.read() } {
@@ -150,7 +150,7 @@ unsafe fn fill(base: u64, dynamic: *const Dyn) {
     }
 }
 
-/// Writes a slot, which may be read-only since the program was linked (RELRO).
+/// Writes a slot, which may have been read-only since the program was linked (RELRO).
 ///
 /// # Safety
 /// `slot` is a slot, and `function` has its type.
@@ -185,8 +185,8 @@ unsafe extern "C" fn getsockopt(
     match owner(fd) {
         // SAFETY: the caller's pointers are valid for getsockopt(2).
         Some(door) => unsafe { face::getsockopt(ptr::from_ref(door).cast_mut().cast(), fd, level, name, value, len) },
-        // The C library's symbol may lead here, so the system call is used; the kernel checks its
-        // arguments. SAFETY: as above.
+        // The symbol of the C library may refer to this function, so the system call is used; the
+        // kernel checks its arguments. SAFETY: as above.
         None => unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as c_int },
     }
 }

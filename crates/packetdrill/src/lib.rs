@@ -1,11 +1,11 @@
-//! Our TCP behind packetdrill's shared-object interface, so that third-party scripts can be run
-//! against it.
+//! Our TCP stack as a shared object for packetdrill, so that third-party scripts can be run against
+//! it.
 //!
 //! ```text
 //!  packetdrill --so_filename=liblinerate_packetdrill.so --so_flags=tcp_ecn=1 SCRIPT
 //!
 //!  face       C interface: pointers become slices, errors become errno
-//!  calls      socket calls by descriptor; blocking is done in door
+//!  calls      socket calls by descriptor; door implements blocking
 //!  door       blocking calls and time: virtual (or live), each event at its own time
 //!  host       one stack with one iface; packets from netdev_send and for netdev_receive
 //!  files      descriptors: each of our sockets has a real kernel descriptor
@@ -15,8 +15,8 @@
 //!  interpose  redirects packetdrill's direct system calls for our descriptors
 //! ```
 //!
-//! Usage is described in `docs/packetdrill.md`. Everything runs under one mutex: packetdrill has
-//! one thread for the script and one for a blocking call.
+//! `docs/packetdrill.md` describes the usage. Everything runs under one mutex, since packetdrill
+//! has only one thread for the script and one for a blocking call.
 
 mod addr;
 mod calls;

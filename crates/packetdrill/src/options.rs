@@ -1,7 +1,7 @@
 //! Socket options by Linux's numbers.
 //!
-//! Most map to an option of [`socket`]. Some are stored with the descriptor. Some are accepted
-//! without effect, because they request behavior that we have anyway. Buffer sizes follow Linux:
+//! Most options map to an option of [`socket`]. Some are stored with the descriptor. Some are
+//! accepted without effect, because they request the default behavior. Buffer sizes follow Linux:
 //! the value set is doubled to account for overhead. The receive window is based on half of the
 //! doubled value; [`crate::calls`] implements the send buffer.
 
@@ -24,10 +24,10 @@ const TCP_ULP: c_int = 31;
 const TCP_INQ: c_int = 36;
 const TCP_CC_INFO: c_int = 26;
 
-/// SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF of Linux: minimum buffer sizes, as doubled values.
+/// Minimum buffer sizes, as doubled values (Linux: SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF).
 const MIN_SNDBUF: usize = 4608;
 const MIN_RCVBUF: usize = 2304;
-/// net.core.wmem_max and rmem_max: maximum buffer size before doubling.
+/// Maximum buffer size before doubling (Linux: net.core.wmem_max and rmem_max).
 const MAX_BUFFER: usize = 4 << 20;
 
 /// Encoding of an option's value.
@@ -57,7 +57,7 @@ fn buffer(asked: i64, least: usize) -> usize {
     (2 * usize::try_from(asked).unwrap_or(usize::MAX / 2).min(MAX_BUFFER)).max(least)
 }
 
-/// Returns the option for a number and value of C; `None` if the option is accepted without effect.
+/// Returns the option for a C level and name; `None` if the option is accepted without effect.
 fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
     let on = || int(bytes).map(|n| n != 0);
     let seconds = || match int(bytes)? {
@@ -97,8 +97,8 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
                 _ => return Err(libc::ENOENT),
             }
         }
-        // ACKs depend on the received segments; Linux does not keep this setting permanently
-        // either.
+        // The delay of ACKs depends on the received segments. Linux does not keep this setting
+        // permanently, either.
         (
             libc::IPPROTO_TCP,
             libc::TCP_QUICKACK | libc::TCP_DEFER_ACCEPT | libc::TCP_SYNCNT | libc::TCP_WINDOW_CLAMP,
@@ -139,7 +139,7 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
     }))
 }
 
-/// Parses a `struct ipv6_mreq`: a group, and the index of an iface, or 0 for any.
+/// Parses a `struct ipv6_mreq`: a group, and the index of an iface. Index 0 means any iface.
 fn membership(bytes: &[u8]) -> Done<(IpAddr, Option<IfaceId>)> {
     let (group, rest) = bytes.split_first_chunk::<16>().ok_or(libc::EINVAL)?;
     let iface = match int(rest)? {
@@ -157,7 +157,7 @@ fn byte(bytes: &[u8]) -> Done<u8> {
     }
 }
 
-/// Returns the kind of option for a number of C.
+/// Returns the kind of option for a C level and name.
 fn kind(level: c_int, name: c_int) -> Done<OptKind> {
     Ok(match (level, name) {
         (libc::SOL_SOCKET, libc::SO_REUSEADDR) => OptKind::ReuseAddr,
@@ -321,7 +321,7 @@ impl State {
                     Err(_) => info::idle(listens),
                 })
             }
-            // Neither algorithm has statistics of its own.
+            // Neither algorithm has statistics to report.
             (libc::IPPROTO_TCP, TCP_CC_INFO) => Value::Bytes(Vec::new()),
             (libc::IPPROTO_TCP, TCP_INQ) => Value::Number(socket.inq.into()),
             (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => Value::Number(1),

@@ -1,4 +1,4 @@
-//! System calls on descriptors that are not ours: pipes, files, and inotify.
+//! System calls on descriptors that do not belong to this interface: pipes, files, and inotify.
 //!
 //! Uses unsafe code.
 
@@ -16,7 +16,7 @@ fn count(n: isize) -> Done<usize> {
     usize::try_from(n).map_err(|_| errno())
 }
 
-/// Creates a non-blocking inotify descriptor; returns `None` if the kernel refuses.
+/// Creates a non-blocking inotify descriptor. Returns `None` if the kernel refuses it.
 pub(crate) fn inotify() -> Option<File> {
     // SAFETY: no pointers.
     let fd = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
@@ -38,7 +38,7 @@ pub(crate) fn waiting(pipe: c_int) -> Done<usize> {
     count((done + n) as isize)
 }
 
-/// Returns the number of bytes that a pipe has room for.
+/// Returns the number of bytes that can be written to a pipe without blocking.
 pub(crate) fn room(pipe: c_int) -> Done<usize> {
     // SAFETY: no pointers.
     let size = count(unsafe { libc::fcntl(pipe, libc::F_GETPIPE_SZ) } as isize)?;
@@ -49,7 +49,7 @@ pub(crate) fn room(pipe: c_int) -> Done<usize> {
 pub(crate) fn read(fd: c_int, offset: Option<off_t>, len: usize) -> Done<Vec<u8>> {
     let mut bytes = vec![0u8; len];
     let into = bytes.as_mut_ptr().cast();
-    // SAFETY: there is room for `len` bytes.
+    // SAFETY: there is space for `len` bytes.
     let n = match offset {
         None => unsafe { libc::read(fd, into, len) },
         Some(offset) => unsafe { libc::pread(fd, into, len, offset) },

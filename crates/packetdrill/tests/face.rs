@@ -1,4 +1,5 @@
-//! Conversations through the C interface of the library that this package's build has made.
+//! Conversations through the C interface of the library that the build of this package has
+//! produced.
 #![allow(unsafe_code)]
 
 mod common;
@@ -38,7 +39,7 @@ fn a_whole_connection() {
         linux.input(&linux.packet(ACK, theirs + 6, ours + 6, &[]));
         assert_eq!(call!(linux.close(listener)), 0);
         assert!(linux.output().is_none(), "nothing is left to come");
-        // Does not close the descriptor again: its number may belong to another test by now.
+        // The descriptor is not closed again, since its number may already belong to another test.
         assert_eq!((call!(linux.shutdown(fd, libc::SHUT_RDWR)), errno()), (-1, libc::EBADF));
     });
 }
@@ -96,7 +97,7 @@ fn a_blocking_call_returns_when_its_packet_arrives() {
     });
 }
 
-/// Returns whether a thread sleeps, in the way that packetdrill detects a blocking call.
+/// Returns whether a thread sleeps, by the method with which packetdrill detects a blocking call.
 fn sleeps(thread: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('S'))
@@ -129,7 +130,7 @@ fn tcp_info_is_available_past_the_interface() {
         assert_eq!((len, through[STATE], through[CWND]), (280, 1, 10));
         // packetdrill itself calls the C library's function.
         let mut past = [0u8; 280];
-        // SAFETY: room for `len` bytes.
+        // SAFETY: space for `len` bytes.
         let done =
             unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, past.as_mut_ptr().cast(), &raw mut len) };
         assert_eq!((done, past[STATE], past[CWND]), (0, 1, 10));
@@ -137,7 +138,7 @@ fn tcp_info_is_available_past_the_interface() {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let (mut kind, mut len): (c_int, u32) = (0, 4);
         let raw = std::os::fd::AsRawFd::as_raw_fd(&socket);
-        // SAFETY: room for an int.
+        // SAFETY: space for an int.
         let done =
             unsafe { libc::getsockopt(raw, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut len) };
         assert_eq!((done, kind), (0, libc::SOCK_DGRAM));

@@ -39,8 +39,8 @@ const HABITS: &[Habit] = &[
     ("tcp_synack_retries", syn_acks_sent, "6 SYN-ACKs", "8 SYN-ACKs"),
 ];
 
-/// Each conversation has the outcome that scripts for Linux expect with `linux`, and that of the
-/// product's own settings with `rfc`.
+/// With `linux`, each conversation has the outcome that scripts for Linux expect. With `rfc`, it
+/// has the outcome of our default settings.
 #[test]
 fn each_entry_takes_effect_only_with_the_profile() {
     let mut wrong = Vec::new();
@@ -75,7 +75,7 @@ fn info(linux: &Loaded, fd: c_int, at: usize) -> u32 {
 }
 
 /// Returns an accepted connection over which `segments` full segments were sent, and the sequence
-/// numbers of our first byte and of the peer's.
+/// numbers of our first byte and of the peer's first byte.
 fn sent(linux: &Loaded, segments: u32) -> (c_int, u32, u32) {
     let listener = linux.listener();
     let (fd, ours, theirs) = linux.accepted(listener);
@@ -84,8 +84,8 @@ fn sent(linux: &Loaded, segments: u32) -> (c_int, u32, u32) {
     (fd, ours, theirs)
 }
 
-/// The peer acknowledges ten segments, one at a time: the congestion window grows from 10 to 20,
-/// whether ACKs or bytes are counted.
+/// The peer acknowledges ten segments, one at a time. The congestion window grows from 10 to 20,
+/// regardless of whether ACKs or bytes are counted.
 fn ten_acks(linux: &Loaded, ours: u32, theirs: u32) {
     (1..=10).for_each(|n| linux.input(&linux.packet(ACK, theirs, ours + n * MSS, &[])));
 }

@@ -1,9 +1,10 @@
 //! Send buffer accounting of stream sockets, as in Linux.
 //!
 //! The send buffer is checked when a chunk begins, not for each byte. A chunk of at most half the
-//! largest window that the peer has advertised is accepted whole, and so is the rest that completes
-//! the previous chunk. The overhead of each chunk counts as used space too. `TCP_NOTSENT_LOWAT` is
-//! checked when a chunk begins. (tcp_sendmsg, tcp_send_mss, sk_stream_memory_free.)
+//! largest window that the peer has advertised is accepted as a whole, and so is data that
+//! completes the previous chunk. The overhead of each chunk is part of the used space.
+//! `TCP_NOTSENT_LOWAT` is also checked when a chunk begins. (Linux: tcp_sendmsg, tcp_send_mss,
+//! sk_stream_memory_free.)
 
 use super::{Done, raw};
 use crate::door::State;
@@ -12,11 +13,11 @@ use libc::c_int;
 use socket::{Opt, SendFlags};
 use tcp::Tail;
 
-/// Maximum number of bytes of a chunk: those of one large segment for a port with TSO.
+/// Maximum number of bytes of a chunk: one large segment for a port with TSO.
 const MOST: usize = 65_536 - 320;
-/// Overhead of a chunk in bytes (struct sk_buff, doubled for a clone, and room for headers).
+/// Overhead of a chunk in bytes (struct sk_buff, doubled for a clone, and space for headers).
 const COST: usize = 1280;
-/// Size of the stack's own send queue in bytes, large enough never to limit a writer.
+/// Size of the stack's own send queue in bytes. It is so large that it never limits a writer.
 pub(crate) const QUEUE: usize = 64 << 20;
 
 /// Data that the stack has accepted, and limits for the next chunk, all in bytes.
@@ -46,8 +47,8 @@ impl State {
         Ok(socket.send_buffer.unwrap_or(socket.grown.max(first)))
     }
 
-    /// Grows a send buffer of default size to two windows when a writer waits and the congestion
-    /// window has room (Linux: tcp_new_space, tcp_sndbuf_expand).
+    /// Grows a send buffer of default size to two windows, if a writer waits and the congestion
+    /// window has space (Linux: tcp_new_space, tcp_sndbuf_expand).
     fn grow(&mut self, token: c_int) -> Done<()> {
         let most = self.host.stack.sysctls.tcp_sendspace_max.get() as usize;
         let socket = self.files.get(token)?;
@@ -56,7 +57,8 @@ impl State {
         }
         let Ok(info) = self.host.calls().tcp_info(socket.fd) else { return Ok(()) };
         if info.unacked < info.snd_cwnd {
-            // A segment's buffer is rounded up to a power of two; its descriptor is extra.
+            // The buffer of a segment is rounded up to a power of two. The descriptor is added to
+            // that.
             let per_segment = (info.snd_mss as usize + 640).next_power_of_two() + 256;
             let wanted = (2 * info.snd_cwnd.max(10) as usize * per_segment).min(most);
             let socket = self.files.socket(token)?;
@@ -75,7 +77,7 @@ impl State {
         Ok(State::cost(held) < self.send_buffer(token)? && held.not_sent < low)
     }
 
-    /// Returns whether there is enough room to wake a writer: a third of the buffer, and half of
+    /// Returns whether there is enough space to wake a writer: a third of the buffer, and half of
     /// the limit on unsent data.
     pub fn is_roomy(&mut self, token: c_int, id: usize) -> Done<bool> {
         self.grow(token)?;
@@ -85,13 +87,13 @@ impl State {
         Ok(self.send_buffer(token)?.saturating_sub(cost) >= cost / 2 && held.not_sent * 2 < low)
     }
 
-    /// Returns whether a writer waits and there is still too little room to wake it.
+    /// Returns whether a writer waits and there is still too little space to wake it.
     pub fn is_starved(&mut self, token: c_int) -> bool {
         let Ok(socket) = self.files.get(token) else { return false };
         socket.no_space && self.is_roomy(token, socket.fd.0 & !SOCK_BIT) == Ok(false)
     }
 
-    /// Accepts as many of `bytes` as the send buffer has room for; returns their number.
+    /// Accepts as many of `bytes` as fit the send buffer. Returns their number.
     pub fn send_chunks(&mut self, token: c_int, bytes: &[u8], flags: c_int) -> Done<usize> {
         let id = self.files.get(token)?.fd.0 & !SOCK_BIT;
         let last_tail = match flags {
@@ -144,8 +146,8 @@ impl State {
         Ok(sent)
     }
 
-    /// Called when no new chunk may begin: pushes the accepted data and registers the writer for a
-    /// notification.
+    /// Pushes the accepted data and registers the writer for a notification, when no new chunk may
+    /// begin.
     fn wait_for_room(&mut self, token: c_int, id: usize, sent: usize) -> Done<usize> {
         let cx = self.host.cx();
         if sent > 0 {

@@ -137,7 +137,7 @@ impl State {
         let interests = self.files.epoll(epoll)?.interests.clone();
         let mut told = Vec::new();
         for (token, mut interest) in interests {
-            // An edge is new data, or room for a writer that found none before.
+            // An edge is new data, or space for a writer that found none before.
             let starved = self.files.get(token).is_ok_and(|socket| socket.no_space);
             let all = self.ready(token).unwrap_or(0);
             let seen = self.came(token);
@@ -160,7 +160,7 @@ impl State {
         Ok(told)
     }
 
-    /// Returns a summary of what a socket has received so far, for edge detection.
+    /// Returns a summary of what a socket has received so far, with which edges are detected.
     fn came(&self, token: c_int) -> Came {
         let Ok(fd) = self.files.get(token).map(|socket| socket.fd) else { return Came::default() };
         let (stack, cx, now) = (&self.host.stack, self.host.cx(), self.host.now);

@@ -15,7 +15,7 @@ fn flags(flags: c_uint) -> c_int {
 }
 
 impl Door {
-    /// Moves bytes from a socket into a pipe: as many as the socket has and the pipe has room for.
+    /// Moves bytes from a socket into a pipe: as many as the socket has and the pipe can store.
     pub fn splice_out(&self, socket: c_int, pipe: c_int, len: usize, how: c_uint) -> Done<usize> {
         let room = os::room(pipe)?;
         if room == 0 {
@@ -25,7 +25,7 @@ impl Door {
         os::write(pipe, &got.bytes)
     }
 
-    /// Moves bytes from a pipe into a socket. Takes no more bytes from the pipe than the socket
+    /// Moves bytes from a pipe into a socket. Reads no more bytes from the pipe than the socket
     /// accepts.
     pub fn splice_in(&self, pipe: c_int, socket: c_int, len: usize, how: c_uint) -> Done<usize> {
         let there = os::waiting(pipe)?.min(len).min(MOST);

@@ -1,9 +1,9 @@
-//! Detects whether other threads of this process run: a virtual clock must not jump while the
-//! script's thread is about to act.
+//! Detects whether other threads of this process run, since a virtual clock must not advance while
+//! the script's thread is about to make a call.
 
 use std::fs;
 
-/// Linux's system call number of `futex`, in which a thread waits for another one.
+/// Linux's system call number of `futex`, in which a thread waits for another thread.
 #[cfg(target_arch = "x86_64")]
 const FUTEX: &str = "202";
 #[cfg(not(target_arch = "x86_64"))]

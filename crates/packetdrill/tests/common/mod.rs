@@ -1,5 +1,5 @@
-//! The library as packetdrill uses it: loaded, and called through its table of functions. Also a
-//! peer that builds and parses TCP segments, over IPv4 or IPv6.
+//! The library as packetdrill uses it: loaded, and called through its table of functions. Also
+//! contains a peer that builds and parses TCP segments, over IPv4 or IPv6.
 #![allow(unsafe_code, dead_code)]
 
 use libc::{c_int, c_void, sockaddr};
@@ -58,7 +58,7 @@ pub struct Loaded {
     _library: Library,
 }
 
-// SAFETY: the interface is made to be called by two threads.
+// SAFETY: the interface is designed for calls by two threads.
 unsafe impl Sync for Loaded {}
 
 impl Drop for Loaded {
@@ -71,7 +71,7 @@ impl Drop for Loaded {
 /// A call through the table: `call!(loaded.socket(a, b))`.
 macro_rules! call {
     ($loaded:ident.$name:ident($($argument:expr),* $(,)?)) => {{
-        // SAFETY: the arguments are as the call of that name wants them.
+        // SAFETY: the arguments are those that the call of this name requires.
         unsafe { ($loaded.table.$name)($loaded.table.userdata, $($argument),*) }
     }};
 }
@@ -79,17 +79,17 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Loaded {
-    /// Runs a conversation in each version; segments have the same length in all of them.
+    /// Runs a conversation with each IP version. Segments have the same length in all versions.
     pub fn each(flags: &str, play: impl Fn(&Loaded)) {
         Version::ALL.into_iter().for_each(|version| play(&Loaded::of(version, flags)));
     }
 
-    /// Loads the library that this package's build has made.
+    /// Loads the library that the build of this package has produced.
     pub fn of(version: Version, flags: &str) -> Loaded {
         let mtu = if version == Version::V6 { "mtu=1520," } else { "" };
         let here = std::env::current_exe().unwrap();
         let path = here.parent().unwrap().join("liblinerate_packetdrill.so");
-        // SAFETY: ours; it has no initialisers but the standard library's.
+        // SAFETY: our library, which has no initialisers but those of the standard library.
         let library = unsafe { Library::new(&path) }.unwrap_or_else(|why| panic!("{}: {why}", path.display()));
         let flags = CString::new(format!("{mtu}{flags}")).unwrap();
         let mut table = MaybeUninit::<Interface>::uninit();
@@ -124,7 +124,7 @@ impl Loaded {
         assert_eq!(call!(self.netdev_send(packet.as_ptr().cast(), packet.len())), 0);
     }
 
-    /// Returns the host's next segment and its send time; `None`: no segment will come.
+    /// Returns the host's next segment and its send time; `None` if no segment will come.
     pub fn output(&self) -> Option<(Seen, i64)> {
         let mut bytes = [0u8; 65_536];
         let (mut len, mut us) = (bytes.len(), 0);
