@@ -1,11 +1,11 @@
-//! The C interface of a rig, exported by the dynamic library, with one call for each `sendto`.
+//! The C interface of a rig, exported by the dynamic library. It has one call per `sendto`.
 //!
-//! Contains unsafe code: pointers from across a library boundary.
+//! Contains unsafe code, since the pointers come from the caller of a C interface.
 #![allow(unsafe_code)]
 
 use crate::AnyRig;
 
-/// Version of this interface; a library that returns another number is not loaded.
+/// Version of this interface. A library that returns another version is not used.
 pub const VERSION: u32 = 1;
 
 /// Returns the version of the interface.
@@ -14,7 +14,7 @@ pub extern "C" fn linerate_rig_version() -> u32 {
     VERSION
 }
 
-/// Builds a rig from a settings line; returns null if the line is invalid or memory is short.
+/// Builds a rig from a settings line. Returns null if the line is invalid or memory is short.
 ///
 /// # Safety
 /// `line` must point to `len` readable bytes.
@@ -29,11 +29,11 @@ pub unsafe extern "C" fn linerate_rig_new(line: *const u8, len: usize) -> *mut A
     rig.map_or(std::ptr::null_mut(), |rig| Box::into_raw(Box::new(rig)))
 }
 
-/// Makes one `sendto` call. Returns the bytes sent, or the negative errno.
+/// Makes one `sendto` call. Returns the number of bytes sent, or the negative errno.
 ///
 /// # Safety
-/// `rig` must come from [`linerate_rig_new`] and be in no other call; `payload` must point to `len`
-/// readable bytes.
+/// `rig` must come from [`linerate_rig_new`] and must not be in use by another call; `payload` must
+/// point to `len` readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_rig_sendto(rig: *mut AnyRig, payload: *const u8, len: usize) -> isize {
     // SAFETY: guaranteed by the caller.
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn linerate_rig_sendto(rig: *mut AnyRig, payload: *const u
 /// Returns the number of frames that reached the sink.
 ///
 /// # Safety
-/// `rig` must come from [`linerate_rig_new`] and be in no other call.
+/// `rig` must come from [`linerate_rig_new`] and must not be in use by another call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_rig_sunk(rig: *const AnyRig) -> u64 {
     // SAFETY: guaranteed by the caller.
@@ -57,7 +57,8 @@ pub unsafe extern "C" fn linerate_rig_sunk(rig: *const AnyRig) -> u64 {
 /// Frees a rig.
 ///
 /// # Safety
-/// `rig` must come from [`linerate_rig_new`], be in no other call, and not be used afterwards.
+/// `rig` must come from [`linerate_rig_new`], must not be in use by another call, and must not be
+/// used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn linerate_rig_free(rig: *mut AnyRig) {
     if !rig.is_null() {

@@ -1,11 +1,12 @@
-//! The send path of one host as a test rig, for the ladder: a series of settings that are measured
-//! one after the other.
+//! The send path of one host as a test rig for `linerate ladder`, which measures a series of
+//! settings one after the other.
 //!
-//! A [`Rig`] reproduces the setup of rump2014: one host, one pktgen sink, `sendto` of a small UDP
-//! payload to 1.0.0.2:55443, or over IPv6 to `[2001:2::2]:55443`. The report's largest gains come
-//! from how the code is built and linked, so the same source is built in three ways: linked into
-//! `linerate` with whole-program optimization, as a dynamic library with [a C interface](face), and
-//! as a program that [serves](serve) commands. All three parse the same [`Settings`] line.
+//! A [`Rig`] reproduces the setup of the report rump2014: one host, one pktgen sink, and `sendto`
+//! of a small UDP payload to 1.0.0.2:55443, or over IPv6 to `[2001:2::2]:55443`. The report's
+//! largest gains come from the way in which the code is built and linked. The same source is
+//! therefore built in three ways: linked into `linerate` with whole-program optimization, as a
+//! dynamic library with [a C interface](face), and as a program that [executes](serve) commands.
+//! All three parse the same [`Settings`] line.
 
 pub mod face;
 pub mod serve;
@@ -27,7 +28,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use wire::Mac;
 
-/// Destination port of the datagrams, from the report.
+/// Destination port of the datagrams, as in the report rump2014.
 pub const TO_PORT: u16 = 55_443;
 const LOCAL_MAC: Mac = Mac([0xb2, 0, 0, 0, 0, 0]);
 const REMOTE_MAC: Mac = Mac([0x12, 0x23, 0x34, 0x45, 0x56, 0]);
@@ -46,9 +47,9 @@ impl Output for Sink {
     }
 }
 
-/// A sink that holds the latest `most` frames before it passes on the oldest. This cycles through
+/// A sink that keeps the latest `most` frames before it passes on the oldest. This cycles through
 /// `most` + 1 buffers, so that a pool that reuses the last freed buffer first cannot keep its
-/// buffers in the cache.
+/// buffers in the CPU cache.
 struct Rotation {
     sink: Sink,
     held: VecDeque<Frame>,
@@ -81,7 +82,8 @@ impl Output for Rotation {
     }
 }
 
-/// Returns the output of a queue into its sink.
+/// Returns the output of a transmit queue, with a [`Rotation`] in front of the sink if the settings
+/// require it.
 fn output(tx: Box<dyn TxHalf>, settings: &Settings) -> Box<dyn Output> {
     let sink = Sink(tx);
     match settings.rotate {
@@ -95,7 +97,8 @@ pub struct Rig<L: Locks> {
     stack: Stack<L>,
     cx: Cx,
     clock: Option<Clock>,
-    /// Calls of `sendto` per reading of the clock; `since` counts the calls after the last reading.
+    /// Number of calls of `sendto` per reading of the clock. `since` is the number of calls after
+    /// the last reading.
     clock_every: u32,
     since: u32,
     fd: Fd,
@@ -108,7 +111,7 @@ impl<L: Locks> Rig<L> {
     /// Builds the host.
     ///
     /// # Errors
-    /// There is no memory for the pool, or a table is full. The error is a sentence.
+    /// There is no memory for the pool, or a table is full. The error is a message.
     pub fn new(settings: &Settings) -> Result<Rig<L>, String> {
         let config = PoolConfig {
             kind: settings.pool,
@@ -134,7 +137,8 @@ impl<L: Locks> Rig<L> {
         let fd = Calls::new(&stack, cx).socket_of(Domain::of(&to)).map_err(|error| error.to_string())?;
         let (clock, clock_every) = (settings.clock.map(Clock::live), settings.clock_every);
         let mut rig = Rig { stack, cx, clock, clock_every, since: 0, fd, to, sunk };
-        // Fills the rotation: from here on, each new frame pushes an older one out to the sink.
+        // The rotation is filled first. From here on, each new frame moves an older one to the
+        // sink.
         rig.send(settings.rotate as u64, &[0; 22]);
         Ok(rig)
     }
@@ -206,8 +210,8 @@ impl<L: Locks> Rig<L> {
         sent
     }
 
-    /// Sends `n` times, calling `read` before and after each, as in the report. Returns the sum of
-    /// the differences, which includes the cost of `n` empty pairs of readings.
+    /// Sends `n` times and calls `read` before and after each call, as in the report rump2014.
+    /// Returns the sum of the differences, which includes the cost of `n` empty pairs of readings.
     pub fn send_timed(&mut self, n: u64, payload: &[u8], read: fn() -> u64) -> u64 {
         let mut ticks = 0;
         for _ in 0..n {
@@ -227,7 +231,7 @@ impl<L: Locks> Rig<L> {
             .fold((0, 0), |(frames, bytes), queue| (frames + queue.tx.frames.get(), bytes + queue.tx.bytes.get()))
     }
 
-    /// Returns the state that shows which settings took effect.
+    /// Returns the state that indicates which settings took effect.
     pub fn facts(&self) -> Facts {
         let offload = self.stack.ifaces().any(|iface| iface.offload().tx_ip && iface.offload().tx_l4);
         Facts {
@@ -238,7 +242,7 @@ impl<L: Locks> Rig<L> {
         }
     }
 
-    /// Returns the number of frames unaccounted for; anything but 0 is a bug.
+    /// Returns the number of frames unaccounted for, which is 0 unless there is a bug.
     pub fn imbalance(&self) -> i64 {
         self.stack.audit(self.cx).imbalance()
     }
@@ -254,16 +258,16 @@ impl<L: Locks> Rig<L> {
     }
 }
 
-/// State of a rig, with which tests check that a setting took effect.
+/// State of a rig with which tests check that a setting took effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// The stack's time, as last read from the clock.
+    /// Time of the stack, as last read from the clock.
     pub now: Instant,
-    /// Number of calls of the port with frames to send.
+    /// Number of calls of the port that had frames to send.
     pub doorbells: u64,
     /// Kind of the pool's free-buffer store.
     pub pool: buf::Kind,
-    /// True if IPv4 and UDP checksums are left to the port.
+    /// Whether IPv4 and UDP checksums are left to the port.
     pub offload: bool,
 }
 
@@ -280,8 +284,8 @@ impl<L: Locks> Rig<L> {
     /// # Errors
     /// The errno of the failed socket call.
     pub fn sender(&self) -> Result<Sender<'_, L>, Errno> {
-        // The context belongs to the calling thread; the rig's own belongs to the thread that built
-        // it.
+        // The context belongs to the calling thread. The rig's own context belongs to the thread
+        // that built the rig.
         let calls = Calls::new(&self.stack, Cx::enter(lock::How::Register, self.cx.now));
         let fd = calls.socket()?;
         Ok(Sender { calls, fd, to: self.to })
@@ -305,7 +309,7 @@ impl<L: Locks> Drop for Sender<'_, L> {
     }
 }
 
-/// A rig with the lock kind chosen in the settings.
+/// A rig with the kind of locks that the settings select.
 pub enum AnyRig {
     /// Rig with `Up` locks: one thread, no atomics.
     Up(Box<Rig<Up>>),
@@ -326,7 +330,7 @@ macro_rules! each_kind {
 }
 
 impl AnyRig {
-    /// Builds the host with the lock kind in `settings`.
+    /// Builds the host with the kind of locks that `settings` selects.
     ///
     /// # Errors
     /// As for [`Rig::new`].

@@ -1,4 +1,4 @@
-//! A rig in a separate process that runs trials on command.
+//! Runs a rig in a separate process that executes trials on command.
 //!
 //! | line | direction | meaning |
 //! |---|---|---|
@@ -20,7 +20,7 @@ use std::time::Instant;
 /// Payload of every datagram: 22 bytes, as in the report rump2014.
 pub const PAYLOAD: [u8; 22] = *b"linerate 22-byte load!";
 
-/// Builds a rig from the line `settings` and serves commands until end of file. If the rig cannot
+/// Builds a rig from the line `settings` and executes commands until end of file. If the rig cannot
 /// be built, the reply is `failed WHY` instead of `ready`.
 ///
 /// # Errors
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::Settings;
 
-    /// A trial takes a few milliseconds, possibly less than a scheduler tick.
+    /// A trial takes a few milliseconds, possibly less than one scheduler tick.
     #[test]
     fn a_trials_processor_time_is_that_of_its_work() {
         let mut rig = AnyRig::new(&Settings::default()).unwrap();

@@ -20,7 +20,7 @@ pub enum LockKind {
     Heavy,
 }
 
-/// Settings of a rig. The default is the configuration in which the stack is meant to run.
+/// Settings of a rig. The default is the stack's own default configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// `locks=up|light|heavy`: kind of the stack's locks.
@@ -33,27 +33,30 @@ pub struct Settings {
     pub family: Family,
     /// `offload=on|off`: whether IPv4 and UDP checksums are left to the port.
     pub offload: bool,
-    /// `header_cache=on|off`: caching of headers, route and neighbor between calls of `sendto`.
+    /// `header_cache=on|off`: whether headers, route and neighbor are cached between calls of
+    /// `sendto`.
     pub header_cache: bool,
-    /// `pool=stack|freelist|zone|malloc`: store of free buffers. `malloc` allocates each buffer
-    /// anew.
+    /// `pool=stack|freelist|zone|malloc`: data structure that stores free buffers. With `malloc`,
+    /// each buffer is allocated anew.
     pub pool: Kind,
-    /// `pages=4k|2m|1g`: size of the pages under the buffers.
+    /// `pages=4k|2m|1g`: size of the memory pages that contain the buffers.
     pub pages: Pages,
-    /// `prefetch=on|off`: prefetching of the next buffer.
+    /// `prefetch=on|off`: whether the next buffer is prefetched into the CPU cache.
     pub prefetch: bool,
-    /// `burst=N`: frames collected for one call of the port.
+    /// `burst=N`: number of frames passed to the port in one call.
     pub burst: usize,
-    /// `clock=none|timespec|timespec-tsc|ns|tsc`: the clock that `sendto` reads.
+    /// `clock=none|timespec|timespec-tsc|ns|tsc`: the clock that `sendto` reads; `None` for `none`.
     pub clock: Option<Strategy>,
-    /// `clock_every=N`: calls of `sendto` per reading of the clock.
+    /// `clock_every=N`: number of calls of `sendto` per reading of the clock.
     pub clock_every: u32,
-    /// `rotate=N`: frames that the sink holds before it frees the oldest, so that N + 1 buffers are
-    /// in use. 0: the sink holds none.
+    /// `rotate=N`: number of frames that the sink keeps before it frees the oldest, so that N + 1
+    /// buffers are in use. With 0, the sink keeps no frames.
     pub rotate: usize,
-    /// `queues=N`: transmit queues of the port; each thread uses one. More than one requires locks.
+    /// `queues=N`: number of transmit queues of the port; each thread uses one. More than one queue
+    /// requires locks.
     pub queues: usize,
-    /// `ledger=on|off`: cost ledger, which counts ticks by processing stage.
+    /// `ledger=on|off`: whether the cost ledger is enabled, which counts CPU ticks by processing
+    /// stage.
     pub ledger: bool,
 }
 

@@ -1,8 +1,8 @@
-//! A rig as a program, for the rungs of the ladder that are built as an executable.
+//! Runs a rig as a program, for those variants of the ladder that are built as an executable.
 //!
-//! `linerate-rung SETTINGS` builds the rig and serves `trial` commands from standard input until
+//! `linerate-rung SETTINGS` builds the rig and executes `trial` commands from standard input until
 //! end of file ([`linerate_rung::serve`]). `linerate-rung --profile N SETTINGS` sends N datagrams
-//! and exits: the training run for profile-guided optimization.
+//! and exits, which is the training run for profile-guided optimization.
 
 use std::process::ExitCode;
 
