@@ -1,5 +1,5 @@
-//! The frame used in the comparison: Ethernet, IPv4 without options, UDP, and 22 bytes of payload;
-//! 64 bytes in all, without FCS.
+//! The frame used in the comparison: Ethernet, IPv4 without options, UDP, and 22 bytes of payload.
+//! Without FCS, it is 64 bytes long.
 //!
 //! The encoder and the checks are independent of all measured stacks, so that they can verify the
 //! frames that these stacks send.
@@ -27,10 +27,10 @@ pub const HERE: End = End { mac: [2, 0, 0, 0, 0, 1], ip: [10, 99, 0, 1], l4_port
 /// Addresses of the neighbor of the host under test.
 pub const THERE: End = End { mac: [2, 0, 0, 0, 0, 2], ip: [10, 99, 0, 2], l4_port: 9 };
 
-/// Computation of the IPv4 and UDP checksums: in software, or left to the device.
+/// Method of computing IPv4 and UDP checksums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Checksums {
-    /// Computed in software: [`check`] requires that both checksums verify.
+    /// In software: [`check`] requires that both checksums are correct.
     Software,
     /// Left to the device: [`check`] requires that both checksum fields are zero.
     Offloaded,
@@ -57,7 +57,7 @@ pub fn build(from: End, to: End, payload: &[u8; PAYLOAD]) -> [u8; FRAME] {
     frame
 }
 
-/// Checks that `frame` carries `payload` from one end to the other, with the expected checksums.
+/// Checks that `frame` contains `payload`, the addresses of both ends, and the expected checksums.
 ///
 /// # Errors
 /// The first deviation found.
@@ -88,7 +88,7 @@ fn pseudo_and_datagram(frame: &[u8]) -> u32 {
     sum(&frame[26..34]) + 17 + (frame.len() as u32 - 34) + sum(&frame[34..])
 }
 
-/// Returns the RFC 1071 sum, for an even number of bytes.
+/// Returns the RFC 1071 sum of an even number of bytes.
 fn sum(bytes: &[u8]) -> u32 {
     bytes.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum()
 }

@@ -10,10 +10,10 @@
 //! | `recv.one_thread` | receive a 64-byte frame with correct checksums, copy the payload out |
 //! | `bulk.*`, `rr.*`, `connect_close`, `conn.idle_bytes` | as in `bench tcp`: [`lab::rigs`] |
 //!
-//! Each peer is configured for its best result: only the features that the row needs are compiled
-//! in, tables are warm, buffers never fill, the device has one buffer, and the fastest of several
-//! ways to call the peer is used ([`smoltcp::Chosen`]). After every trial, the device's frame count
-//! and every byte of the last frame must match the row.
+//! Each peer is configured for its best result. Only the features that the row needs are compiled
+//! in, tables are warm, buffers never fill, and the device has one buffer. Of several methods to
+//! call the peer, the fastest is used ([`smoltcp::Chosen`]). After every trial, the device's frame
+//! count and every byte of the last frame must match the row.
 
 pub mod frame;
 pub mod smoltcp;
@@ -25,9 +25,9 @@ use lab::subject::Subject;
 use crate::smoltcp::tcp::{self, HARD, LARGE, SOFT};
 use crate::smoltcp::{Chosen, SmoltcpRecv, SmoltcpSend};
 
-/// Returns the side `id`, one of the things that a row compares, whose subjects `make` builds; and
-/// a description of how the peer is called. Builds one subject first, to check that the peer is
-/// available and to choose the fastest way of calling it.
+/// Returns the side `id` of a comparison, whose subjects `make` builds, and a description of the
+/// method with which the peer is called. Builds one subject first, to check that the peer is
+/// available and to choose the fastest method.
 fn peer<S: Subject + 'static>(
     id: &'static str,
     make: impl Fn(&Chosen) -> anyhow::Result<S> + 'static,
@@ -38,8 +38,8 @@ fn peer<S: Subject + 'static>(
     Ok((Side::new(id, move || make(&chosen)), how))
 }
 
-/// Returns the peers of `bench udp` other than the kernel, and a reason for each one that is
-/// unavailable on this machine.
+/// Returns the peers of `bench udp` except the kernel, and for each peer that is unavailable on
+/// this machine the reason.
 pub fn udp_peers() -> (Peers, Vec<String>) {
     split([
         peer("smoltcp.send.csum", SmoltcpSend::new),
@@ -59,11 +59,11 @@ fn split(made: impl IntoIterator<Item = anyhow::Result<(Side, String)>>) -> (Pee
     (found, missing)
 }
 
-/// Number of connections in the memory measurement. The setup time grows with the square of this
-/// number.
+/// Number of connections in the memory measurement. The time to set them up grows with the square
+/// of this number.
 const WEIGHED: u16 = 4000;
 
-/// Returns the peers of `bench tcp`, except the kernel, which the lab provides.
+/// Returns the peers of `bench tcp` except the kernel, which the crate `lab` provides.
 pub fn tcp_peers(options: &lab::study::Options) -> TcpPeers {
     let crossing = both_cores(options).map(|cores| {
         let side =

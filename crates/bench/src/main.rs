@@ -1,4 +1,4 @@
-//! `cargo xtask bench udp` and `tcp`: results of this stack and of every peer, in one run.
+//! `cargo xtask bench udp` and `tcp`: measures this stack and every peer in one run.
 
 use lab::result::Report;
 use lab::study::{Options, Progress};
@@ -99,7 +99,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    // Pins the thread before the peers determine the fastest way of calling them.
+    // Pins the thread before the fastest method to call each peer is determined.
     let pinned = dispatch::pinned_to_core(options.core())?;
     let (found, mut missing) = linerate_bench::udp_peers();
     drop(pinned);

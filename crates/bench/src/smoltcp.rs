@@ -1,18 +1,19 @@
-//! smoltcp 0.14, configured for its best result.
+//! The peer smoltcp 0.14, configured for its best result.
 //!
 //! Sending: `udp::Socket::send_slice` copies the payload in, and `Interface::poll` or `poll_egress`
-//! builds the frame in the device's one buffer. Receiving: the device lends a prepared frame, and
+//! builds the frame in the device's only buffer. Receiving: the device lends a prepared frame, and
 //! `recv_slice` copies the payload out. The interface gets a constant time, so it reads no clock,
 //! and its neighbor entry, learnt from one ARP request, never expires. The source address is in the
 //! datagram's metadata, which saves smoltcp a lookup.
 //!
-//! smoltcp can be called in several ways. The first build of a side times all of them, and every
-//! build uses the fastest ([`Chosen`]).
+//! There are several methods to call smoltcp. The first build of a side measures all of them, and
+//! every build uses the fastest ([`Chosen`]).
 //!
-//! The compiled-in features matter more: with IPv6 an address is an enum of 17 bytes instead of 4.
-//! Measured on 2 vCPU, in ticks: with only IPv4 and UDP, send 105, send offloaded 74, receive 90;
-//! with default features 200, 158, 149, and with one `poll` for each datagram 247, 185, 177; TCP,
-//! ICMP or log without IPv6 change little. It is built here without IPv6, with UDP and, for
+//! The compiled-in features have a larger effect: with IPv6, an address is an enum of 17 bytes
+//! instead of 4. Measured on 2 vCPUs, in ticks: with only IPv4 and UDP, send 105, send offloaded
+//! 74, receive 90; with default features 200, 158, 149; and with one `poll` for each datagram 247,
+//! 185, 177. TCP, ICMP or log without IPv6 have little effect. Here smoltcp is built without IPv6,
+//! with UDP and, for [`tcp`], TCP. `built` reports if another crate enables IPv6.
 //! [`tcp`], TCP; `built` reports if another crate enables IPv6.
 
 pub mod tcp;
@@ -35,14 +36,14 @@ use lab::subject::{Reading, Subject, measure};
 
 use crate::frame::{self, Checksums, End, FRAME, HERE, PAYLOAD, THERE};
 
-/// Constant time passed to the interface.
+/// Constant time that the interface is given.
 const NOW: Instant = Instant::ZERO;
-/// Number of datagrams passed before a poll, in burst modes.
+/// Number of datagrams per poll in the burst methods.
 const BURST: usize = 32;
-/// Number of trials of each way of calling, when the ways are compared.
+/// Number of trials of each method when the methods are compared.
 const TRIES: usize = 7;
 
-/// Way of calling smoltcp, for each datagram or for a burst of datagrams.
+/// Method of calling smoltcp, for each datagram or for a burst of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
     /// One datagram, then `poll`.
@@ -76,20 +77,20 @@ impl Call {
     }
 }
 
-/// The way of calling that a side uses in all its builds: the first build times every way, the
-/// later builds reuse the fastest.
+/// The method of calling that a side uses in all its builds. The first build measures every method,
+/// and later builds reuse the fastest.
 #[derive(Debug, Clone, Default)]
 pub struct Chosen(Rc<RefCell<Option<(usize, String)>>>);
 
 impl Chosen {
-    /// Describes the chosen way with the ticks of all ways that were tried; empty before the first
-    /// build.
+    /// Describes the chosen method, with the ticks of all methods that were tried. Returns an empty
+    /// string before the first build.
     pub fn how(&self) -> String {
         self.0.borrow().as_ref().map_or(String::new(), |(_, how)| how.clone())
     }
 
-    /// Returns the way that an earlier build chose. The first build runs [`TRIES`] interleaved
-    /// trials of every way and chooses the one with the lowest median.
+    /// Returns the method that an earlier build chose. The first build runs [`TRIES`] interleaved
+    /// trials of every method and chooses the one with the lowest median.
     pub(crate) fn of<W: Copy>(
         &self,
         ways: &[W],
@@ -122,8 +123,8 @@ fn median(mut ticks: Vec<f64>) -> f64 {
     ticks.get(TRIES / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the features that smoltcp was compiled with, as far as visible from outside. Cargo
-/// unites the features requested by all crates.
+/// Returns the features with which smoltcp was compiled, as far as they are visible from outside.
+/// Cargo merges the features requested by all crates.
 fn built() -> &'static str {
     if size_of::<IpAddress>() > 4 { "built with IPv6, which makes it slower" } else { "built for IPv4 without IPv6" }
 }
@@ -208,7 +209,8 @@ impl Subject for SmoltcpSend {
     }
 }
 
-/// Receives 64-byte frames with correct checksums and copies the payload out, run to completion.
+/// Receives 64-byte frames with correct checksums and copies the payload out. Each frame is
+/// processed to completion before the next.
 pub struct SmoltcpRecv {
     id: String,
     host: Host,
@@ -229,7 +231,7 @@ impl SmoltcpRecv {
     }
 
     /// Creates a subject with `count` sockets on as many ports. Frames for them arrive in
-    /// pseudo-random order, and the application reads the right socket without searching for it.
+    /// pseudo-random order. The application reads from the right socket without a search.
     ///
     /// # Errors
     /// As for [`SmoltcpRecv::new`], or the range of UDP ports is too small for `count` sockets.
@@ -304,8 +306,8 @@ impl Subject for SmoltcpRecv {
     }
 }
 
-/// Returns the items in a pseudo-random order that is the same every time (Fisher-Yates with a
-/// 64-bit linear congruential generator).
+/// Returns the items in a pseudo-random order that is always the same (Fisher-Yates with a 64-bit
+/// linear congruential generator).
 fn shuffled<T>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut items: Vec<T> = items.into_iter().collect();
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -325,8 +327,8 @@ struct Host {
 }
 
 impl Host {
-    /// Creates a host with a UDP socket on each port, each with room for `deep` datagrams, and with
-    /// a neighbor entry.
+    /// Creates a host with a UDP socket on each port, each with space for `deep` datagrams, and
+    /// with a neighbor entry.
     fn new(checksums: Checksums, ports: &[u16], deep: usize) -> anyhow::Result<Host> {
         let mut device = Edge::new(checksums);
         let mut iface = Interface::new(Config::new(EthernetAddress(HERE.mac).into()), &mut device, NOW);
@@ -426,8 +428,8 @@ struct Tx {
     bytes: u64,
 }
 
-/// Prepared frames that the device lends to the stack in a cycle: the next `ready` frames from
-/// index `next` on are available.
+/// Prepared frames, which the device lends to the stack in a cycle. The next `ready` frames
+/// beginning at index `next` are available.
 struct Rx {
     frames: Vec<[u8; FRAME]>,
     next: usize,
@@ -479,7 +481,7 @@ impl RxToken for Lent<'_> {
     }
 }
 
-/// The buffer lent to the stack to build a frame in; the frame is then counted and dropped.
+/// The buffer lent to the stack to build a frame in. The frame is then counted and dropped.
 struct Dropped<'a>(&'a mut Tx);
 
 impl TxToken for Dropped<'_> {

@@ -1,8 +1,8 @@
-//! Our TCP against smoltcp's TCP on virtual time: both roles, both directions, over a wire without
-//! loss and a wire with loss.
+//! This stack's TCP against smoltcp's TCP in virtual time: with both roles and both directions,
+//! over a wire without loss and a wire with loss.
 //!
-//! One thread, two stacks, one wire with a delay. A seed determines the lost frames, so every run
-//! is the same.
+//! One thread runs both stacks and a wire with a delay. A seed determines the lost frames, so every
+//! run is the same.
 
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
@@ -26,15 +26,15 @@ const EM0: IfaceId = IfaceId(1);
 const PORT: u16 = 80;
 const BYTES: usize = 300_007;
 const DELAY: Duration = Duration::from_millis(5);
-/// Limit of virtual time for a connection.
+/// Maximum virtual time of a connection.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Returns byte `i` of the data that side `side` sends (0: ours, 1: smoltcp).
+/// Returns byte `i` of the data that a side sends (0: this stack, 1: smoltcp).
 fn byte(side: usize, i: usize) -> u8 {
     (i * 7 + (i >> 8) * 13 + side * 101) as u8
 }
 
-/// Frames sent by our stack.
+/// Frames sent by this stack.
 type Queue = Arc<Mutex<VecDeque<Vec<u8>>>>;
 
 struct Out(Queue);
@@ -101,9 +101,9 @@ struct Meeting {
     edge: Edge,
     sockets: SocketSet<'static>,
     theirs: SocketHandle,
-    /// Frames in flight: (time of arrival, true if it arrives at our stack, frame).
+    /// Frames in flight, each as (time of arrival, whether it arrives at this stack, frame).
     wire: VecDeque<(Instant, bool, Vec<u8>)>,
-    /// One frame in this many is lost; 0: no frame is lost.
+    /// One frame in this many is lost; with 0, no frame is lost.
     loses: u64,
     chance: u64,
 }
@@ -157,8 +157,8 @@ impl Meeting {
         }
     }
 
-    /// Delivers the frames that are due and polls both stacks, then advances the time to the next
-    /// event, by `most` at most.
+    /// Delivers the frames that are due, polls both stacks, and advances the time to the next
+    /// event, but by at most `most`.
     fn step(&mut self, most: Duration) {
         while self.wire.front().is_some_and(|(due, ..)| *due <= self.now) {
             match self.wire.pop_front() {

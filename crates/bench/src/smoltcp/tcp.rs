@@ -1,9 +1,10 @@
-//! smoltcp 0.14 connected to itself by a wire: streams, transactions, connections, and memory of an
-//! idle connection.
+//! smoltcp 0.14 connected to itself by a wire, for streams, transactions, connections, and the
+//! memory of an idle connection.
 //!
-//! Configured for its best result, as for UDP: no features that the rows do not need, CUBIC as in
-//! this stack, no timestamps option (which this stack sends), Nagle off, buffers of 256 KiB,
-//! TIME-WAIT skipped, and the fastest of several ways of calling, determined by trials in each run.
+//! smoltcp is configured for its best result, as for UDP: no features that the rows do not need,
+//! CUBIC as in this stack, no timestamps option (which this stack sends), Nagle off, buffers of 256
+//! KiB, and TIME-WAIT skipped. The fastest of several methods of calling is determined by trials in
+//! each run.
 
 use std::sync::{Arc, Barrier};
 
@@ -20,17 +21,17 @@ use super::buffer;
 use super::wire::{Host, Plug, Wire, address, plugs};
 use crate::frame::Checksums;
 
-/// MTU 1500, checksums in software.
+/// MTU 1500, with checksums in software.
 pub const SOFT: Wire = Wire { mtu: 1500, checksums: Checksums::Software };
-/// MTU 1500, no checksum work.
+/// MTU 1500, without computing checksums.
 pub const HARD: Wire = Wire { mtu: 1500, checksums: Checksums::Offloaded };
-/// MTU of the largest possible IPv4 packet, no checksum work.
+/// MTU of the largest possible IPv4 packet, without computing checksums.
 pub const LARGE: Wire = Wire { mtu: 65_535, checksums: Checksums::Offloaded };
 
 const PORT: u16 = 5001;
 /// First local port of the client.
 const LOCAL: u16 = 10_000;
-/// Number of rounds of polling after which a missing event is an error.
+/// Number of polling rounds after which a missing event is an error.
 const PATIENCE: u32 = 1_000_000;
 
 fn socket(recv: usize, send: usize) -> Socket<'static> {
@@ -89,12 +90,12 @@ impl Pair {
     }
 }
 
-/// Way of driving a stream: amount of data per round, and time of sending.
+/// Method of driving a stream: the amount of data per round, and the time of sending.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     /// Maximum number of bytes passed to the socket before the other host is polled.
     most: usize,
-    /// True if the host sends (`poll_egress`) after each `send_slice`, and not only when it is
+    /// Whether the host sends (`poll_egress`) after each `send_slice`, and not only when it is
     /// polled.
     at_once: bool,
 }
@@ -161,7 +162,7 @@ fn bulk(id: &str, wire: Wire) -> anyhow::Result<Bulk<Smol>> {
     Ok(Bulk::between(id, [end(one, handles[0]), end(two, handles[1])]))
 }
 
-/// Returns a stream on one thread, driven in the fastest way.
+/// Returns a stream on one thread, driven with the fastest method.
 ///
 /// # Errors
 /// The stream stalls, or the data received differs.
@@ -221,7 +222,7 @@ enum Over {
     Udp([SocketHandle; 2]),
 }
 
-/// Transactions: one byte in each direction.
+/// Transactions with one byte in each direction.
 pub struct Rr {
     id: String,
     pair: Pair,
@@ -231,10 +232,10 @@ pub struct Rr {
     ops: u64,
 }
 
-/// Way of driving request-response transactions.
+/// Method of driving request-response transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RrWay {
-    /// `poll` after each send, and before each receive.
+    /// `poll` after each send and before each receive.
     Poll,
     /// `poll_egress` after each send, `poll_ingress_single` before each receive.
     Half,
@@ -249,7 +250,7 @@ impl RrWay {
     }
 }
 
-/// Returns transactions over a TCP connection, with `idle` other connections.
+/// Returns transactions over a TCP connection, with `idle` further connections that are idle.
 ///
 /// # Errors
 /// A response does not arrive.
@@ -370,7 +371,7 @@ impl Rr {
     }
 }
 
-/// Opens and closes connections, using the same two sockets each time, without TIME-WAIT.
+/// Opens and closes connections with the same two sockets each time, and without TIME-WAIT.
 pub struct Connect {
     id: String,
     pair: Pair,
@@ -395,8 +396,8 @@ impl Connect {
         self.pair.0[at].tcp(self.handles[at]).state()
     }
 
-    /// Polls host `at` until its socket is in `state`; polls the other host too if the first poll
-    /// does not reach `state`.
+    /// Polls host `at` until its socket is in `state`. If the first poll does not reach `state`,
+    /// also polls the other host.
     #[inline(always)]
     fn run(&mut self, at: usize, state: State) -> anyhow::Result<()> {
         for _ in 0..PATIENCE {
@@ -425,7 +426,7 @@ impl Connect {
         self.pair.0[1].poll();
         self.run(0, State::TimeWait)?;
         self.run(1, State::Closed)?;
-        // leaves TIME-WAIT, so that the next connect starts anew and sends no reset
+        // leaves TIME-WAIT, so that the next connect begins with a closed socket and sends no reset
         self.pair.0[0].tcp(client).abort();
         Ok(())
     }
@@ -445,7 +446,7 @@ impl Subject for Connect {
 }
 
 /// Measures the memory of an idle connection: the growth of this process's resident memory while
-/// `n` connections are established. The buffers are allocated before and do not count.
+/// `n` connections are established. The buffers are allocated before and are not included.
 ///
 /// # Errors
 /// A connection cannot be established.
@@ -519,7 +520,7 @@ mod tests {
         assert_eq!(connect.local, LOCAL + 3);
     }
 
-    /// Runs in a separate process: memory freed by the other tests would distort the result.
+    /// Runs in a separate process, since memory freed by other tests would distort the result.
     #[test]
     fn an_idle_connection_weighs_more_than_nothing() {
         const ALONE: &str = "LINERATE_WEIGHED_ALONE";

@@ -1,8 +1,8 @@
-//! Two smoltcp hosts and the wire between them: in each direction a ring of frames, and a ring that
-//! returns empty buffers.
+//! Two smoltcp hosts and the wire between them. Each direction of the wire has a ring of frames,
+//! and a ring that returns empty buffers.
 //!
-//! Frames are built in returned buffers, the most recently returned first, so that few are in use.
-//! The caller may move an end to another thread. Each poll reads the host's time from the
+//! Frames are built in returned buffers, the most recently returned first, so that few buffers are
+//! in use. The caller may move one end to another thread. Each poll reads the host's time from the
 //! time-stamp counter.
 
 use std::hint::black_box;
@@ -17,7 +17,8 @@ use lab::{timer, tsc};
 
 use crate::frame::Checksums;
 
-/// Number of frames that the wire holds: more than a window of 256 KiB in frames of 1514 bytes.
+/// Number of frames that the wire can contain: more than a window of 256 KiB in frames of 1514
+/// bytes.
 const SLOTS: usize = 256;
 /// Length of the Ethernet header in front of an IP packet, in bytes.
 const LINK: usize = 14;
@@ -25,9 +26,9 @@ const LINK: usize = 14;
 /// Parameters of the wire between two hosts.
 #[derive(Debug, Clone, Copy)]
 pub struct Wire {
-    /// Maximum length of an IP packet.
+    /// Maximum length of an IP packet in bytes.
     pub mtu: usize,
-    /// Checksums computed in software or left out.
+    /// Whether checksums are computed in software or omitted.
     pub checksums: Checksums,
 }
 
@@ -113,8 +114,8 @@ impl RxToken for Arrived<'_> {
     #[inline(always)]
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, each: F) -> R {
         let answer = each(&self.frame.buffer[..self.frame.len]);
-        // The ring has room for every buffer. If it had none, the buffer would only be lost to the
-        // sender.
+        // The ring has space for every buffer. Without space, the sender would only have one buffer
+        // less.
         drop(self.back.push(self.frame));
         answer
     }
@@ -133,7 +134,7 @@ impl TxToken for Leaving<'_> {
         let Some(mut frame) = self.0.free.pop() else { return build(&mut vec![0; len]) };
         frame.len = len;
         let answer = build(&mut frame.buffer[..len]);
-        drop(self.0.out.push(black_box(frame))); // the ring has room for all buffers
+        drop(self.0.out.push(black_box(frame))); // the ring has space for all buffers
         answer
     }
 }
@@ -158,7 +159,7 @@ impl Host {
     /// Creates host 1 or 2.
     ///
     /// # Errors
-    /// No room for the host's address.
+    /// There is no space for the host's address.
     pub fn new(n: u8, mut plug: Plug) -> anyhow::Result<Host> {
         let mut config = Config::new(EthernetAddress([2, 0, 0, 0, 0, n]).into());
         config.random_seed = u64::from(n);
