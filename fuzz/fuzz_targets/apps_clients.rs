@@ -1,4 +1,4 @@
-//! Answers to clients of FTP, RESP and the file service.
+//! Fuzz target: answers of a server to the FTP, RESP and file service clients.
 #![no_main]
 
 linerate_fuzz::target!(apps::fuzz::clients);

@@ -1,4 +1,4 @@
-//! A file service and its clients: records, handles, slow readers, time.
+//! Fuzz target: a file service and its clients, with records, handles, slow readers and time.
 #![no_main]
 
 linerate_fuzz::target!(apps::fuzz::filed);

@@ -1,4 +1,4 @@
-//! An FTP server and its clients: commands, data connections, time.
+//! Fuzz target: an FTP server and its clients, with commands, data connections and time.
 #![no_main]
 
 linerate_fuzz::target!(apps::fuzz::ftp);

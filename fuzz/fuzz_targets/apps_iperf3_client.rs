@@ -1,4 +1,4 @@
-//! An iperf3 client and a server that says anything: states, lengths, results, datagrams, time.
+//! Fuzz target: an iperf3 client that receives arbitrary bytes from its server.
 #![no_main]
 
 linerate_fuzz::target!(apps::fuzz::iperf3_client);

@@ -1,4 +1,4 @@
-//! A key-value server and its clients: requests as arrays and lines, slow readers, time.
+//! Fuzz target: a key-value server and its clients, with requests as arrays and as lines.
 #![no_main]
 
 linerate_fuzz::target!(apps::fuzz::kv);

@@ -1,4 +1,4 @@
-//! Messages to netserver and netrate's receivers.
+//! Fuzz target: messages to netserver and to the receivers of netrate.
 #![no_main]
 
 linerate_fuzz::target!(apps::fuzz::netperf);

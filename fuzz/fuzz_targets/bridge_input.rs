@@ -1,4 +1,4 @@
-//! Frames through a bridge of which VLANs, states, rules and snooping change.
+//! Fuzz target: frames through a bridge whose VLANs, port states, rules and snooping change.
 #![no_main]
 
 linerate_fuzz::target!(bridge::fuzz::input);

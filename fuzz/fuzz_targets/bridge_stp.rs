@@ -1,4 +1,4 @@
-//! A bridge's part in the spanning tree: BPDUs, links, sysctls, time.
+//! Fuzz target: the spanning tree protocol of a bridge, with BPDUs, links, sysctls and time.
 #![no_main]
 
 linerate_fuzz::target!(bridge::stp_fuzz::stp);

@@ -1,4 +1,4 @@
-//! Reassembly: a conversation of fragments, time and interruptions.
+//! Fuzz target: IPv4 reassembly, with fragments, time and configuration changes.
 #![no_main]
 
 linerate_fuzz::target!(inet::ip4::reass::fuzz);

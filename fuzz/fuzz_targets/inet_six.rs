@@ -1,4 +1,4 @@
-//! IPv6 at a router with tunnels: chains, fragments, neighbor discovery, errors, from somebody who sends what he likes.
+//! Fuzz target: an IPv6 router with tunnels that receives arbitrary frames of an attacker.
 #![no_main]
 
 linerate_fuzz::target!(inet::fuzz::six);

@@ -1,4 +1,4 @@
-//! Two hosts: frames, time and calls in any order.
+//! Fuzz target: two hosts on a wire, with frames, time and socket calls in any order.
 #![no_main]
 
 linerate_fuzz::target!(inet::fuzz::stack);

@@ -1,4 +1,4 @@
-//! Tunnels of every kind, a far end that sends what it likes, and routers that say what they like.
+//! Fuzz target: tunnels of every kind, with arbitrary packets from far ends and routers.
 #![no_main]
 
 linerate_fuzz::target!(inet::fuzz::tunnel);

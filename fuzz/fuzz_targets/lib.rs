@@ -1,11 +1,12 @@
-//! What all fuzz targets are: a body from the crate it tests, called with bytes until it panics.
+//! Macro that defines a fuzz target: libFuzzer calls its function with bytes until it panics.
 //!
-//! The bodies stand in their crates, where the tests run them over the corpus too; a target here is its name.
+//! The function of a target is in the crate that it tests, whose tests also run it on the corpus.
+//! A file in this directory only gives the target its name.
 
 #[doc(hidden)]
 pub use libfuzzer_sys;
 
-/// The whole program of a target: hands each input to `$body`, a `fn(&[u8])`.
+/// Defines the program of a target, which passes each input to `$body`, a `fn(&[u8])`.
 #[macro_export]
 macro_rules! target {
     ($body:path) => {

@@ -1,4 +1,4 @@
-//! Answers of a control socket.
+//! Fuzz target: answers of a control socket, as its client parses them.
 #![no_main]
 
 linerate_fuzz::target!(node::fuzz::answer);

@@ -1,4 +1,4 @@
-//! Configuration files.
+//! Fuzz target: configuration files.
 #![no_main]
 
 linerate_fuzz::target!(node::fuzz::config);

@@ -1,4 +1,4 @@
-//! The control socket's lines and words.
+//! Fuzz target: control commands to a host.
 #![no_main]
 
 linerate_fuzz::target!(node::fuzz::control);

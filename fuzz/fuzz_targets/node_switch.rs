@@ -1,4 +1,4 @@
-//! Words to a bridge.
+//! Fuzz target: control commands to a bridge.
 #![no_main]
 
 linerate_fuzz::target!(node::fuzz::switch);

@@ -1,4 +1,4 @@
-//! Requests of FUSE to a mount.
+//! Fuzz target: FUSE requests to a mount.
 #![no_main]
 
 linerate_fuzz::target!(pipe::fuzz::fuse);

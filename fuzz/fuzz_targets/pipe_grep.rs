@@ -1,4 +1,4 @@
-//! Patterns and the lines that they select.
+//! Fuzz target: patterns of `grep` and the lines that they select.
 #![no_main]
 
 linerate_fuzz::target!(pipe::fuzz::grep);

@@ -1,4 +1,4 @@
-//! Edits, translation and checksums of frames.
+//! Fuzz target: edits, address translation and checksums of frames.
 #![no_main]
 
 linerate_fuzz::target!(pipe::fuzz::rewrite);

@@ -1,4 +1,4 @@
-//! The grammar of port names.
+//! Fuzz target: the grammar of port names.
 #![no_main]
 
 linerate_fuzz::target!(port::fuzz::spec);

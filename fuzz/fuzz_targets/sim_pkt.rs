@@ -1,4 +1,4 @@
-//! Scripts of packets and calls, read and played.
+//! Fuzz target: packetdrill scripts, parsed and run.
 #![no_main]
 
 linerate_fuzz::target!(sim::fuzz::script);

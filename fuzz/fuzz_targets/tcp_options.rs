@@ -1,4 +1,4 @@
-//! TCP: the options of a segment.
+//! Fuzz target: the options of a TCP segment.
 #![no_main]
 
 linerate_fuzz::target!(tcp::fuzz::options);

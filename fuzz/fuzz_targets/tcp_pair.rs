@@ -1,4 +1,4 @@
-//! TCP: two connections, a bad wire, a stranger, applications and time.
+//! Fuzz target: two TCP connections over a lossy link, with an attacker, applications and time.
 #![no_main]
 
 linerate_fuzz::target!(tcp::fuzz::pair);

@@ -1,4 +1,4 @@
-//! Every checksum kernel against the plain one, odd splits included.
+//! Fuzz target: every checksum routine against a simple one, including odd split positions.
 #![no_main]
 
 linerate_fuzz::target!(wire::fuzz::checksum);

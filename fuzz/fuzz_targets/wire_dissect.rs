@@ -1,4 +1,4 @@
-//! The one-line dissector.
+//! Fuzz target: the dissector that prints a frame as one line.
 #![no_main]
 
 linerate_fuzz::target!(wire::fuzz::dissect);

@@ -1,4 +1,4 @@
-//! Answers of name servers.
+//! Fuzz target: DNS responses.
 #![no_main]
 
 linerate_fuzz::target!(wire::fuzz::dns);

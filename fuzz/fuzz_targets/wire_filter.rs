@@ -1,4 +1,4 @@
-//! A filter expression and a frame.
+//! Fuzz target: a filter expression and a frame.
 #![no_main]
 
 linerate_fuzz::target!(wire::fuzz::filter);
