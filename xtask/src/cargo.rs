@@ -1,4 +1,4 @@
-//! Runs cargo; also the commands that consist of a few calls of cargo.
+//! Runs cargo, and implements the commands that consist of a few calls of cargo.
 
 use anyhow::{Context, bail};
 use std::ffi::OsString;
@@ -77,7 +77,7 @@ pub fn host_triple() -> anyhow::Result<String> {
 }
 
 /// Tests the rings, the lanes of dataflow and switches, netisr's workstreams and the readers' pins
-/// under loom. Uses a separate target directory because `--cfg loom` changes every crate.
+/// under loom. A separate target directory is used, because `--cfg loom` changes every crate.
 pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let target = target_dir(root)?.join("loom");
     let mut test = cargo(root);
@@ -98,8 +98,9 @@ pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a group of `linerate-bench`, which compares our stack with others. Builds everything it
-/// needs, including the other stacks and the program, which the tests over TAP start.
+/// Runs a benchmark group of `linerate-bench`, which compares our stack with others. Builds
+/// everything that it needs: the other stacks, and the program `linerate`, which the tests over TAP
+/// start.
 pub fn bench(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     succeed(cargo(root).args(["build", "--release", "-p", "linerate"]))?;
     succeed(cargo(root).args(["run", "--release", "-p", "linerate-bench", "--"]).args(args))?;

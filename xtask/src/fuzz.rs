@@ -1,9 +1,9 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust.
 //!
-//! cargo-fuzz obtains coverage from a nightly sanitizer flag; here LLVM's pass is selected by name.
-//! The fuzz crate links libFuzzer, which needs a C++ compiler. Targets are the `[[bin]]`s of
-//! fuzz/Cargo.toml. A run works on a copy of `fuzz/corpus/<target>` and leaves the repository
-//! unchanged; `--keep` merges new inputs.
+//! cargo-fuzz gets coverage from a sanitizer flag of the nightly toolchain; here LLVM's pass is
+//! selected by name. The fuzz crate links libFuzzer, which needs a C++ compiler. The targets are
+//! the `[[bin]]`s of fuzz/Cargo.toml. A run uses a copy of `fuzz/corpus/<target>` and leaves the
+//! repository unchanged; `--keep` merges new inputs.
 
 use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
@@ -14,7 +14,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Compiler flags for every crate: edge counters, a table of program counters, and traced
-/// comparisons. One codegen unit, so that the pass covers all code.
+/// comparisons. There is a single codegen unit, so that the pass covers all code.
 const RUSTFLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -22,14 +22,14 @@ const RUSTFLAGS: &str = "-Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-trace-compares \
     --cfg fuzzing -Ccodegen-units=1";
 
-/// Time in seconds after which an input counts as a failure.
+/// Time in seconds after which a single input is considered a failure.
 const TIMEOUT: u32 = 10;
 
 /// Parsed command line of `fuzz`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Wanted {
     seconds: u32,
-    /// Seed of libFuzzer's random numbers; `None`: a different one for each run.
+    /// Seed of libFuzzer's random numbers; `None` for a different seed in each run.
     seed: Option<u32>,
     keep: bool,
     list: bool,
@@ -62,7 +62,7 @@ impl Wanted {
         Ok(wanted)
     }
 
-    /// Returns the selected targets, or all.
+    /// Returns the selected targets, or all targets if none is selected.
     fn among(&self, known: &[String]) -> anyhow::Result<Vec<String>> {
         if let Some(unknown) = self.targets.iter().find(|target| !known.contains(target)) {
             bail!("unknown fuzz target '{unknown}': expected {}", known.join(", "));
@@ -90,7 +90,7 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let next = AtomicUsize::new(0);
-    // A target runs in one thread, so one worker per processor is started.
+    // Each target runs in one thread, so one worker per processor is started.
     let work = || -> anyhow::Result<usize> {
         let mut crashed = 0;
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -112,10 +112,10 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     Ok(if crashed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Result of a target's run.
+/// Result of fuzzing one target.
 struct Ended {
     passed: bool,
-    /// Report, in whole lines.
+    /// Report in whole lines.
     said: String,
 }
 
@@ -163,7 +163,7 @@ impl Runner {
         let log = self.work.join(format!("{target}.log"));
         let mut run = Command::new(self.binaries.join(target));
         run.arg(&corpus).arg(format!("-artifact_prefix={}/", artifacts.display()));
-        // libFuzzer runs endlessly with a time of 0; here 0 runs the corpus only.
+        // libFuzzer runs endlessly with a time of 0, whereas 0 means here to run only the corpus.
         run.arg(if wanted.seconds == 0 { "-runs=0".into() } else { format!("-max_total_time={}", wanted.seconds) });
         run.args([format!("-timeout={TIMEOUT}"), "-rss_limit_mb=2048".into(), "-print_final_stats=1".into()]);
         run.args(wanted.seed.map(|seed| format!("-seed={seed}")));
@@ -205,7 +205,7 @@ impl Runner {
     }
 }
 
-/// Copies the files of `from` if it exists; returns their number.
+/// Copies the files of `from` if that directory exists. Returns their number.
 fn copy_files(from: &Path, to: &Path) -> anyhow::Result<usize> {
     let names = if from.exists() { names(from)? } else { Vec::new() };
     for name in &names {
@@ -235,7 +235,8 @@ fn summary(log: &str) -> String {
     format!("{runs} runs, {speed} per second, {reached} edges reached")
 }
 
-/// Returns the lines of the panic and its message; without a panic, the last lines of the log.
+/// Returns the lines of a panic and its message. Without a panic, returns the last lines of the
+/// log.
 fn why(log: &str) -> impl Iterator<Item = &str> {
     let count = log.lines().count();
     let panic = log.lines().position(|line| line.contains("panicked at"));
@@ -243,13 +244,13 @@ fn why(log: &str) -> impl Iterator<Item = &str> {
     log.lines().skip(from).take(most).take_while(|line| !line.starts_with("stack backtrace"))
 }
 
-/// Returns the paths of the files that libFuzzer wrote, as named in its log.
+/// Returns the paths of the files that libFuzzer has written, according to its log.
 fn reproducers(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
 }
 
-/// Returns the failed input in Base64, as libFuzzer prints it, unless it is long. The file itself
-/// may be lost later, with the machine.
+/// Returns the failed input in Base64, as libFuzzer prints it; `None` if it is long. The file with
+/// the input may be lost later, together with the machine.
 fn encoded(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.strip_prefix("Base64: ")).filter(|input| input.len() <= 4096)
 }

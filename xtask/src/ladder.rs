@@ -1,17 +1,18 @@
 //! `cargo xtask ladder`: builds the variants of the stack that `linerate ladder` compares and that
-//! need other build settings (the ladder's rungs).
+//! need different build settings.
 //!
-//! Each variant is a build of `linerate-rung`: a dynamic library with a C interface or a program,
-//! with its own profile and compiler flags. The product is copied to `target/rungs/<name>/`, and
-//! `linerate ladder` runs it in a process of its own. If a variant does not build, `why-not.txt` in
-//! its directory holds the reason, and the other variants are still built.
+//! Each variant is a build of `linerate-rung`, either as a dynamic library with a C interface or as
+//! a program, with its own profile and compiler flags. The product is copied to
+//! `target/rungs/<name>/`, and `linerate ladder` runs it in a separate process. If a variant does
+//! not build, the reason is written to `why-not.txt` in its directory, and the other variants are
+//! still built.
 
 use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Kind of file that a variant is built as.
+/// Type of file that a variant is built as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Product {
     Library,
@@ -27,12 +28,12 @@ impl Product {
     }
 }
 
-/// One way to build the stack.
+/// A combination of settings with which the stack is built.
 struct Variant {
     /// Name of the variant; its product is in `target/rungs/<name>/`.
     name: &'static str,
     product: Product,
-    /// Name of the cargo profile in the root Cargo.toml.
+    /// Name of the cargo profile in the root Cargo.toml of the repository.
     profile: &'static str,
     /// Compiler flags in addition to the profile.
     rustflags: &'static str,
@@ -50,14 +51,14 @@ const VARIANTS: &[Variant] = &[
 
 /// The variant that is optimized with the execution profile of its own run (PGO).
 const PGO: Variant = Variant { name: "pgo", product: Product::Program, profile: "rung-lto", rustflags: NOT_PIC };
-/// Number of calls of `sendto` in the run that PGO profiles.
+/// Number of `sendto` calls in the run that PGO profiles.
 const PROFILED: u32 = 2_000_000;
-/// Test settings of the profiled run, the same as those of the ladder's last steps.
+/// Settings of the rig in the profiled run, the same as those of the ladder's last steps.
 const PROFILED_RIG: &str = "locks=up pool=stack";
 
 /// Builds all variants of the ladder.
 pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
-    // The ladder uses this directory, regardless of cargo's target directory.
+    // The ladder always uses this directory, even if cargo uses another target directory.
     let rungs = root.join("target/rungs");
     let work = target_dir(root)?.join("rungs/build");
     let mut failed = 0;
@@ -71,7 +72,7 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
                 println!("{name}: {}", path.display());
             }
             Err(why) => {
-                // The PGO variant needs llvm-profdata, which may be missing: its failure is not
+                // The PGO variant needs llvm-profdata, which may be missing, so its failure is not
                 // counted.
                 failed += u32::from(name != PGO.name);
                 eprintln!("{name}: not built: {why:#}");
@@ -83,16 +84,16 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds a variant in a target directory of its own, copies the product to `rungs`, and returns
-/// its path. In a shared target directory, a build with the same profile and other flags would
-/// replace the earlier product.
+/// Builds a variant in its own target directory, copies the product to `rungs`, and returns its
+/// path. In a shared target directory, a build with the same profile and other flags would replace
+/// the earlier product.
 fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str) -> anyhow::Result<PathBuf> {
     let work = work.join(variant.name);
     let mut build = cargo(root);
-    // With `--target`, the flags apply to the variant and not to procedural macros.
+    // With `--target`, the flags apply to the variant, but not to procedural macros.
     let target = host_triple()?;
-    // The crate type is set here. As a crate type of the package, the library would also be linked
-    // when the programs are built, and their code is not position-independent.
+    // The crate type is set here. If it were set in the package, the library would also be linked
+    // when the programs are built, although their code is not position-independent.
     let what: &[&str] = match variant.product {
         Product::Library => &["rustc", "--lib", "--crate-type", "cdylib"],
         Product::Program => &["build", "--bins"],
@@ -112,7 +113,7 @@ fn build(root: &Path, work: &Path, rungs: &Path, variant: &Variant, flags: &str)
     Ok(kept)
 }
 
-/// Builds with profile counters, runs the program, and builds again with the merged counts; returns
+/// Builds with profile counters, runs the program, and builds again with the merged counts. Returns
 /// the path of the second build.
 fn pgo(root: &Path, work: &Path, rungs: &Path) -> anyhow::Result<PathBuf> {
     let tool = profdata()?;
@@ -127,7 +128,7 @@ fn pgo(root: &Path, work: &Path, rungs: &Path) -> anyhow::Result<PathBuf> {
     build(root, work, rungs, &PGO, &format!("{NOT_PIC} -C profile-use={}", merged.display()))
 }
 
-/// Returns an llvm-profdata of the compiler's LLVM release.
+/// Returns the path of an llvm-profdata of the same LLVM release as the compiler.
 fn profdata() -> anyhow::Result<PathBuf> {
     let verbose = output(Command::new("rustc").arg("-vV"))?;
     let wanted = verbose

@@ -1,6 +1,6 @@
 //! Development commands: `cargo xtask <command>`.
 //!
-//! Each command is a short program based on cargo and git; users of linerate need none of them.
+//! Each command is a short program that uses cargo and git. Users of linerate need none of them.
 
 mod cargo;
 mod fuzz;
@@ -104,9 +104,9 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns the root of the repository, the parent of this package's directory. The environment of
-/// `cargo run` has priority, because the path at compile time may belong to another checkout that
-/// shares the target directory.
+/// Returns the root of the repository, which is the parent of this package's directory. The
+/// environment of `cargo run` has priority, because the path at compile time may be that of another
+/// checkout that shares the target directory.
 fn root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     let mut root = PathBuf::from(here);

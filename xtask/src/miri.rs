@@ -1,13 +1,14 @@
 //! `cargo xtask miri`: runs the unsafe code of `buf` under Miri, which checks every memory access.
 //!
-//! Miri exists for nightly toolchains only, and this project uses a stable one. Where Miri is not
-//! installed, the command prints a message and succeeds. Takes about a minute.
+//! Miri exists for nightly toolchains only, whereas this project uses a stable one. If Miri is not
+//! installed, the command prints a message and succeeds. A run takes about a minute.
 
 use crate::cargo::{succeed, target_dir};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Tests that Miri cannot run (too much memory, huge pages), or only in a quarter of an hour.
+/// Tests that Miri cannot run (too much memory, huge pages), or for which it needs a quarter of an
+/// hour.
 const LEFT_OUT: &[&str] = &[
     "an_impossible_size_is_an_error",
     "every_page_size_gives_zeroed_memory",
@@ -27,14 +28,15 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     test.current_dir(root).args(["miri", "test", "-p", "linerate-buf", "--lib", "--test", "moves", "--target-dir"]);
     test.arg(target_dir(root)?.join("miri")).arg("--").args(args);
     test.args(LEFT_OUT.iter().flat_map(|name| ["--skip", name]));
-    // Property tests read a file of earlier failures. Few cases, since Miri is slow.
+    // Property tests read a file of earlier failures, which isolation would prevent. The number of
+    // cases is small, since Miri is slow.
     test.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4");
     succeed(&mut test)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns cargo of the nightly toolchain, without environment variables of the stable toolchain
-/// that runs this program.
+/// Returns a cargo command of the nightly toolchain, without the environment variables of the
+/// stable toolchain that runs this program.
 fn nightly() -> Command {
     let mut rustup = Command::new("rustup");
     rustup.args(["run", "nightly", "cargo"]);

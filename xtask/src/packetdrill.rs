@@ -1,10 +1,10 @@
 //! `cargo xtask packetdrill`: runs third-party scripts with the original packetdrill against our
 //! TCP.
 //!
-//! Builds the library, then runs every script below a directory, each with a time limit and in a
-//! separate network namespace (where permitted) with a `tun0` for the shell commands in scripts.
-//! Prints a line for each script, and the number of scripts that passed. Stores no third-party
-//! files.
+//! Builds the library, then runs every script below a directory. Each script has a time limit and,
+//! where permitted, runs in a separate network namespace with a `tun0` for the shell commands in
+//! scripts. The command prints a line for each script, and the number of scripts that passed. It
+//! stores no third-party files.
 
 use crate::cargo::{cargo, succeed, target_dir};
 use anyhow::{Context, bail};
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 /// Default time limit of a script, in seconds.
 const SECONDS: u64 = 60;
-/// Maximum number of characters shown of a script's output.
+/// Maximum number of characters printed of a script's output.
 const SHOWN: usize = 300;
 /// Commands run in the namespace to prepare it for the scripts.
 const PREPARE: &str = "ip link set lo up; ip tuntap add dev tun0 mode tun; ip link set tun0 up; exec \"$@\"";
 
-/// IP versions, by the values of packetdrill's `--ip_version`.
+/// IP versions, as in packetdrill's option `--ip_version`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     V4,
@@ -40,7 +40,7 @@ impl Version {
     }
 
     /// Returns packetdrill's arguments: those that its own `run_all.py` passes, and an ICMPv6 code
-    /// that `run_all.py` leaves undefined.
+    /// that `run_all.py` does not define.
     fn args(self) -> Vec<&'static str> {
         let (mtu, addresses, defined) = match self {
             Version::V4 | Version::Mapped => (
@@ -66,14 +66,14 @@ impl Version {
         [mtu, "--netmask_ip=255.255.0.0"].into_iter().chain(addresses).chain(defined).collect()
     }
 
-    /// Returns the library's flags for this version: over IPv6, an MTU that gives the same segment
-    /// length as over IPv4.
+    /// Returns the library's flags for this version. Over IPv6, the MTU is set so that segments
+    /// have the same length as over IPv4.
     fn flags(self) -> &'static str {
         if self == Version::V6 { ",mtu=1520" } else { "" }
     }
 
-    /// Returns whether a script is for this version. The name of a script for one version only ends
-    /// with the version.
+    /// Returns whether a script is for this version. If a script is for one version only, its name
+    /// ends with the version.
     fn is_for(self, script: &Path) -> bool {
         let name = script.to_string_lossy();
         let other = if self == Version::V6 { "v4.pkt" } else { "v6.pkt" };
@@ -88,9 +88,10 @@ pub struct Wanted {
     bin: PathBuf,
     flags: String,
     seconds: u64,
-    /// IP versions; if empty, packetdrill chooses.
+    /// IP versions to run each script with; if empty, packetdrill chooses.
     versions: Vec<Version>,
-    /// Text that the path of each script to run contains; empty: all scripts are run.
+    /// Text that must occur in the path of a script for it to be run; if empty, all scripts are
+    /// run.
     only: String,
     /// Additional arguments of packetdrill.
     more: Vec<String>,
@@ -197,7 +198,7 @@ fn find(place: &Path, into: &mut Vec<PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs one script; returns its result and the start of its output.
+/// Runs one script. Returns its result and the start of its output.
 fn run(
     script: &Path,
     bin: &Path,
@@ -238,7 +239,7 @@ fn run(
     Ok((end, text.chars().take(SHOWN).collect()))
 }
 
-/// Waits for the child; returns `None` if it exceeded the time limit and was killed.
+/// Waits for the child. Returns `None` if it exceeded the time limit and was killed.
 fn wait(mut child: Child, seconds: u64) -> anyhow::Result<Option<ExitStatus>> {
     let end = Instant::now() + Duration::from_secs(seconds);
     loop {

@@ -1,8 +1,9 @@
-//! Scans Rust source for tidy: separates code and comments, empties strings, and marks test items.
+//! Scanner of Rust source for tidy: separates code and comments, empties strings, and marks test
+//! items.
 //!
-//! This is a scanner, not a parser: it recognizes comments (nested), strings (raw, byte, C),
-//! characters and lifetimes, and counts braces to find the end of an item. This suffices to search
-//! for words in code.
+//! It is not a parser: it recognizes comments (nested), strings (raw, byte, C), characters and
+//! lifetimes, and counts braces to find the end of an item. This suffices to search for words in
+//! code.
 
 /// One line, split into code and comment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Marks the item with the attribute at line `first`; returns the line after its end.
+    /// Marks the item whose attribute is at line `first`. Returns the line after its end.
     fn mark_item(&mut self, first: usize) -> usize {
         let mut depth = 0usize;
         for at in first..self.lines.len() {
@@ -228,8 +229,8 @@ impl Scanner {
         }
     }
 
-    /// Scans `b"..."`, `c"..."`, `r"..."`, `br#"..."#` or `b'.'`; returns false and consumes
-    /// nothing if it is a word.
+    /// Scans `b"..."`, `c"..."`, `r"..."`, `br#"..."#` or `b'.'`. Returns false and consumes
+    /// nothing if the text is an ordinary word.
     fn prefixed_string(&mut self) -> bool {
         let start = self.at;
         let mut raw = false;

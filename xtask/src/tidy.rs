@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: checks project rules that the compiler does not check.
 //!
-//! Each rule is a function from a [`Tree`] to findings, with a table of exceptions and their
-//! reasons at its top. A finding has a position, a description and advice. No file is changed.
+//! Each rule is a function from a [`Tree`] to findings. Its exceptions, with their reasons, are in
+//! a table at the top of its file. A finding has a position, a description and advice. No file is
+//! changed.
 
 mod circles;
 mod clocks;
@@ -45,7 +46,8 @@ impl fmt::Display for Finding {
 pub struct Tree {
     texts: BTreeMap<String, String>,
     sources: BTreeMap<String, Source>,
-    /// Paths, without `.rs`, of modules that exist for tests only; so does everything below them.
+    /// Paths, without `.rs`, of modules that exist for tests only. All modules below them are also
+    /// for tests.
     test_modules: BTreeSet<String>,
 }
 
@@ -78,8 +80,8 @@ impl Tree {
         Tree::new(texts.iter().map(|(path, text)| (path.to_string(), text.to_string())).collect())
     }
 
-    /// Returns whether the whole file is for tests: integration tests, examples, benchmarks,
-    /// modules under `#[cfg(test)]`.
+    /// Returns whether the whole file is for tests: an integration test, example, benchmark, or
+    /// module under `#[cfg(test)]`.
     fn is_test(&self, path: &str) -> bool {
         let by_place = path.split('/').any(|part| matches!(part, "tests" | "benches" | "examples"));
         by_place || self.is_test_module(path)
@@ -92,8 +94,8 @@ impl Tree {
     }
 }
 
-/// Returns the directory of the file modules that `path` declares: `src` for `src/lib.rs`, `src/a`
-/// for `src/a.rs`.
+/// Returns the directory of the modules that `path` declares: `src` for `src/lib.rs`, `src/a` for
+/// `src/a.rs`.
 fn module_directory(path: &str) -> &str {
     let stem = path.strip_suffix(".rs").unwrap_or(path);
     let roots = ["/lib", "/main", "/mod"];
@@ -123,8 +125,8 @@ struct Room {
     why: &'static str,
 }
 
-/// Returns whether `path` is inside one of `rooms`. A room with path `a/b` is the file `a/b.rs` and
-/// everything in `a/b/`.
+/// Returns whether `path` is inside one of `rooms`. The path `a/b` of a room means the file
+/// `a/b.rs` and everything in `a/b/`.
 fn in_room(rooms: &[Room], path: &str) -> bool {
     rooms.iter().any(|room| {
         debug_assert!(!room.why.is_empty());
@@ -154,11 +156,11 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
     let files = tree.texts.len();
     match found.len() {
         0 => {
-            println!("tidy: {files} files, nothing found");
+            println!("tidy: {files} files, no findings");
             Ok(ExitCode::SUCCESS)
         }
         n => {
-            println!("tidy: {files} files, {n} found");
+            println!("tidy: {files} files, findings: {n}");
             Ok(ExitCode::FAILURE)
         }
     }

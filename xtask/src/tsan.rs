@@ -1,23 +1,23 @@
-//! `cargo xtask tsan`: tests code shared by threads without locks (rings, readers' pins) under
+//! `cargo xtask tsan`: tests code that threads share without locks (rings, readers' pins) under
 //! rustc's thread sanitizer, which checks every memory access of a real run.
 //!
-//! Loom tries all interleavings of a few steps; the sanitizer observes millions of real ones. The
+//! Loom tests all interleavings of a few steps; the sanitizer observes millions of real ones. The
 //! sanitizer is an unstable option of rustc, which RUSTC_BOOTSTRAP permits. The standard library is
-//! not instrumented, so synchronization inside it is not observed. Reports about the test harness,
-//! which passes tests to threads, are therefore excluded by name; code under a mutex is tested with
-//! loom only. Takes a minute.
+//! not instrumented, so synchronization inside it is not observed. For this reason, reports about
+//! the test harness, which passes tests to threads, are excluded by name, and code under a mutex is
+//! tested only with loom. A run takes a minute.
 
 use crate::cargo::{cargo, host_triple, target_dir};
 use anyhow::{Context, bail, ensure};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Tests to run: a package, and a prefix of the test names.
+/// Tests to run, each as a package and a prefix of the test names.
 const TESTS: &[(&str, &str)] = &[("linerate-buf", "ring::"), ("linerate-lock", "pins::")];
-/// Parts of function names that mark reports about the harness, or about the start and end of a
-/// thread.
+/// Parts of function names by which a report about the harness, or about the start and end of a
+/// thread, is recognized.
 const HARNESS: &[&str] = &["test::run_test", "test::event", "std::thread::"];
-/// Prefix of the last line of a report, which has the location.
+/// Prefix of the last line of a report, which contains the location.
 const REPORT: &str = "SUMMARY: ThreadSanitizer: ";
 
 pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
@@ -27,7 +27,7 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
         test.env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer")
             .env("TSAN_OPTIONS", "halt_on_error=0 exitcode=0");
-        // With --target, code for the host (procedural macros) is not instrumented.
+        // With --target, code for the build machine (procedural macros) is not instrumented.
         test.args(["test", "--lib", "-p", package, "--target", &host, "--target-dir"]).arg(&target);
         let output = test.args(["--", tests]).args(args).output().context("cannot run cargo test")?;
         let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());

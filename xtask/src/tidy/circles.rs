@@ -1,16 +1,16 @@
 //! Checks that the imports between the files of a crate have no cycle.
 //!
-//! An import is the mention of an item of another file of the crate, in a `use` or elsewhere,
-//! except in macro arguments. It counts as an import of the file that defines the item, even if the
-//! item is reached through other names from `use` and `pub use`. Re-exports, `mod`, and the `use`
-//! of a module are not imports. Code for tests and fuzzing only is ignored.
+//! An import is the use of an item of another file of the crate, in a `use` or elsewhere, except in
+//! macro arguments. The file that defines the item is the one imported, even if the item is reached
+//! through other names from `use` and `pub use`. Re-exports, `mod`, and the `use` of a module are
+//! not imports. Code for tests and fuzzing only is ignored.
 
 use super::{Finding, Tree, module_directory};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItemFn, Item, ItemFn, ItemMod, ItemUse, UseTree, Visibility};
 
-/// Crates that must have no cycles.
+/// Crates whose files must have no import cycles.
 const CRATES: &[&str] =
     &["crates/cli/src", "crates/grammar/src", "crates/inet/src", "crates/lock/src", "crates/tcp/src"];
 
@@ -21,7 +21,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     CRATES.iter().flat_map(|root| below(tree, root)).collect()
 }
 
-/// Reports files below `root` that do not parse; if all parse, reports a cycle.
+/// Reports files below `root` that do not parse. If all files parse, reports a cycle if there is
+/// one.
 fn below(tree: &Tree, root: &str) -> Vec<Finding> {
     let (mut modules, mut unread) = (BTreeMap::new(), Vec::new());
     for (path, text) in tree.texts.iter().filter(|(path, _)| path.ends_with(".rs")) {
@@ -53,8 +54,8 @@ fn circle(mut modules: BTreeMap<Names, Module>) -> Option<Finding> {
     Some(Finding::new(&modules.get(way.first().copied()?)?.path, 1, what))
 }
 
-/// Returns the module that defines the item with this path from the root; `None` if it belongs to
-/// another crate or is a module.
+/// Returns the module that defines the item with this path from the root; `None` if the item is a
+/// module or belongs to another crate.
 fn definer<'a>(modules: &'a BTreeMap<Names, Module>, path: &[String], depth: usize) -> Option<&'a Names> {
     let (names, module) = (0..=path.len()).rev().find_map(|len| modules.get_key_value(&path[..len]))?;
     let (item, rest) = path[names.len()..].split_first()?;
@@ -81,16 +82,17 @@ fn way_back<'a>(imports: &BTreeMap<&'a Names, BTreeSet<&'a Names>>, start: &'a N
     None
 }
 
-/// A file and the paths in it.
+/// A file, with the paths that occur in it.
 #[derive(Debug, Default)]
 struct Module {
     path: String,
     names: Names,
-    /// Depth of inline modules during the walk.
+    /// Current depth of inline modules while the file is traversed.
     inner: usize,
-    /// Imported paths from the root: by `use` without `pub`, and through a module or a glob.
+    /// Imported paths, from the crate's root: by `use` without `pub`, and through a module or a
+    /// glob.
     imported: BTreeSet<Names>,
-    /// Paths from the root, by the names that `use` and `pub use` give them.
+    /// Paths from the crate's root, by the names that `use` and `pub use` give them.
     aliases: BTreeMap<String, Names>,
     /// Paths as written in the code.
     mentioned: BTreeSet<Names>,
@@ -120,7 +122,7 @@ impl Module {
         self.imported.iter().cloned().chain(self.mentioned.iter().filter_map(by_name))
     }
 
-    /// Converts a path that begins with `crate`, `self` or `super`, or occurs in a `use`, to one
+    /// Converts a path that begins with `crate`, `self` or `super`, or occurs in a `use`, to a path
     /// from the root.
     fn absolute(&self, path: &[String]) -> Option<Names> {
         let (first, rest) = path.split_first()?;
@@ -153,7 +155,7 @@ impl Module {
             }
             UseTree::Name(name) => (with(&name.ident), name.ident.to_string()),
             UseTree::Rename(rename) => (with(&rename.ident), rename.rename.to_string()),
-            // The items of a glob are unknown, so the file itself is imported.
+            // The items of a glob are unknown, so the file itself is considered imported.
             UseTree::Glob(_) => ([before, &["*".to_owned()]].concat(), String::new()),
         };
         let Some(path) = self.absolute(&path) else { return };

@@ -1,5 +1,5 @@
-//! Checks that real clocks and sleeps are used only in modules that own a thread; elsewhere time is
-//! an argument.
+//! Checks that real clocks and sleeps are used only in modules that own a thread. All other code
+//! receives the time as an argument.
 //!
 //! Tests, examples and benchmarks are exempt. Searches for the clocks and sleeps of the standard
 //! library and of the C library, the time-stamp counter, and the creation of our live clock.
@@ -12,19 +12,19 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/clock/src/live", why: "the live clock itself" },
     Room { path: "crates/clock/src/tsc", why: "reads and calibrates the counter" },
     Room { path: "crates/lock/src/signal", why: "waits with a timeout" },
-    Room { path: "crates/port/src/os", why: "the wall clock's offset for time stamps in captures" },
+    Room { path: "crates/port/src/os", why: "the wall clock's offset for timestamps in captures" },
     Room { path: "crates/port/src/nic/bus", why: "simulates the duration of a register access" },
     Room { path: "crates/dispatch", why: "owns threads" },
-    Room { path: "crates/pipe/src/os", why: "the clock shared by all processes, for stamps" },
+    Room { path: "crates/pipe/src/os", why: "the clock shared by all processes, for timestamps" },
     Room { path: "crates/pipe/src/ports", why: "waits for a port, or for the time at which a frame is sent" },
     Room { path: "crates/node/src/run", why: "the loop that passes `now` to the hosts" },
     Room {
         path: "crates/inet/src/stack/statistics",
-        why: "reads the counter when cycle accounting is switched or read",
+        why: "reads the counter when cycle accounting is turned on or off, or read",
     },
     Room {
         path: "crates/node/src/switch/costs",
-        why: "reads the counter when cycle accounting of a switch is switched or read",
+        why: "reads the counter when cycle accounting of a switch is turned on or off, or read",
     },
     Room { path: "crates/node/src/switch/average", why: "measures the ticks of forwarding in the bridge" },
     Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
@@ -42,7 +42,7 @@ const ROOMS: &[Room] = &[
     Room { path: "xtask", why: "interacts with a user" },
 ];
 
-/// Names through which a real clock is reached.
+/// Names by which code can access a real clock.
 const WAYS: &[&str] = &[
     "Instant::now",
     "SystemTime::now",

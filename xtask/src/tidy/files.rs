@@ -1,16 +1,16 @@
-//! Checks that each file starts with a description, is not too long, and contains nothing
-//! unfinished.
+//! Checks that each file begins with a description, is not too long, and contains no unfinished
+//! code.
 //!
-//! Test modules in separate files may be long and need no description, since the module under test
-//! has one.
+//! Test modules in separate files may be long and need no description, since the module that they
+//! test has one.
 
 use super::{Finding, Tree};
 use crate::source::has_token;
 
-/// Maximum number of lines of a file.
+/// Maximum number of lines in a file.
 const LONG: usize = 700;
 
-/// Files that may be longer, with the reason.
+/// Files that may be longer, each with the reason.
 const MAY_BE_LONG: &[(&str, &str)] = &[];
 
 /// Words in comments that mark unfinished work.

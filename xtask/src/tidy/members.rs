@@ -1,9 +1,9 @@
-//! Checks that each crate depends only on crates above it in the workspace's members list.
+//! Checks that each crate depends only on crates that precede it in the workspace's members list.
 //!
-//! Build dependencies count. A dev-dependency on a crate further down must be listed in
+//! Build dependencies are checked, too. A dev-dependency on a crate further down must be listed in
 //! [`DEV_BELOW`] with a reason. The tools at the end ([`TAIL`]) may use every crate, and no other
-//! crate may use them. Uninformative names are refused; each member must inherit the workspace's
-//! lints; each directory under crates/ must be a member.
+//! crate may use them. Uninformative crate names are rejected. Each member must inherit the
+//! workspace's lints, and each directory under crates/ must be a member.
 
 use super::{Finding, Tree};
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use toml::{Table, Value};
 /// Development tools, which may use every crate.
 const TAIL: &[&str] = &["crates/bench", "xtask"];
 
-/// Dev-dependencies on a crate further down: the dependent crate, the dependency, the reason.
+/// Permitted dev-dependencies on a crate further down, as (dependent crate, dependency, reason).
 const DEV_BELOW: &[(&str, &str, &str)] = &[];
 
 /// Dependencies that are not allowed in the program: other stacks and header parsers, used only to
 /// check ours in tests, and tools to build and find C libraries.
 const FOREIGN: &[&str] = &["smoltcp", "etherparse", "prefix-trie", "pcap", "cc", "cmake", "bindgen", "pkg-config"];
 
-/// Crate names that are refused as uninformative.
+/// Crate names that are rejected as uninformative.
 const NO_NAMES: &[&str] = &["util", "utils", "common", "base", "core", "misc", "helpers", "shared"];
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -59,7 +59,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Manifest of a member, and the data needed to check it.
+/// Manifest of a member, and what is needed to check it.
 struct Member<'a> {
     members: &'a [String],
     places: &'a BTreeMap<String, String>,
@@ -114,7 +114,7 @@ impl Member<'_> {
             .collect()
     }
 
-    /// Returns the error in this dependency, if any.
+    /// Returns what is wrong with this dependency; `None` if it is permitted.
     fn judge(&self, key: &str, value: &Value, kind: &str) -> Option<String> {
         let on = self.place_of(key, value)?;
         let Some(there) = self.members.iter().position(|member| *member == on) else {
@@ -144,7 +144,7 @@ impl Member<'_> {
         Some(joined(self.name(), path))
     }
 
-    /// Returns the line that names `key` under a heading ending in `kind`.
+    /// Returns the line with `key` under a heading that ends in `kind`.
     fn line_of(&self, key: &str, kind: &str) -> usize {
         let mut inside = false;
         for (at, line) in self.text.lines().enumerate() {

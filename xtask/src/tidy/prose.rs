@@ -1,7 +1,7 @@
 //! Checks that comments are plain technical English, as far as lists of words can check it.
 //!
-//! A doc comment must open with a third-person verb or a noun phrase. Verbs of speech and words for
-//! persons are reported, and so are questions and lines of comments with more than 100 columns.
+//! A doc comment must begin with a third-person verb or a noun phrase. Reported are verbs of
+//! speech, words for persons, questions, and comment lines of more than 100 columns.
 
 use super::{Finding, Tree};
 use crate::source::words;

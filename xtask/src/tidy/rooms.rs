@@ -2,8 +2,8 @@
 //!
 //! A block, an `impl` and an `extern` block need a `// SAFETY:` comment that ends within three
 //! lines above. An `unsafe fn` or trait needs a `# Safety` section in its documentation (or such a
-//! comment). An attribute (`#[unsafe(no_mangle)]`) and a function pointer type need only the listed
-//! module.
+//! comment). An attribute (`#[unsafe(no_mangle)]`) and a function pointer type are permitted in the
+//! listed modules without a comment.
 
 use super::{Finding, Room, Tree, in_room};
 use crate::source::{Line, words};
@@ -47,7 +47,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/rung", why: "a C interface" },
 ];
 
-/// Maximum number of lines of code between the comment and the `unsafe`.
+/// Maximum number of lines of code between the justification and the `unsafe`.
 const NEAR: usize = 3;
 
 pub fn check(tree: &Tree) -> Vec<Finding> {
@@ -70,7 +70,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Returns the code after an `unsafe`, up to two further lines, to determine its kind.
+/// Returns the code after an `unsafe`, including up to two further lines, from which its kind is
+/// determined.
 fn following(lines: &[Line], at: usize, from: usize) -> String {
     let mut code = lines[at].code[from..].trim().to_owned();
     for line in lines.iter().skip(at + 1).take(2) {
@@ -80,7 +81,7 @@ fn following(lines: &[Line], at: usize, from: usize) -> String {
     code.trim().to_owned()
 }
 
-/// Returns the missing justification of the `unsafe` at line `at`, if any.
+/// Returns which justification of the `unsafe` at line `at` is missing; `None` if it is justified.
 fn missing(lines: &[Line], at: usize, rest: &str) -> Option<&'static str> {
     let what = without_abi(rest);
     if what.starts_with('(') || what.starts_with("fn(") {
@@ -104,7 +105,7 @@ fn without_abi(rest: &str) -> &str {
 }
 
 /// Returns whether a comment above line `at` contains `word`, with at most `near` lines of code
-/// between. Attributes and the lines of the comment itself do not count.
+/// between. Attributes and the lines of the comment itself are not counted.
 fn said_above(lines: &[Line], at: usize, word: &str, near: usize) -> bool {
     let mut code = 0;
     for line in lines[..at].iter().rev() {

@@ -1,7 +1,7 @@
-//! Checks that hosts in one process share nothing: values that outlive every stack are allowed only
-//! in listed modules.
+//! Checks that hosts in one process share no state: values that outlive every stack are permitted
+//! only in listed modules.
 //!
-//! Searches for mutable `static`s and `thread_local!`. Constant statics are allowed; tests and
+//! Searches for mutable `static`s and `thread_local!`. Constant statics are permitted. Tests and
 //! examples are exempt.
 
 use super::{Finding, Room, Tree, in_room};

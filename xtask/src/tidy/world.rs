@@ -1,7 +1,7 @@
 //! Checks that the protocol crates do no I/O: no threads, files, kernel sockets or system calls.
 //!
-//! Their hash tables must be keyed: the standard library's default (SipHash with a random key) and
-//! `wire::hash` are. Unkeyed hash functions are refused.
+//! Their hash tables must use a keyed hash function, such as the standard library's default
+//! (SipHash with a random key) or `wire::hash`. Unkeyed hash functions are rejected.
 
 use super::{Finding, Tree};
 use crate::source::has_token;
