@@ -1,5 +1,5 @@
-//! A running host as a client: `ping`, `traceroute`, `nc`, `nslookup`, `http get`, against the kernel on a
-//! TAP device in a namespace of the test's own, and on virtual time.
+//! Clients in a running host: `ping`, `traceroute`, `nc`, `nslookup`, `http get`. They run against
+//! the kernel on a TAP device in the test's own namespace, and in virtual time.
 
 use crate::common;
 use crate::common::{Dir, Running, isolated, linerate, run, said};
@@ -11,7 +11,7 @@ use std::thread;
 
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// A host on tap0, and the kernel's side of it.
+/// Starts a host on tap0 and configures the kernel's side of tap0.
 fn start() -> (Running, Netlink) {
     let host = Running::start("ask", &["--port", "tap:tap0", "--addr", "10.0.0.2/24"]);
     let mut netlink = Netlink::open().unwrap();
@@ -44,11 +44,12 @@ fn clients_reach_the_kernel_and_its_servers() {
         assert_eq!((code, err.as_str()), (Some(0), ""));
         assert_eq!(out.lines().nth(1).unwrap().split_whitespace().take(2).collect::<Vec<_>>(), ["1", "10.0.0.1"]);
 
-        // Ctrl-C ends a ping with its summary; a reader that closes ends it quietly.
+        // Ctrl-C ends a ping with its summary. A reader that closes the pipe ends it without a
+        // message.
         let mut endless = linerate(&["ping", "--url", &url, "-i", "0.1", "10.0.0.1"]);
         let child = endless.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         thread::sleep(std::time::Duration::from_millis(700));
-        // The process is our own child and has not been waited for: its number cannot be anybody else's.
+        // The child has not been waited for, so its process number is not reused.
         let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(kill.unwrap().success());
         let (code, out, err) = said(&child.wait_with_output().unwrap());
@@ -61,7 +62,7 @@ fn clients_reach_the_kernel_and_its_servers() {
         pages(&ask);
         names(&ask);
 
-        // A connection that echoes until its end, and a port where nobody listens.
+        // A server that echoes a connection until its end, and a port without a listener.
         let listener = TcpListener::bind((THEIRS, 0)).unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
         let echo = thread::spawn(move || {
@@ -90,7 +91,7 @@ fn clients_reach_the_kernel_and_its_servers() {
 
 type Ask<'a> = &'a dyn Fn(&[&str]) -> (Option<i32>, String, String);
 
-/// Pages by length, in chunks, and one that is not there.
+/// Gets pages with a length, in chunks, and one that does not exist.
 fn pages(ask: Ask<'_>) {
     let listener = TcpListener::bind((THEIRS, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -121,8 +122,8 @@ fn pages(ask: Ask<'_>) {
     assert_eq!(ask(&["http", "get", "https://10.0.0.1/"]).0, Some(2));
 }
 
-/// A name with addresses, one that does not exist, the name of an address; one whose second query fails; an
-/// answer that does not fit.
+/// Looks up a name with addresses, a name that does not exist, the name of an address, a name whose
+/// second query fails, and a name whose answer is too long for a datagram.
 fn names(ask: Ask<'_>) {
     let socket = UdpSocket::bind((THEIRS, 0)).unwrap();
     let server = format!("10.0.0.1:{}", socket.local_addr().unwrap().port());
@@ -131,7 +132,7 @@ fn names(ask: Ask<'_>) {
         const A: &[u8] = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\x01\x02\x03";
         const AAAA: &[u8] = b"\xc0\x0c\0\x1c\0\x01\0\0\0\x3c\0\x10\x20\x01\x0d\xb8\0\0\0\0\0\0\0\0\0\0\0\x01";
         const PTR: &[u8] = b"\xc0\x0c\0\x0c\0\x01\0\0\0\x3c\0\x06\x01h\x02lr\0";
-        // Flags, response code and record.
+        // Flags, response code and record of each answer.
         let answers: [(u8, u8, &[u8]); 7] =
             [(0x84, 0, A), (0x84, 0, AAAA), (0x84, 3, b""), (0x84, 0, PTR), (0x84, 0, A), (0x84, 2, b""), (0x86, 0, A)];
         for (flags, rcode, record) in answers {
@@ -154,13 +155,13 @@ fn names(ask: Ask<'_>) {
     assert!(code == Some(0) && out.ends_with("Name:\tfour.example.org\nAddress: 10.1.2.3\n"), "{out}");
     assert!(err.contains("IPv6 addresses are unknown: SERVFAIL"), "{err}");
     let (code, out, err) = ask(&["nslookup", "large.example.org", &server]);
-    // It is truncated, and nobody listens at the server's TCP port.
+    // The answer is truncated, and the server's TCP port has no listener.
     assert!(code == Some(1) && out.is_empty() && err.contains(&format!("{server}: ECONNREFUSED")), "{err}");
     answers.join().unwrap();
     assert_eq!(ask(&["nslookup", "a..b", &server]).0, Some(2));
 }
 
-/// Stock iperf3 serves; the host is the client, both ways.
+/// Runs the host as an iperf3 client in both directions. The server is stock iperf3.
 fn measured(ask: Ask<'_>) {
     if !common::has("iperf3") {
         println!("skipped: no iperf3 here");
@@ -187,7 +188,7 @@ fn measured(ask: Ask<'_>) {
     server.wait().unwrap();
 }
 
-/// The same commands on virtual time: round trips are those of the links.
+/// The same commands in virtual time: round trips are those of the simulated links.
 #[test]
 fn clients_run_in_a_simulation() {
     let dir = Dir::new("ask-sim");
@@ -212,7 +213,7 @@ fn clients_run_in_a_simulation() {
         kind = "iperf3"
         "#,
     );
-    // nc with its input; servers that are not there, do not answer, or are on no host.
+    // nc with its input, and servers that do not exist, do not reply, or are on no host.
     for (line, says) in [
         ("a nc -u 10.0.0.2 7", "ping\n"),
         ("a nc 10.0.0.2 7", "10.0.0.2:7: ECONNREFUSED"),
@@ -235,7 +236,8 @@ fn clients_run_in_a_simulation() {
     assert!(out.contains("64 bytes from 10.0.0.2: icmp_seq=2 ttl=64 time=10.0"), "there and back: {out}");
     assert!(out.contains("\n 1  10.0.0.2  10.0"), "{out}");
     assert!(out.lines().any(|line| line.starts_with("em0 ") && line.contains("10.0.0.2/24")), "{out}");
-    // Streams and datagrams take the links' time, whatever the machine's; the same seed prints the same.
+    // Streams and datagrams take the time of the links, regardless of the machine. The same seed
+    // prints the same output.
     let lines = [
         "a iperf3 -c 10.0.0.2 -u -b 10M -t 2",
         "a iperf3 -c 10.0.0.2 -n 3M -w 64K",
@@ -248,9 +250,9 @@ fn clients_run_in_a_simulation() {
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(out.matches("iperf Done.").count(), lines.len(), "{out}");
     assert!(out.contains("0/1713 (0%)  receiver"), "{out}");
-    // 25 MB in datagrams of 1,460 bytes are 17,123.3.
+    // 25 MB in datagrams of 1,460 bytes are 17,123.3 datagrams.
     assert_eq!(out.matches("0/17124 (0%)  receiver").count(), 2, "{out}");
-    // The second that counts follows two that do not.
+    // The measured second follows two omitted seconds.
     assert!(out.contains("0/1712 (0%)  sender"), "{out}");
     // A window of 64 KiB in each round trip of 10 ms is 52 Mbit/s.
     let sender = out.lines().filter(|line| line.ends_with("sender")).nth(1).unwrap();

@@ -1,5 +1,5 @@
-//! IPv6 autoconfiguration over TAP devices: our host with radvd, the kernel with our router, and both
-//! ends of ours on virtual time.
+//! IPv6 autoconfiguration over TAP devices, with radvd and our host, and with our router and the
+//! kernel. Also in virtual time with our router and our host.
 
 use crate::common;
 use crate::common::{Daemon, Dir, Running, has_all, isolated, kernel, linerate, run, until};
@@ -38,7 +38,7 @@ fn ping(host: &Running, words: &str) -> String {
     out
 }
 
-/// Waits until the output of a control command is as wanted, and returns it.
+/// Waits until the output of a control command satisfies `wanted`, and returns it.
 #[track_caller]
 fn output_until(host: &Running, words: &str, wanted: impl Fn(&str) -> bool) -> String {
     let mut output = String::new();
@@ -75,7 +75,7 @@ fn radvd_configures_our_host() {
         let routers = host.json("ndp -r");
         assert!(routers[0]["preference"] == "medium" && routers[0]["dev"] == "tap0", "{routers}");
         assert_eq!(host.json("ndp -p")[0]["prefix"], "2001:db8:1::/64");
-        // The kernel reaches the address, and the host an address beyond the router.
+        // The kernel reaches the host's address, and the host reaches an address beyond the router.
         let pinged = run(Command::new("ping").args(["-6", "-c", "2", "-i", "0.2", "-W", "20", own]));
         assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
         let out = ping(&host, "-c 2 -i 0.2 2001:db8:ffff::1");
@@ -85,7 +85,7 @@ fn radvd_configures_our_host() {
         assert!(out.contains("1 packets transmitted, 1 received"), "{out}");
         let counted = host.ok("netstat -s -p ip6");
         assert!(counted.lines().any(|line| line.trim() == "2 fragments created"), "{counted}");
-        // After the lifetime 0 the default route is gone; the address has lifetimes of its own.
+        // A lifetime of 0 removes the default route. The address has its own lifetimes.
         daemon.terminate(); // an advertisement with the lifetime 0
         output_until(&host, "ndp -r", str::is_empty);
         assert!(!host.ok("ip -6 route").contains("default") && host.ok("ifconfig tap0").contains(own));
@@ -128,7 +128,7 @@ fn addresses_of_two_hosts_differ_and_expire() {
     });
 }
 
-/// The kernel takes its address and its default route from our router.
+/// The kernel gets its address and its default route from our router.
 #[test]
 fn our_router_configures_the_kernel() {
     let name = "our_router_configures_the_kernel";
@@ -160,7 +160,7 @@ fn our_router_configures_the_kernel() {
         assert!(text.contains("valid_lft 2591") || text.contains("valid_lft 2592000sec"), "{text}");
         let route = ip_until("-6 route show default", &|text| text.contains("proto ra"));
         assert!(route.contains("via fe80::") && route.contains("dev tap0"), "{route}");
-        // The router's address on its other link, by that route.
+        // The kernel reaches the router's address on its other link by that route.
         let pinged = run(Command::new("ping").args(["-6", "-c", "2", "-i", "0.2", "-W", "20", "2001:db8:6::1"]));
         assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
         router.end();
@@ -193,7 +193,7 @@ fn a_client_waits_for_the_first_router() {
     });
 }
 
-/// Router and host on virtual time, by their configuration files.
+/// Router and host in virtual time, from their configuration files.
 #[test]
 fn our_router_configures_our_host() {
     let dir = Dir::new("advertise-sim");
@@ -213,7 +213,7 @@ fn our_router_configures_our_host() {
     }
 }
 
-/// Without a router a client reports the wait and the reason of its failure.
+/// Without a router, a client reports that it waits, and why it failed.
 #[test]
 fn a_client_reports_that_there_is_no_router() {
     let words = ["-c", "2001:db8::1", "-n", "1M", "--port", "null:x", "--addr", "auto"];

@@ -1,5 +1,5 @@
-//! `linerate bench services`: all of its rows in one quick run, each beside the server or client that is installed. No figure is asserted
-//! beyond its being one.
+//! `linerate bench services`: one quick run has all rows, each next to the installed server or
+//! client. The tests check only that each row has a figure.
 
 use crate::common::{has, linerate, run};
 use serde_json::Value;

@@ -1,5 +1,6 @@
-//! `linerate bridge` in the world: hosts of the kernel's in namespaces of their own, joined by it; loops; the kernel's bridge as its twin;
-//! addresses that come, age, move and are too many; ports that go under load; the command itself.
+//! `linerate bridge` with hosts in network namespaces of the kernel: traffic, loops, comparison
+//! with other bridges, the address table, ports that are removed under load, and the command
+//! itself.
 
 mod lan;
 mod loops;

@@ -1,15 +1,17 @@
-//! Captures as strangers have them: cut short, with large packets, of other links, with what a record says beside its bytes.
+//! Captures of other programs: truncated, with large packets, of other link types, and with
+//! metadata in their records.
 
 use crate::common::{Dir, has, linerate, run, said};
 use port::pcap::{Direction, Interface, Reader};
 use std::fs::File;
 use std::process::{Output, Stdio};
 
-/// A capture file being made.
+/// A capture file under construction.
 struct Capture(Vec<u8>);
 
 impl Capture {
-    /// A pcap file with timestamps of microseconds; the words of `link` are its link type and FCS length.
+    /// Begins a pcap file with timestamps in microseconds. `link` is the field with link type and
+    /// FCS length.
     fn pcap(link: u32) -> Capture {
         Capture::new(0xa1b2_c3d4, link)
     }
@@ -28,12 +30,12 @@ impl Capture {
         self
     }
 
-    /// A record of a pcap file.
+    /// Adds a record of a pcap file.
     fn packet(self, data: &[u8], orig_len: usize) -> Capture {
         self.u32(1_700_000_000).u32(5).u32(data.len() as u32).u32(orig_len as u32).raw(data)
     }
 
-    /// A block of a pcapng file.
+    /// Adds a block of a pcapng file.
     fn block(self, ty: u32, words: &[u32], body: &[u8]) -> Capture {
         let len = 12 + 4 * words.len() + body.len().next_multiple_of(4);
         let mut out = self.u32(ty).u32(len as u32);
@@ -57,7 +59,8 @@ fn udp(len: usize) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 packet with a UDP datagram; its IP header's checksum is right, UDP's is 0.
+/// An IPv4 packet with a UDP datagram. The IP header checksum is correct, and the UDP checksum is
+/// 0.
 fn udp_packet(len: usize) -> Vec<u8> {
     let total = (28 + len) as u16;
     let mut packet = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 3, 232, 0, 80, 0, 0, 0, 0];
@@ -69,7 +72,7 @@ fn udp_packet(len: usize) -> Vec<u8> {
     packet
 }
 
-/// Runs a line of words in `dir`.
+/// Runs a shell line in `dir`.
 fn of(dir: &Dir, line: &str) -> Output {
     let words: Vec<&str> = line.split_whitespace().collect();
     run(linerate(&words).current_dir(&dir.0))
@@ -116,7 +119,7 @@ fn packets_before_a_fault_are_written() {
     }
     expect(&of(&dir, "cat cut.pcap"), 1, 5000, "truncated");
     expect(&of(&dir, "cat pcap:cut.pcap"), 1, 5000, "truncated");
-    // grep's codes; what was counted is written all the same.
+    // Exit codes are those of grep. The frames counted before the error are still written.
     let counted = of(&dir, "grep -c . cut.pcap");
     expect(&counted, 2, 1, "truncated");
     assert_eq!(counted.stdout, b"5000\n");
@@ -124,7 +127,7 @@ fn packets_before_a_fault_are_written() {
     expect(&counted, 1, 1, "truncated");
     assert!(counted.stdout.starts_with(b"{\"frames\":5000,"), "{counted:?}");
     expect(&of(&dir, "top -q -k src cut.pcap"), 1, 3, "truncated");
-    // A bad line under --strict: the frames before it, and none behind it.
+    // With --strict, a bad line ends the output after the preceding frames.
     let line = String::from_utf8(of(&dir, "conv -o f1 zeros.pcapng").stdout).unwrap();
     dir.file("bad.txt", format!("{line}{line}no frame\n{line}"));
     for jobs in ["", "-j 2 "] {
@@ -132,7 +135,7 @@ fn packets_before_a_fault_are_written() {
     }
 }
 
-/// Packets of TSO and GRO, and all else up to libpcap's limit.
+/// Packets of TSO and GRO pass, and all others up to libpcap's limit.
 #[test]
 fn large_packets_pass_everywhere() {
     let dir = Dir::new("captures-large");
@@ -164,10 +167,10 @@ fn large_packets_pass_everywhere() {
             _ => expect(&records, 2, 0, "too long for a binary record"),
         }
     }
-    // One more byte is no packet, and is said.
+    // One more byte is not a valid packet, which is reported.
     dir.file("longer.pcap", Capture::pcap(1).packet(&vec![0; 262_145], 262_145).packet(&udp(1), 43).0);
     expect(&of(&dir, "conv -o text longer.pcap"), 1, 1, "packet 1, length 262145");
-    // A port that cannot send a frame.
+    // The port cannot send one of the frames.
     dir.file("long.txt", of(&dir, "conv -o text longer.pcap").stdout.repeat(1));
     let mut line = String::from_utf8(of(&dir, "conv -o text longer.pcap").stdout).unwrap();
     line = line.trim_end().to_owned() + &" 00".repeat(9000) + "\n";
@@ -175,14 +178,14 @@ fn large_packets_pass_everywhere() {
     expect(&of(&dir, "put null:n0 long.txt"), 1, 0, "1 frames not sent: longer than the port's maximum");
 }
 
-/// Bridges and hosts take frames of any length from files, and mix them with others.
+/// Bridges and hosts accept frames of any length from files, mixed with others.
 #[test]
 fn long_frames_pass_bridges_and_reach_hosts() {
     let dir = Dir::new("captures-long");
     for len in [2_049, 65_549, 262_144] {
         let mut frame = udp(60);
         frame.resize(len, 0xab);
-        // More than there are long buffers, and short ones between.
+        // More long frames than long buffers, with short frames between them.
         let mut capture = Capture::pcap(1);
         for _ in 0..70 {
             capture = capture.packet(&frame, len).packet(&udp(60), 102);
@@ -206,7 +209,8 @@ fn long_frames_pass_bridges_and_reach_hosts() {
     }
 }
 
-/// A bridge whose ports have all ended has exit code 1 if a file was cut short or could not be written.
+/// A bridge whose ports have all closed has exit code 1 if a file was truncated or could not be
+/// written.
 #[test]
 fn a_bridge_reports_a_truncated_file() {
     let dir = Dir::new("captures-bridge");
@@ -258,7 +262,7 @@ fn metadata_of_records_is_kept() {
     dir.file("snap.jsonl", &back);
     let again = of(&dir, "conv -o pcap snap.jsonl").stdout;
     assert_eq!(Reader::new(&again[..]).read().unwrap().unwrap().orig_len, 102);
-    // Microseconds stay microseconds.
+    // Timestamps in microseconds stay in microseconds.
     assert_eq!(of(&dir, "conv -o pcap snap.pcap").stdout[..4], [0xd4, 0xc3, 0xb2, 0xa1]);
 
     let described = Capture::section().block(1, &[1, 0], b"\x02\0\x04\0lan0\x09\0\x01\0\x09\0\0\0").block(
@@ -283,7 +287,7 @@ fn metadata_of_records_is_kept() {
         let names: Vec<_> = reader.section().interfaces.iter().map(Interface::name).collect();
         assert_eq!(names, [Some("lan0".to_owned()), Some("wan0".to_owned())], "{line}");
     }
-    // As JSON and back.
+    // Conversion to JSON and back.
     let json = String::from_utf8(of(&dir, "conv -o jsonl meta.pcapng").stdout).unwrap();
     assert!(json.contains(r#","interface":"lan0","comments":["first"],"payload":"#), "{json}");
     assert!(json.contains(r#","interface":"wan0","direction":"outbound","payload":"#), "{json}");
@@ -300,14 +304,14 @@ fn metadata_of_records_is_kept() {
         dir.file("broken.jsonl", broken);
         expect(&of(&dir, "conv -o jsonl broken.jsonl"), 0, 1, says);
     }
-    // Files one after the other, each with its header and its interfaces.
+    // Several files in sequence, each with its own header and interfaces.
     let output = of(&dir, "grep --out pcapng -f udp meta.pcapng snap.pcap meta.pcapng");
     let (mut reader, mut interfaces) = (Reader::new(&output.stdout[..]), Vec::new());
     while let Some(record) = reader.read().unwrap() {
         interfaces.push(record.interface);
     }
     assert_eq!(interfaces, [0, 1, 2, 2, 3, 4], "{output:?}");
-    // Nothing selected is a capture without packets.
+    // If no packet is selected, the output is a capture without packets.
     let none = of(&dir, "grep -f tcp meta.pcapng");
     assert_eq!(none.status.code(), Some(1));
     assert!(Reader::new(&none.stdout[..]).read().unwrap().is_none());
@@ -333,7 +337,7 @@ fn an_announced_fcs_and_the_modified_form_are_read() {
         Capture::new(0xa1b2_cd34, 1).u32(7).u32(8).u32(len).u32(len).raw(&[1, 0, 0, 0, 8, 0, 4, 0]).raw(&frame);
     dir.file("modified.pcap", modified.0);
     expect(&of(&dir, "conv -o text modified.pcap"), 0, 1, "");
-    // Bytes of an unknown kind are no text.
+    // Bytes of an unknown format are not text.
     dir.file("unknown", [0x34, 0xcd, 0xb2, 0xa2, 0, 0, 0, 0]);
     expect(&of(&dir, "conv -o text unknown"), 1, 0, "begins with 34 cd b2 a2; expected text, a capture");
     expect(&of(&dir, "grep -c 00 unknown"), 2, 0, "expected text, a capture");
@@ -403,7 +407,7 @@ fn other_link_types_are_read_or_rejected() {
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("unsupported link type 105"), "{output:?}");
     }
-    // Two links in one pcapng: not one pcap file.
+    // Packets of two link types in one pcapng file cannot become one pcap file.
     let len = packet.len() as u32;
     let frame = udp(3);
     let both = Capture::section().block(1, &[1, 0], &[]).block(1, &[101, 0], &[]);
@@ -446,11 +450,11 @@ fn extension_headers_hide_no_ports() {
     assert!(text.contains("4 100.0%          0  fd00::1.1000 > fd00::2.80 UDP"), "{text}");
     let mut split = linerate(&["split", "-t", "a.txt", "-t", "b.txt", "six.pcap"]);
     let split = run(split.current_dir(&dir.0));
-    // Nothing goes to standard output, not even a capture's header.
+    // Standard output stays empty, without even a capture header.
     assert!(split.status.success() && split.stdout.is_empty(), "{split:?}");
     let sizes = ["a.txt", "b.txt"].map(|name| dir.read(name).lines().count());
     assert!(sizes == [4, 0] || sizes == [0, 4], "{sizes:?}");
-    // A later fragment has no ports, and no payload is taken for them.
+    // A later fragment has no ports, and its payload must not be interpreted as ports.
     let later = six(44, &[&[17, 0, 0, 8, 0, 0, 0, 9][..], &datagram].concat());
     dir.file("later.pcap", Capture::pcap(1).packet(&later, later.len()).0);
     assert_eq!(of(&dir, "grep -c sport=1000 later.pcap").stdout, b"0\n");
@@ -478,7 +482,7 @@ fn fragments_in_any_order_pass_the_translator() {
     assert!(text.lines().all(|line| line.contains("C0 00 02 01")), "{text}");
 }
 
-/// RFC 8259 6: 1.7e+18 is a number as 1700000000000000000 is; jq 1.6 writes it so.
+/// RFC 8259 6: 1.7e+18 is the same number as 1700000000000000000, and jq 1.6 writes the first form.
 #[test]
 fn numbers_with_an_exponent_are_numbers() {
     let dir = Dir::new("captures-json");
@@ -493,7 +497,7 @@ fn numbers_with_an_exponent_are_numbers() {
     assert!(output.stdout.starts_with(b"{\"ts_ns\":1700000000000000000,"), "{output:?}");
     dir.file("bad.jsonl", ["-1", "0.5", "1e30", "\"7\"", "0"].map(line).concat());
     expect(&of(&dir, "conv -o text bad.jsonl"), 0, 1, "4 of 5 lines are not valid frames");
-    // A file of which nothing is understood is no success.
+    // A file without any valid line is a failure.
     dir.file("none.jsonl", line("-1"));
     expect(&of(&dir, "conv -o text none.jsonl"), 1, 0, "1 of 1 lines are not valid frames");
     dir.file("none.txt", "no frame\n");
@@ -522,21 +526,21 @@ fn unwritable_packets_are_an_error() {
         assert_eq!(output.status.code(), Some(code), "{line}: {output:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("No space left on device"), "{line}: {output:?}");
     }
-    // As tee: the others go on, and the exit code says that one did not.
+    // As with tee, the other targets continue, and the exit code reports that one failed.
     let mirrored = of(&dir, "mirror -t /dev/full -t copy.pcap -o text f.pcap");
     expect(&mirrored, 1, 1, "mirror /dev/full: 0 frames, 1 lost: No space left on device");
     assert_eq!(of(&dir, "grep -c -f udp copy.pcap").stdout, b"1\n");
-    // A target that gets nothing is a capture without packets.
+    // A target that receives no frames is a capture without packets.
     expect(&of(&dir, "split --seed 1 -t a.pcap -t b.pcap f.pcap"), 0, 0, "");
     for name in ["a.pcap", "b.pcap"] {
         let mut reader = Reader::new(File::open(dir.path(name)).unwrap());
         assert!(reader.format().is_ok() && reader.read().is_ok(), "{name}");
     }
-    // Sums alone have no capture's header in front of them.
+    // If only totals are printed, no capture header precedes them.
     assert!(of(&dir, "count -q f.pcap").stdout.starts_with(b"1 frames"));
 }
 
-/// `linerate cat` writes lines of text whatever it reads, as its help has it.
+/// `linerate cat` writes lines of text for any input format, as its help states.
 #[test]
 fn cat_writes_text() {
     let dir = Dir::new("captures-cat");

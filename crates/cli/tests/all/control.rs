@@ -1,4 +1,5 @@
-//! A host of the built program, configured and asked through its control socket; strangers at that socket; rc scripts.
+//! A host of the built program, configured and queried through its control socket; invalid clients
+//! of that socket; rc scripts.
 
 use crate::common;
 use crate::common::{Running, has, linerate, run};
@@ -178,7 +179,8 @@ fn a_closed_pipe_is_quiet() {
     assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{output:?}");
 }
 
-/// A capture of five pings: read to its end the host ends, and what it answered is in the other file.
+/// A capture of five pings is read to its end. The host then ends, and its replies are in the
+/// output file.
 #[test]
 fn a_capture_is_answered_and_the_host_ends() {
     let dir = std::env::temp_dir().join(format!("lr-cli-replay-{}", std::process::id()));
@@ -197,14 +199,14 @@ fn a_capture_is_answered_and_the_host_ends() {
     assert_eq!(replayed.status.code(), Some(0), "{audit}{}", String::from_utf8_lossy(&replayed.stderr));
     assert!(std::fs::metadata(&output).unwrap().len() > 24, "the ARP announcement, at least");
     assert!(audit.contains("imbalance           0") && audit.contains("(read 5)"), "{audit}");
-    // Cut short, it is lost: told, and the exit code says so.
+    // A truncated capture is reported as a lost port, and the exit code is 1.
     let bytes = std::fs::read(&input).unwrap();
     std::fs::write(&cut, &bytes[..bytes.len() - 7]).unwrap();
     let broken = run(&mut linerate(&["host", "--port", &format!("pcap:{cut}"), "--addr", "1.0.0.1/8"]));
     let said = String::from_utf8(broken.stderr).unwrap();
     assert_eq!(broken.status.code(), Some(1), "{said}");
     assert!(said.contains("cut.pcap") && said.ends_with("no port is left: the host ends\n"), "{said}");
-    // With stay it goes on, until it is told.
+    // With stay=on the host continues until the stop command.
     let staying = Running::start("stay", &["--port", &format!("pcap:{input}"), "--set", "stay=on"]);
     std::thread::sleep(Duration::from_millis(600));
     assert!(staying.ok("show ports").contains("gone"));
@@ -213,7 +215,7 @@ fn a_capture_is_answered_and_the_host_ends() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// The contract: SCRIPT unix:///path MODE PARALLEL.
+/// The rc script is called as SCRIPT unix:///path MODE PARALLEL.
 #[test]
 fn the_rc_script_configures_a_host() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/config.sh");
@@ -280,14 +282,15 @@ fn a_file_is_checked_and_run() {
     let _ = std::fs::remove_dir(&dir);
 }
 
-/// A host's answer reaches a terminal: what the terminal would obey is shown instead.
+/// A reply of a host may be printed on a terminal, so control characters in it are escaped.
 #[test]
 fn control_characters_of_an_answer_are_escaped() {
     let dir = common::Dir::new("ctl-escapes");
     let path = dir.path("s.sock");
     let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let url = format!("--url={path}");
-    // Commands that ask more than one thing get the same answer to each, and have their own opinion of it.
+    // Each of these commands gets the same reply to all of its requests, and interprets it
+    // differently.
     let cases: [(&str, &[&str], Option<i32>); 7] = [
         ("ok", &["ctl", &url, "ip", "link"], Some(0)),
         ("error", &["ctl", &url, "ip", "link"], Some(1)),
@@ -316,7 +319,7 @@ fn control_characters_of_an_answer_are_escaped() {
     }
 }
 
-/// A device without an end is no file of text.
+/// A device file that never ends is rejected as input.
 #[test]
 fn files_without_an_end_are_refused() {
     for (line, code, why) in [
@@ -335,7 +338,7 @@ fn files_without_an_end_are_refused() {
     assert!(code == Some(1) && out.contains("file is larger than 16777216 bytes"), "{out}");
 }
 
-/// `--url` and `-j` in front of the command, as iproute2 has its options.
+/// `--url` and `-j` may precede the command, like options of iproute2.
 #[test]
 fn flags_may_precede_the_command() {
     let host = Running::start("front", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
@@ -349,7 +352,7 @@ fn flags_may_precede_the_command() {
     }
 }
 
-/// One connection for many commands; errors name file and line; flags stand anywhere.
+/// Many commands use one connection. Errors have file and line. Flags may be anywhere in a line.
 #[test]
 fn a_file_of_commands_runs_up_to_its_first_error() {
     let dir = common::Dir::new("ctl-batch");
@@ -382,7 +385,8 @@ fn a_file_of_commands_runs_up_to_its_first_error() {
     assert_eq!(run(&mut linerate(&["ctl", "--url", &url, "-f", "/nonexistent"])).status.code(), Some(1));
 }
 
-/// `ctl --wait` returns once the host answers, and gives up after its time; --ready-fd gets a line break.
+/// `ctl --wait` returns once the host replies, and gives up after its time limit. --ready-fd gets a
+/// line break.
 #[test]
 fn ctl_waits_for_a_starting_host() {
     let dir = common::Dir::new("ctl-wait");
@@ -410,7 +414,7 @@ fn ctl_waits_for_a_starting_host() {
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
         assert!(text.trim_end().ends_with('1'), "{name}: one byte: {text} {}", String::from_utf8_lossy(&out.stderr));
     }
-    // A name without a path is a file's as soon as there is one.
+    // A name without a path refers to a file as soon as that file exists.
     let named = run(&mut dir.bash(
         "linerate ctl --url late.sock --wait=10s ip -br link & sleep 0.3; \
          linerate host --port null:n0 --control ./late.sock > /dev/null & wait %1; code=$?; linerate ctl --url ./late.sock stop; wait; exit $code",
@@ -437,7 +441,7 @@ fn ctl_waits_for_a_starting_host() {
     }
 }
 
-/// `ip monitor` prints an address that comes and goes.
+/// `ip monitor` prints an address that is added and removed.
 #[test]
 fn changes_are_monitored() {
     let host = Running::start("monitor", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
@@ -446,7 +450,7 @@ fn changes_are_monitored() {
     let (line, lines) = std::sync::mpsc::channel();
     let out = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
     std::thread::spawn(move || out.map_while(Result::ok).for_each(|text| drop(line.send(text))));
-    // Its first look, which prints nothing, is over when a change is printed.
+    // The first comparison prints nothing. It is complete when a change is printed.
     let looks = (1..=200).any(|n| {
         host.ok(&format!("ip addr add 10.1.{n}.1/24 dev n0"));
         lines.recv_timeout(Duration::from_millis(200)).is_ok()
@@ -469,7 +473,8 @@ fn changes_are_monitored() {
     assert!(matches!(bad.status.code(), Some(2 | 3)));
 }
 
-/// A client refuses the control socket of another user, though the file can be opened; root accepts all.
+/// A client rejects the control socket of another user, even if it can be opened. root accepts all
+/// sockets.
 #[test]
 fn a_host_of_another_user_is_not_trusted() {
     let output = Command::new("id").arg("-u").output().unwrap();

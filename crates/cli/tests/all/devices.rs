@@ -1,7 +1,8 @@
-//! Ports on the kernel's devices, of each kind: ping, UDP and TCP with default settings; devices of 9,000 bytes, whose MTU a host, `cat`
-//! and `put` take, with buffers that hold its frames.
+//! Ports of each kind on the kernel's devices: ping, UDP and TCP with default settings. On devices
+//! with an MTU of 9,000 bytes, a host, `cat` and `put` use this MTU, with buffers that fit its
+//! frames.
 //!
-//! Everything happens in a network namespace of the test's own, which is the kernel's side of the device.
+//! The tests run in their own network namespace, which contains the kernel's side of the device.
 
 use crate::common;
 use crate::common::{Running, has, isolated, linerate, run};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Kinds of ports on devices of the kernel.
 const KINDS: [&str; 3] = ["tap", "packet", "xdp"];
-/// The longest frame of the devices.
+/// Maximum frame length of the devices in bytes.
 const LONGEST: usize = 9014;
 
 #[track_caller]
@@ -22,7 +23,8 @@ fn sh(line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The device `p0` for our port, of that MTU, and the name of the kernel's end, which has 10.0.0.1.
+/// Creates the device `p0` for our port with this MTU. Returns the name of the kernel's end, which
+/// has 10.0.0.1.
 fn device(kind: &str, mtu: u16) -> &'static str {
     sh("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up");
     let kernel = if kind == "tap" {
@@ -36,14 +38,14 @@ fn device(kind: &str, mtu: u16) -> &'static str {
     kernel
 }
 
-/// A host of ours at p0, which answers UDP at 7 and iperf3.
+/// Starts a host at p0 with a UDP echo service on port 7 and an iperf3 service.
 fn host(kind: &str) -> Running {
     let port = format!("{kind}:p0");
     let flags = ["--port", &port, "--addr", "10.0.0.2/24", "--service", "echo:7", "--service", "iperf3"];
     Running::start(kind, &flags)
 }
 
-/// Ctrl-C: every frame is accounted for.
+/// Ends the host by Ctrl-C and checks that every frame is accounted for.
 fn end(host: Running, kind: &str) {
     let (code, out, err) = host.interrupt();
     assert_eq!(code, Some(0), "{kind}: {out}{err}");
@@ -76,7 +78,7 @@ fn ping_udp_and_tcp_work_with_default_settings_at_each_kind_of_port() {
                 let sum = if flags.contains("-u") { &told["end"]["sum"] } else { &told["end"]["sum_received"] };
                 assert!(sum["bytes"].as_u64() > Some(300_000), "{kind} {flags}: {told}");
             }
-            // Nothing was taken for damaged.
+            // No frame was rejected as damaged.
             let counters = host.json("netstat -s");
             for sum in ["inet.udp.in.bad_checksum", "inet.tcp.in.bad_checksum"] {
                 assert_eq!(counters.get(sum), None, "{kind}");
@@ -87,7 +89,7 @@ fn ping_udp_and_tcp_work_with_default_settings_at_each_kind_of_port() {
     });
 }
 
-/// tcpdump of SYN segments at the kernel's end.
+/// tcpdump of the SYN segments at the kernel's end.
 struct Syns(Child);
 
 impl Syns {
@@ -104,7 +106,7 @@ impl Syns {
         Syns(child)
     }
 
-    /// The MSS options that were seen.
+    /// Returns the MSS options that tcpdump captured.
     fn end(mut self) -> Vec<String> {
         std::thread::sleep(Duration::from_millis(300));
         assert!(Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().unwrap().success());
@@ -116,7 +118,7 @@ impl Syns {
     }
 }
 
-/// RFC 9293 3.7.1: the MSS that is offered is the MTU of the link less 40 bytes, in both directions.
+/// RFC 9293 3.7.1: the advertised MSS is the MTU of the link minus 40 bytes, in both directions.
 #[test]
 fn a_host_takes_the_mtu_of_its_device() {
     if !["ping", "iperf3", "tcpdump"].iter().all(|tool| has(tool)) {
@@ -128,7 +130,7 @@ fn a_host_takes_the_mtu_of_its_device() {
             let host = host(kind);
             assert!(host.ok("ifconfig p0").contains("mtu 9000"), "{kind}");
             let syns = Syns::capture(kernel);
-            // 8,972 bytes are what a packet of 9,000 has room for.
+            // A packet of 9,000 bytes has 8,972 bytes of ICMP payload.
             let pinged =
                 sh("ping -n -c 3 -i 0.1 -W 5 -s 8000 -M do 10.0.0.2; ping -n -c 3 -i 0.1 -W 5 -s 8972 -M do 10.0.0.2");
             assert_eq!(pinged.matches("3 received").count(), 2, "{kind}: {pinged}");
@@ -145,7 +147,7 @@ fn a_host_takes_the_mtu_of_its_device() {
     });
 }
 
-/// An MTU that is set stays, and a port that is added later has buffers for its device.
+/// A configured MTU is kept, and a port that is added later has buffers for its device.
 #[test]
 fn a_configured_mtu_stays_and_a_later_port_has_long_buffers() {
     isolated("a_configured_mtu_stays_and_a_later_port_has_long_buffers", || {
@@ -153,7 +155,7 @@ fn a_configured_mtu_stays_and_a_later_port_has_long_buffers() {
         let host = Running::start("mtu-set", &["--port", "tap:p0", "--addr", "10.0.0.2/24", "--mtu", "1400"]);
         assert!(host.ok("ifconfig p0").contains("mtu 1400"));
         sh("ip tuntap add p1 mode tap; ip link set p1 mtu 9000 up; ip addr add 10.0.1.1/24 dev p1");
-        // Without large segments, buffers of the MTU are all that the port has.
+        // Without large segments, the port has only buffers of the MTU.
         host.ok("ifconfig p1 create port tap(lro=off):p1 inet 10.0.1.2/24 up");
         assert!(host.ok("ifconfig p1").contains("mtu 9000"));
         let pinged = sh("ping -n -c 3 -i 0.1 -W 5 -s 8972 -M do 10.0.1.2");
@@ -163,7 +165,8 @@ fn a_configured_mtu_stays_and_a_later_port_has_long_buffers() {
     });
 }
 
-/// A bridge between two devices of 9,000 bytes, without large segments: frames of that length pass.
+/// A bridge between two devices with an MTU of 9,000 bytes and without large segments forwards
+/// frames of that length.
 #[test]
 fn a_bridge_passes_frames_of_its_devices_mtu() {
     isolated("a_bridge_passes_frames_of_its_devices_mtu", || {
@@ -202,7 +205,7 @@ fn cat_and_put_pass_frames_of_the_devices_mtu() {
             }
             let output = read.join().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
-            // An AF_XDP port without zero copy has a warning.
+            // An AF_XDP port without zero copy reports a warning.
             let told =
                 |stderr: &[u8]| String::from_utf8_lossy(stderr).lines().any(|line| !line.contains("copies each"));
             assert!(output.status.success() && !told(&output.stderr), "{kind}: {:?}", output.stderr);

@@ -1,8 +1,9 @@
-//! The examples of every command's help, run as they stand.
+//! Runs the examples in the help of every command as they are printed.
 //!
-//! They run in a network namespace of the test's own and in a directory with the files that they name; `/tmp/`
-//! in them is that directory. An example is good if it ends with exit code 0. Those of [`RUNNING_ON`] may be
-//! running still after [`PATIENCE`], and are then interrupted.
+//! They run in the test's own network namespace and in a directory with the files that they use;
+//! `/tmp/` in an example is replaced by that directory. An example passes if it ends with exit code
+//! 0. Examples of the commands in [`RUNNING_ON`] may still run after [`PATIENCE`], and are then
+//! interrupted.
 
 use crate::common::{has, isolated, linerate, run_within};
 use std::path::{Path, PathBuf};
@@ -11,14 +12,14 @@ use std::time::Duration;
 
 /// Seconds that an example of [`RUNNING_ON`] runs before it is interrupted.
 const PATIENCE: &str = "1.5";
-/// Seconds within which every other example ends.
+/// Maximum seconds of every other example.
 const END: &str = "60";
-/// Longest run of one example, with the commands before it.
+/// Maximum time of one example, including the commands before it.
 const LONGEST: Duration = Duration::from_secs(240);
-/// Sets up the kernel's side of tap0, once a program has made it.
+/// Shell code that configures the kernel's side of tap0 once a program has created it.
 const TAP_UP: &str = "ip addr add 10.0.0.1/24 dev tap0; ip link set tap0 up;";
 
-/// Examples that are not run: a part of the line, and the reason.
+/// Examples that are not run, as a part of the line and the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     ("| ssh there", "needs a second machine"),
     ("| wireshark", "needs a display"),
@@ -36,7 +37,8 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("printf '%s", "a line of the example before it, with a frame of the reader's"),
 ];
 
-/// Commands that run before an example, by a part of it: its own first lines, or a host for it.
+/// Commands that run before an example, selected by a part of it: its first lines, or a host that
+/// it needs.
 const BEFORE: &[(&str, &str)] = &[
     ("curl -o /dev/null ftp", "linerate ftpd --port tap:tap0 --addr 10.0.0.2/24 & sleep 0.5; TAP_UP"),
     ("iperf3 -c 10.0.0.2", "linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24 & sleep 0.5; TAP_UP"),
@@ -103,7 +105,7 @@ const RUNNING_ON: &[&str] = &[
 /// Exit code of timeout(1) after it has sent its signal.
 const INTERRUPTED: i32 = 124;
 
-/// All commands: their words.
+/// Returns the words of all commands.
 fn commands(dir: &Path) -> Vec<Vec<String>> {
     let pages = dir.join("man");
     assert!(linerate(&["man", pages.to_str().unwrap()]).status().unwrap().success());
@@ -114,7 +116,7 @@ fn commands(dir: &Path) -> Vec<Vec<String>> {
             continue; // about files, not a command
         }
         let words: Vec<String> = name.trim_end_matches(".1").split('-').skip(1).map(str::to_owned).collect();
-        // A dash may be one of a name: netrate tcpp-server.
+        // A dash may be part of a command name, as in netrate tcpp-server.
         let joined = |at: usize| [&words[..at], &[words[at..].join("-")]].concat();
         found.extend((0..words.len()).rev().map(joined).find(|words| help(words).is_some()));
     }
@@ -124,7 +126,7 @@ fn commands(dir: &Path) -> Vec<Vec<String>> {
     found
 }
 
-/// The help of a command, on a terminal so wide that nothing is wrapped.
+/// Returns the help of a command on a terminal that is so wide that no line is wrapped.
 fn help(words: &[String]) -> Option<String> {
     if words.first().is_some_and(|word| word == "ministat" || word == "help") {
         return None; // FreeBSD's own text; a list of the others
@@ -134,7 +136,7 @@ fn help(words: &[String]) -> Option<String> {
     output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
 }
 
-/// The lines of shell under 'Example:' and 'Examples:'.
+/// Returns the lines of shell under 'Example:' and 'Examples:'.
 fn examples(help: &str) -> Vec<String> {
     let after = help.lines().skip_while(|line| !line.starts_with("Example"));
     after.filter_map(|line| Some(line.strip_prefix("  ")?.to_owned())).collect()
@@ -144,7 +146,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The directory with the files that examples name.
+/// Creates the files that examples use.
 fn prepare(dir: &Path) {
     let shell = "set -e
         for d in topo crates docs; do ln -s \"$ROOT/$d\" $d; done
@@ -164,7 +166,7 @@ fn prepare(dir: &Path) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// `line` in a shell that is interrupted after so many seconds.
+/// Returns a command that runs `line` in a shell and interrupts it after `patience` seconds.
 fn command(dir: &Path, line: &str, patience: &str) -> Command {
     let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
@@ -174,7 +176,7 @@ fn command(dir: &Path, line: &str, patience: &str) -> Command {
     shell
 }
 
-/// All examples, each with the words of its command.
+/// Returns all examples, each with the words of its command.
 fn all(dir: &Path) -> Vec<(String, String)> {
     let of = |words: Vec<String>| {
         let found = examples(&help(&words).unwrap_or_default());
@@ -200,7 +202,7 @@ fn the_tables_name_examples() {
     assert!(unused.is_empty(), "no example has {unused:?}");
 }
 
-/// Runs each fourth example, from number `part` on.
+/// Runs every fourth example, beginning with number `part`.
 fn run_part(test: &str, part: usize) {
     if let Some(tool) = ["ip", "timeout", "bash"].into_iter().find(|tool| !has(tool)) {
         return println!("skipped: {test}: {tool} is not installed");
@@ -217,14 +219,14 @@ fn run_part(test: &str, part: usize) {
     });
 }
 
-/// Runs one example, or skips it; returns what failed.
+/// Runs one example, or skips it. Returns what failed.
 fn run_example(dir: &Path, words: &str, example: &str) -> Result<(), String> {
     if NOT_RUN.iter().any(|(part, _)| example.contains(part)) {
         return Ok(());
     }
     let before = BEFORE.iter().find(|(part, _)| example.contains(part)).map_or("", |(_, line)| *line);
     let before = before.replace("TAP_UP", TAP_UP);
-    // Tools of others.
+    // Programs that examples need.
     let tools = ["jq", "tshark", "redis-benchmark", "redis-server", "iperf3", "curl"];
     let whole = format!("{before} {example}");
     let names = |tool: &str| whole.split_whitespace().any(|word| word == tool);

@@ -1,4 +1,5 @@
-//! `linerate extcap`: what Wireshark asks of a program in its extcap folder, and tshark itself.
+//! `linerate extcap`: the calls that Wireshark makes to a program in its extcap folder, and tshark
+//! itself.
 
 use crate::common::{Dir, has, linerate, run, said, wait};
 use port::pcap::Reader;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const GENERATED: &str = "pktgen(rate=1k,count=20,flows=20):pg0";
 
-/// The program as Wireshark runs it: no word in front of the flags.
+/// Runs the program as Wireshark does, without a command in front of the flags.
 fn extcap(words: &[&str]) -> (Option<i32>, String, String) {
     said(&run(linerate(words).env("XDG_RUNTIME_DIR", "/nonexistent")))
 }
@@ -21,7 +22,7 @@ fn capture(fifo: &str, port: &str) -> Child {
 }
 
 fn terminate(child: &Child) {
-    // The process is our own child and has not been waited for: its number cannot be anybody else's.
+    // The child has not been waited for, so its process number is not reused.
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
 }
 
@@ -46,11 +47,12 @@ fn interfaces_and_options_are_listed() {
     let config = of("--extcap-config");
     assert!(config.starts_with("arg {number=0}{call=--port}{display=Port}{type=string}{default=pktgen("), "{config}");
     assert!(config.contains("\narg {number=1}{call=--snaplen}"), "{config}");
-    // The word in front makes no difference.
+    // The result is the same with the command in front of the flags.
     assert_eq!(extcap(&["extcap", "--extcap-config", "--extcap-interface", "linerate"]).1, config);
 }
 
-/// Silence is consent; what is said is shown, under the exit code of success: else Wireshark does not look at it.
+/// Empty output means that the filter is valid. An error is printed with the exit code of success,
+/// since Wireshark otherwise ignores it.
 #[test]
 fn a_filter_is_checked_before_the_capture() {
     let judge = |filter: &str| extcap(&["--extcap-interface", "linerate", "--extcap-capture-filter", filter]);
@@ -115,7 +117,8 @@ fn only_matching_frames_are_captured_with_nanoseconds() {
     assert_eq!(take(&["--extcap-capture-filter", "tcp"]).0.len(), 0);
 }
 
-/// A capture ends with its reader, with a signal, and with its port: without a word each time, whether frames come or not.
+/// A capture ends without a message when its reader closes, on a signal, and with its port, whether
+/// frames arrive or not.
 #[test]
 fn capture_ends_with_reader_signal_or_port() {
     let dir = Dir::new("extcap-ends");
@@ -138,7 +141,7 @@ fn capture_ends_with_reader_signal_or_port() {
         reader.read_to_end(&mut Vec::new()).unwrap();
         ended_quietly(child);
     }
-    // Before anybody reads.
+    // The signal arrives before the FIFO has a reader.
     let child = capture(&fifo, busy);
     std::thread::sleep(Duration::from_millis(100));
     terminate(&child);
@@ -168,7 +171,7 @@ fn install_replaces_its_link_but_no_other_file() {
     assert_eq!(dir.read("new/extcap/linerate"), "mine");
 }
 
-/// tshark with a home of the test's own, where the program is linked in as the help says.
+/// tshark with its own home directory, in which the program is linked as the help describes.
 struct Tshark<'a>(&'a Dir);
 
 impl Tshark<'_> {
@@ -183,7 +186,7 @@ impl Tshark<'_> {
         run(self.env(Command::new("tshark").args(words)))
     }
 
-    /// The fields of the frames of a capture, a line each.
+    /// Returns the fields of the frames of a capture, one line per frame.
     #[track_caller]
     fn fields(&self, words: &[&str]) -> Vec<String> {
         let (code, out, err) =
@@ -210,7 +213,7 @@ fn tshark_captures_from_ports_and_running_hosts() {
     assert!(listed.contains(" linerate (Any port of linerate, by its name)"), "{listed}");
     let frames = tshark.fields(&["-i", "linerate", "-c", "10"]);
     assert_eq!(frames, vec!["12:23:34:45:56:00\t12345"; 10], "what is captured when nothing is said");
-    // To its end, with a filter and without.
+    // Captures to the end of the port, with and without a filter.
     let port = format!("extcap.linerate.port:{GENERATED}");
     assert_eq!(tshark.fields(&["-i", "linerate", "-o", &port]).len(), 20);
     let frames = tshark.fields(&["-i", "linerate", "-o", &port, "-f", "udp src port 10007"]);
@@ -219,7 +222,8 @@ fn tshark_captures_from_ports_and_running_hosts() {
     let port = format!("extcap.linerate.port:text:{text}");
     assert_eq!(tshark.fields(&["-i", "linerate", "-o", &port]).len(), 5);
 
-    // A host where 'up' puts its control socket is found, and captured from by its port's name.
+    // A host whose control socket is in the directory of 'up' is found, and captured by the name of
+    // its port.
     let toml =
         "[[host]]\nname = \"a\"\n[[host.iface]]\nport = \"pktgen(rate=1k):pg0\"\n[[host.iface]]\nport = \"null:n0\"\n";
     let toml = dir.file("a.toml", toml);

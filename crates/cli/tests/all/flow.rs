@@ -1,4 +1,5 @@
-//! gen, mirror, split, delay, rate, count, top, switch, tap, nanoping as people run them; beside coreutils where those can judge.
+//! Typical uses of gen, mirror, split, delay, rate, count, top, switch, tap and nanoping, compared
+//! with coreutils where possible.
 
 use crate::common;
 use crate::common::{has, isolated, linerate, run, wait};
@@ -9,7 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A directory of the test's own.
+/// A directory of one test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -43,7 +44,7 @@ fn ok(line: &str) -> (String, String) {
     (String::from_utf8(stdout).unwrap(), err)
 }
 
-/// `script` in a shell, with the program as $L.
+/// Runs `script` in a shell, with the program as $L.
 #[track_caller]
 fn shell(script: &str) -> String {
     let output = run(Command::new("bash").args(["-c", script]).env("L", env!("CARGO_BIN_EXE_linerate")));
@@ -61,7 +62,7 @@ fn the_reports_stream_is_generated_in_both_modes() {
         said.starts_with("linerate: 100 frames: one buffer of ") && said.ends_with(" written repeatedly\n"),
         "{said}"
     );
-    // Half of all, as the report's pattern has it.
+    // Half of all frames, as the pattern of the report ethpipe2013 selects.
     let five = "001111111111|002222222222|003333333333|004444444444|FFFFFFFFFFFF";
     assert_eq!(shell(&format!("$L gen --static --rotate -n 100000 2>/dev/null | grep -cE '^({five})'")), "50000\n");
     assert_eq!(shell("$L gen --static 2>/dev/null | head -c 500000000 | wc -c"), "500000000\n");
@@ -121,7 +122,7 @@ fn a_mirror_copies_as_tee_and_a_split_loses_nothing() {
     assert_eq!(all, expected, "{said}");
 }
 
-/// A target that is the input, or another target too, would be emptied.
+/// A target that is also the input or another target would be truncated.
 #[test]
 fn targets_must_be_distinct_files() {
     let dir = common::Dir::new("targets");
@@ -162,7 +163,7 @@ fn delays_and_rates_are_kept() {
     assert_eq!(stamps, ["11000000001312D0", "0100000000131324"]);
 }
 
-/// While nothing comes time passes: what is held leaves, and each interval has its line.
+/// While no frames arrive, time still passes: held frames leave, and each interval prints its line.
 #[test]
 fn frames_leave_while_the_input_stays_open() {
     let mut child = linerate(&["count", "-I", "0.1", "+", "delay", "50ms"])
@@ -243,7 +244,7 @@ fn the_kernel_answers_a_nanoping() {
             .unwrap();
         let mut netlink = Netlink::open().unwrap();
         let begin = Instant::now();
-        // Without a link there is no route, and nobody is asked.
+        // Without a link there is no route, and the kernel sends no ARP request.
         while !is_up("tap0") || netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
             assert!(begin.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(5));
@@ -257,7 +258,8 @@ fn the_kernel_answers_a_nanoping() {
     });
 }
 
-/// A TAP interface by text, both ways: what the kernel asks for is read, what is written reaches it.
+/// A TAP interface through text in both directions: frames from the kernel are printed, and frames
+/// that are written reach it.
 #[test]
 fn an_interface_of_text() {
     isolated("an_interface_of_text", || {
@@ -267,7 +269,7 @@ fn an_interface_of_text() {
         let mut child = linerate(&["tap", "tap0"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut netlink = Netlink::open().unwrap();
         let begin = Instant::now();
-        // Without a link there is no route, and nobody is asked.
+        // Without a link there is no route, and the kernel sends no ARP request.
         while !is_up("tap0") || netlink.add_addr("tap0", Ipv4Addr::new(10, 0, 0, 1), 24).is_err() {
             assert!(begin.elapsed() < Duration::from_secs(20));
             std::thread::sleep(Duration::from_millis(5));
@@ -291,7 +293,7 @@ fn ctrl_c_ends_the_reading_of_a_pipe() {
             linerate(&words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut into = child.stdin.take().unwrap();
         writeln!(into, "FFFFFFFFFFFF 0022CF63967B 8899 00").unwrap();
-        // What was passed on says that it runs.
+        // The first line that is passed on shows that the program runs.
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert!(line.starts_with("FFFFFFFFFFFF"), "{words:?}: {line}");
@@ -308,7 +310,7 @@ fn an_endless_source_stops_with_any_stage() {
     assert!(said.ends_with("\n124\n"), "{said}");
 }
 
-/// A file in memory is not read, so that nothing in reading says that it is over.
+/// Ctrl-C ends the program while it processes a file in memory, where no read reports the end.
 #[test]
 fn ctrl_c_ends_the_reading_of_a_file_in_memory() {
     const LINES: usize = 100_000;
@@ -321,7 +323,7 @@ fn ctrl_c_ends_the_reading_of_a_file_in_memory() {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
-        // The pipe is full long before the end: what is behind that was not written yet.
+        // The pipe is full long before the end of the file, so the rest is not written yet.
         assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
         let lines = 1 + out.lines().count();
         assert_eq!(wait(&mut child), Some(0), "{words:?}");
@@ -346,7 +348,7 @@ fn a_pipeline_that_never_started_reports_nothing() {
     assert_eq!(said, "linerate: /nobody/has/this: No such file or directory (os error 2)\n");
 }
 
-/// Does the interface carry frames?
+/// Returns whether the interface is up.
 fn is_up(name: &str) -> bool {
     port::os::link::status(name).is_ok_and(|link| link.up)
 }

@@ -1,4 +1,4 @@
-//! Help texts and commands whose output does not depend on the moment: tests/cmd/*.trycmd are run as they stand.
+//! Help texts and commands with constant output: the files tests/cmd/*.trycmd are run as they are.
 
 #[test]
 fn commands_print_the_expected_output() {

@@ -1,9 +1,11 @@
-//! Our TCP against the kernel's over a TAP device: over IPv4 and IPv6, in both roles, with each of its congestion controls, with and
-//! without offloads and large segments, at every size of packet, closed in every order; then with the options of RFC 2018, 3168 and
-//! 7323 left out by either side.
+//! Our TCP against the kernel's over a TAP device: over IPv4 and IPv6, in both roles, with each of
+//! the kernel's congestion controls, with and without offloads and large segments, with several
+//! MTUs, and closed in every order. Finally, either side omits the options of RFC 2018, 3168 and
+//! 7323.
 //!
-//! A host of ours is stepped by the test, the kernel's socket lives in a thread. Each conversation moves as much in both
-//! directions, every byte of it compared; the host's audit balances and no checksum was wrong.
+//! The test steps our host; the kernel's socket is used by a thread. Each conversation transfers
+//! the same amount in both directions, and every byte is compared. The host's audit must account
+//! for all frames, and no checksum may be wrong.
 
 use crate::common::isolated;
 use clock::{Clock, Strategy};
@@ -18,15 +20,15 @@ use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Addresses of one family.
+/// Addresses of one address family.
 #[derive(Clone, Copy)]
 struct Ends {
     ours: IpAddr,
     theirs: IpAddr,
     prefix_len: u8,
-    /// Bytes of the IP header.
+    /// Length of the IP header in bytes.
     ip_len: usize,
-    /// The least MTU.
+    /// Minimum MTU.
     mtu: u16,
 }
 
@@ -45,11 +47,12 @@ const SIX: Ends = Ends {
     mtu: 1280,
 };
 const PORT: u16 = 7777;
-/// What each side sends: more than the kernel's first window, and no multiple of anything.
+/// Number of bytes that each side sends: more than the kernel's first window, and not a multiple of
+/// a common segment size.
 const BYTES: usize = 150_001;
-/// For one conversation. Not a measure: only so that nothing hangs.
+/// Time limit of one conversation, so that the test cannot hang.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// From the least that IPv4 must carry to the most that a TAP device does.
+/// MTUs from the minimum of IPv4 to the maximum of a TAP device.
 const MTUS: [u16; 5] = [576, 1280, 1500, 9000, 65_521];
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +61,7 @@ enum Opens {
     They,
 }
 
-/// Who has said all first, and waits for the other's end.
+/// Side that closes first and then waits for the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Closes {
     We,
@@ -75,7 +78,7 @@ const ROLES: [(Opens, Closes); 6] = [
     (Opens::They, Closes::Both),
 ];
 
-/// Byte `i` of what side `side` sends.
+/// Returns byte `i` of the data that side `side` sends.
 fn byte(side: usize, i: usize) -> u8 {
     (i * 7 + (i >> 8) * 13 + (i >> 16) * 29 + side * 101) as u8
 }
@@ -84,12 +87,12 @@ fn text(side: usize) -> Vec<u8> {
     (0..BYTES).map(|i| byte(side, i)).collect()
 }
 
-/// A host of ours on tap0 and the kernel's side of it.
+/// Creates our host on tap0 and configures the kernel's side.
 fn start(ends: Ends, options: &str, mtu: u16) -> Host<Up> {
     let port = format!("tap({options}mtu={mtu}):tap0");
     let config = HostConfig { pool_buffers: 1024, pool_data: usize::from(mtu).max(2048) + 64, ..HostConfig::default() };
     let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
-    // Nobody else has these addresses: neither side waits for an answer to that question.
+    // No other host has these addresses, so neither side waits for duplicate address detection.
     assert_eq!(host.stack.sysctls.set("net.inet6.ip6.dad_count", 0), Some(Ok(())));
     let mut iface = IfaceConfig { mtu: Some(mtu), ..IfaceConfig::on(&port) };
     iface.add_address(ends.ours, ends.prefix_len);
@@ -101,19 +104,19 @@ fn start(ends: Ends, options: &str, mtu: u16) -> Host<Up> {
     host
 }
 
-/// Every frame is accounted for, and none was broken.
+/// Checks that every frame is accounted for, and that none was damaged.
 fn end(host: &Host<Up>) {
     let audit = host.stack.audit(host.cx());
     assert_eq!(audit.imbalance(), 0, "{audit:?}");
     assert_eq!(host.stack.counter("inet.tcp.in.bad_checksum") + host.stack.counter("inet.ip4.in.bad_checksum"), 0);
 }
 
-/// Sets a sysctl of the kernel's in this namespace; false: it has no such value.
+/// Sets a kernel sysctl in this namespace. Returns false if the kernel does not have this value.
 fn kernel(sysctl: &str, value: &str) -> bool {
     std::fs::write(format!("/proc/sys/net/ipv4/{sysctl}"), value).is_ok()
 }
 
-/// The kernel's part: says its text and hears ours.
+/// Runs the kernel's side: sends its data and receives ours.
 fn theirs(mut stream: TcpStream, algorithm: &str, closes: Closes) -> Vec<u8> {
     lab::os::set_congestion(stream.as_fd(), algorithm).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -130,7 +133,7 @@ fn theirs(mut stream: TcpStream, algorithm: &str, closes: Closes) -> Vec<u8> {
     heard
 }
 
-/// Our part, as far as it goes without waiting.
+/// Our side, which performs as much as possible without blocking.
 struct Ours {
     fd: Fd,
     sent: usize,
@@ -192,7 +195,8 @@ fn stream(calls: &Calls<'_, Up>, ends: Ends) -> Fd {
     fd
 }
 
-/// A connection of ours to the kernel, opened by that side; and the kernel's part of it, under way.
+/// Opens a connection between our host and the kernel, from the given side, and starts the kernel's
+/// side of it.
 fn open(
     host: &Host<Up>,
     ends: Ends,
@@ -225,7 +229,7 @@ fn open(
     (child, peer)
 }
 
-/// One conversation; what TCP_INFO told at its end.
+/// Runs one conversation. Returns the TCP_INFO at its end.
 fn converse(host: &Host<Up>, ends: Ends, role: (Opens, Closes), algorithm: &'static str, what: &str) -> tcp::Info {
     let ((opens, closes), what) = (role, format!("{algorithm}, {what}, {:?} open, {:?} close", role.0, role.1));
     let (fd, peer) = open(host, ends, (opens, closes), algorithm, &what);
@@ -243,7 +247,7 @@ fn converse(host: &Host<Up>, ends: Ends, role: (Opens, Closes), algorithm: &'sta
     info
 }
 
-/// In which direction segments pass the device uncut.
+/// Direction in which large segments pass the device without segmentation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Large {
     Neither,
@@ -252,7 +256,8 @@ enum Large {
     Both,
 }
 
-/// Every congestion control of the kernel's, every size, every role, over a TAP with these options.
+/// Tests every congestion control of the kernel with every MTU and role, over a TAP with these
+/// options.
 fn all_roles(test: &str, options: &str, large: Large) {
     isolated(test, || {
         let mut there = vec!["cubic", "reno", "bbr"];
@@ -273,7 +278,8 @@ fn all_roles(test: &str, options: &str, large: Large) {
     });
 }
 
-/// Frames of so many conversations over the least MTU: as many as segments where they are cut, far fewer where they are not.
+/// Checks the number of frames of `conversations` conversations over the minimum MTU: about one per
+/// segment with segmentation, and far fewer without.
 fn are_as_large_as_asked(host: &Host<Up>, ends: Ends, conversations: u64, large: Large) {
     let segments = (BYTES / (usize::from(ends.mtu) - ends.ip_len - 20)) as u64 * conversations;
     let (sent, received) = (host.stack.counter("inet.audit.sent"), host.stack.counter("inet.audit.received"));
@@ -282,7 +288,7 @@ fn are_as_large_as_asked(host: &Host<Up>, ends: Ends, conversations: u64, large:
     assert_eq!(matches!(large, Large::Received | Large::Both), received < segments, "received uncut: {told}");
 }
 
-/// Has the kernel that congestion control?
+/// Returns whether the kernel has this congestion control.
 fn has_congestion(test: &str, algorithm: &str) -> bool {
     let probe = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
     let set = lab::os::set_congestion(probe.as_fd(), algorithm);
@@ -322,18 +328,19 @@ fn with_checksums_in_software() {
     all_roles("with_checksums_in_software", "vnet_hdr=off,", Large::Neither);
 }
 
-/// TCPI_OPT_*, as Linux numbers them.
+/// Linux's numbers TCPI_OPT_*.
 const TIMESTAMPS: u8 = 1;
 const SACK: u8 = 2;
 const SCALE: u8 = 4;
 const ECN: u8 = 8;
 
-/// Options left out by the kernel, then by us: the other side does without.
+/// The kernel, then our host, omits an option, and the other side works without it.
 #[test]
 fn options_are_agreed_with_the_kernel() {
     isolated("options_are_agreed_with_the_kernel", || {
         let usual = TIMESTAMPS | SACK | SCALE;
-        // The kernel's sysctl and its value, ours and its value; what both agree on.
+        // The kernel's sysctl with its value, our sysctl with its value, and the options that both
+        // agree on.
         let cases = [
             ("tcp_ecn", "1", "net.inet.tcp.ecn.enable", 1, usual | ECN),
             ("tcp_ecn", "0", "net.inet.tcp.ecn.enable", 1, usual),

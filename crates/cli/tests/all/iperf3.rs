@@ -1,8 +1,9 @@
-//! `linerate iperf3` and stock iperf3 at the two ends of a TAP device, either as either: what they say about the same bytes is
-//! the same, and who vanishes takes nobody along.
+//! `linerate iperf3` and stock iperf3 at the two ends of a TAP device, each as client and as
+//! server. Both must report the same bytes, and one end that disappears must not affect other
+//! tests.
 //!
-//! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it. Every host's audit
-//! balances at its end. How fast it goes is judged by bytes, not by time.
+//! The tests run in their own network namespace: the test's binary runs again inside it. Every
+//! host's audit must account for all frames at its end. Rates are checked by bytes, not by time.
 
 use crate::common;
 use crate::common::{Running, has, isolated, run};
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// `linerate iperf3 WORDS` on tap0, and the kernel's side of it.
+/// Starts `linerate iperf3 WORDS` on tap0 and configures the kernel's side.
 fn ours(words: &[&str]) -> Running {
     let running =
         Running::start_as("iperf3", &[&["iperf3"], words, &["--port", "tap:tap0", "--addr", "10.0.0.2/24"]].concat());
@@ -34,7 +35,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Stock iperf3's client against us.
+/// Runs stock iperf3's client against our server.
 fn stock(args: &[&str]) -> Output {
     run(Command::new("iperf3").args(["-c", "10.0.0.2"]).args(args))
 }
@@ -45,7 +46,8 @@ fn report(args: &[&str], json: &[u8]) -> Value {
     report
 }
 
-/// Does somebody listen at that L4 port of this namespace? proc_net_tcp(5): local address in hex, then state 0A.
+/// Returns whether a socket listens at this L4 port of the namespace (proc_net_tcp(5): local
+/// address in hexadecimal digits, then state 0A).
 fn listens(port: u16) -> bool {
     let end = format!(":{port:04X}");
     ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().any(|table| {
@@ -57,7 +59,7 @@ fn listens(port: u16) -> bool {
     })
 }
 
-/// Stock iperf3's server, ended when dropped.
+/// Stock iperf3's server, which is killed when dropped.
 struct StockServer(Child);
 
 impl StockServer {
@@ -69,7 +71,8 @@ impl StockServer {
         let child =
             Command::new("iperf3").arg("-s").args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let server = StockServer(child);
-        // Whoever connects is a client to it, so that nobody does: the kernel says who listens.
+        // Any connection would be a client of the server, so /proc is read to find out whether it
+        // listens.
         for _ in 0..1000 {
             if listens(5201) {
                 return server;
@@ -87,7 +90,8 @@ impl Drop for StockServer {
     }
 }
 
-/// Our client against the kernel's side: exit code, standard output, standard error.
+/// Runs our client against the kernel's side. Returns exit code, standard output and standard
+/// error.
 fn client(args: &[&str]) -> (Option<i32>, String, String) {
     ours(&[&["-c", "10.0.0.1"], args].concat()).wait()
 }
@@ -104,14 +108,15 @@ fn client_report(args: &[&str]) -> Value {
 
 fn end(served: Running) -> String {
     let (code, out, err) = served.interrupt();
-    // With -J the environment is in the reports, otherwise on standard error.
+    // With -J, the environment is in the reports; otherwise it is on standard error.
     let says_where = err.starts_with("\ncpu     ") && err.contains("\nkernel  ");
     assert!(code == Some(0) && (err.is_empty() || says_where), "{out}{err}");
     assert!(out.contains("imbalance           0\n"), "{out}");
     out
 }
 
-/// The sums of a report that there must be, each with something in it; and that both ends agree about datagrams.
+/// Checks that the report has the required sums, that none is 0, and that both ends report the same
+/// number of datagrams.
 fn holds(args: &[&str], report: &Value) {
     let end = &report["end"];
     let both = if args.contains(&"--bidir") { &["", "_bidir_reverse"][..] } else { &[""] };
@@ -120,7 +125,8 @@ fn holds(args: &[&str], report: &Value) {
         let (sent, received) = (of("sum_sent", "bytes"), of("sum_received", "bytes"));
         assert!(received > 0.0 && received <= sent, "{args:?}: sent {sent}, received {received}: {end:#}");
         if args.contains(&"-u") {
-            // A rate far below what the path carries: nothing is lost but what was under way when the test ended.
+            // At a rate far below that of the path, only datagrams in flight at the end of the test
+            // are lost.
             assert_eq!(of("sum_received", "lost_packets"), 0.0, "{args:?}: {end:#}");
             assert!(sent - received <= 0.1 * sent, "{args:?}: sent {sent}, received {received}");
             assert!(of("sum_sent", "packets") > 0.0 && of("sum_received", "jitter_ms") >= 0.0, "{end:#}");
@@ -131,8 +137,8 @@ fn holds(args: &[&str], report: &Value) {
     assert!(!report["intervals"].as_array().unwrap().is_empty(), "{report:#}");
 }
 
-/// Checks the rate of each stream: at most a tenth above `bits`, and at least half of it, for a busy
-/// machine. Exact rates are tested on virtual time, in `ask.rs`.
+/// Checks the rate of each stream: at most a tenth above `bits`, and at least half of it, since the
+/// machine may be busy. `ask.rs` tests exact rates in virtual time.
 fn keeps_rate(report: &Value, bits: f64) {
     for stream in report["end"]["streams"].as_array().unwrap() {
         let of = |what: &str| stream["udp"][what].as_f64().unwrap();
@@ -172,7 +178,7 @@ fn our_client_measures_stock_servers() {
             );
         }
         keeps_rate(&client_report(&["-u", "-t", "2", "-b", "30M"]), 30e6);
-        // The text: what stock iperf3 prints at those places.
+        // The text has what stock iperf3 prints in these positions.
         let (code, out, err) = client(&["-n", "1M", "--get-server-output", "-V", "--latency"]);
         assert_eq!(code, Some(0), "{out}{err}");
         assert!(err.contains("\nkernel  ") && !out.contains("\nkernel  "), "{out}{err}");
@@ -218,7 +224,7 @@ fn an_interrupt_ends_both_ends_with_a_report() {
         if !has("iperf3") {
             return println!("skipped: iperf3 is not installed");
         }
-        // Our client, stock's server.
+        // Our client with stock iperf3's server.
         let mut server = StockServer::start_with(&["-1"]);
         let testing = ours(&["-c", "10.0.0.1", "-t", "30", "-i", "0.5"]);
         std::thread::sleep(Duration::from_millis(2500));
@@ -230,10 +236,10 @@ fn an_interrupt_ends_both_ends_with_a_report() {
         let mut said = String::new();
         let _ = common::wait(&mut server.0);
         server.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        // Its standard error, where the sentence goes, is nobody's; that it reports is enough.
+        // Its error message is on standard error, which is not captured; its report is sufficient.
         assert!(said.contains("  receiver\n"), "{said}");
         drop(server);
-        // Our server, stock's client.
+        // Our server with stock iperf3's client.
         let served = ours(&["-s"]);
         let mut command = Command::new("iperf3");
         command.args(["-c", "10.0.0.2", "-t", "30", "-J"]).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -274,21 +280,21 @@ fn stock_clients_measure_our_server() {
     });
 }
 
-/// Omissions shorter and longer than the test, by streams and datagrams, in each direction and
-/// both.
+/// Omitted times that are shorter and longer than the test, for streams and datagrams, in each
+/// direction and in both.
 const OMITTED: [&[&str]; 6] = [
     &["-u", "-t", "1", "-O", "1", "-b", "10M"],
     &["-u", "-t", "1", "-O", "2", "-b", "10M", "-R"],
     &["-u", "-t", "2", "-O", "1", "-b", "10M", "--bidir", "-P", "2"],
-    // Small blocks, so that the last one does not matter.
+    // Blocks are small, so that an incomplete last block has little effect.
     &["-t", "1", "-O", "2", "-b", "20M", "-l", "16K"],
     &["-t", "2", "-O", "1", "-b", "20M", "-l", "16K", "-R"],
     &["-t", "1", "-O", "1", "-b", "20M", "-l", "16K", "--bidir"],
 ];
 
-/// Checks that both ends of each direction counted the seconds of `-t` at the rate of `-b`, and no
-/// others: at most 15 % above, since the ends start up to 0.1 s apart, and at least 40 %, for a busy
-/// machine. Exact counts are tested on virtual time, in `ask.rs`.
+/// Checks that both ends of each direction counted only the seconds of `-t` at the rate of `-b`: at
+/// most 15 % more, since the ends start up to 0.1 s apart, and at least 40 %, since the machine may
+/// be busy. `ask.rs` tests exact counts in virtual time.
 fn counts_without_omitted(args: &[&str], report: &Value) {
     let after = |flag: &str| args.iter().position(|arg| *arg == flag).map(|at| args[at + 1].trim_end_matches('M'));
     let number = |flag: &str| after(flag).map_or(1.0, |text| text.parse::<f64>().unwrap());
@@ -328,10 +334,10 @@ fn omitted_seconds_do_not_count_at_either_end() {
     });
 }
 
-/// The time in front of lines is local, as stock's.
+/// Timestamps in front of lines are in local time, as in stock iperf3.
 #[test]
 fn timestamps_are_local_times() {
-    // %z and %Z alone do not change while the test runs.
+    // Only %z and %Z are compared, since they do not change while the test runs.
     let words = ["--timestamps=%z %Z %% %! <", "--connect-timeout", "100", "--port", "null:", "--addr", "10.0.0.2/24"];
     for (zone, stamp) in
         [("Asia/Tokyo", "+0900 JST % %! <"), ("XYZ-05:45", "+0545 XYZ % %! <"), ("UTC", "+0000 UTC % %! <")]
@@ -352,7 +358,8 @@ fn timestamps_are_local_times() {
     }
 }
 
-/// Flags that do nothing for the role given are refused before anything is opened, as by stock.
+/// Flags that have no effect in the given role are rejected before anything is opened, as in stock
+/// iperf3.
 #[test]
 fn flags_of_the_other_role_are_refused() {
     for (line, why) in [
@@ -382,8 +389,8 @@ fn flags_do_what_stock_s_do() {
         let path = |name: &str| dir.join(name).display().to_string();
         let bytes: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         std::fs::write(path("source"), &bytes).unwrap();
-        // Stock's server writes what it receives until the client ends the test: what has arrived
-        // by then is the beginning of our file, or of the digits.
+        // Stock iperf3's server writes what it receives until the client ends the test. What has
+        // arrived by then is the beginning of our file, or of the digits.
         let server = StockServer::start_with(&["-F", &path("theirs")]);
         let (code, out, err) = client(&["-F", &path("source"), "-b", "5M", "-l", "10K"]);
         assert_eq!(code, Some(0), "{out}{err}");
@@ -395,15 +402,15 @@ fn flags_do_what_stock_s_do() {
         assert!(std::fs::read(path("theirs")).unwrap().starts_with(b"01234567890123456789"));
         drop(server);
         let server = StockServer::start_with(&["-F", &path("source")]);
-        // At a rate: after a send that takes only a part of a block stock 3.12 overwrites the rest
-        // of it.
+        // The rate is limited, since stock iperf3 3.12 overwrites the rest of a block after a send
+        // that accepted only a part of it.
         let (code, out, err) = client(&["-R", "-F", &path("ours"), "-t", "2", "-b", "5M", "-l", "10K"]);
         assert_eq!(code, Some(0), "{out}{err}");
         let ours = std::fs::read(path("ours")).unwrap();
         let same = ours.iter().zip(&bytes).take_while(|(one, other)| one == other).count();
         assert!(ours == bytes, "{} bytes, {same} of them the same\n{out}", ours.len());
         drop(server);
-        // Rates, times, the log file, the address, the type of service.
+        // Tests rates, times, the log file, the address and the type of service.
         let server = StockServer::start();
         let log = path("log");
         let words = [
@@ -526,7 +533,8 @@ fn several_clients_at_once_and_one_that_is_killed() {
             child.stdout.take().unwrap().read_to_end(&mut json).unwrap();
             holds(args, &report(args, &json));
         }
-        // Killed in the middle, by TCP and by datagrams: the next ones find both places free.
+        // The client is killed during a test, with TCP and with datagrams. The next clients must
+        // find the server available.
         for args in [&["-t", "30", "-b", "5M"][..], &["-u", "-t", "30"], &["-t", "30", "-R"]] {
             let mut killed = begin(args);
             std::thread::sleep(Duration::from_millis(700));
@@ -540,7 +548,8 @@ fn several_clients_at_once_and_one_that_is_killed() {
     });
 }
 
-/// RFC 1122 4.1.3.5: over UDP, too, an alias answers with its own address, both ways.
+/// RFC 1122 4.1.3.5: a server at an alias also answers UDP from the address of the alias, in both
+/// directions.
 #[test]
 fn an_alias_is_measured_over_udp() {
     if !has("iperf3") {

@@ -1,4 +1,5 @@
-//! Netisr of the built program: `netstat -Q`, modes switched while frames come, two hosts of one file, nothing lost.
+//! Netisr of the built program: `netstat -Q`, modes that change while frames arrive, and two hosts
+//! of one file. No frame is lost.
 
 use crate::common;
 use crate::common::{Dir, Running, linerate, run, until};

@@ -1,6 +1,8 @@
-//! `linerate kvd` against stock clients on the kernel's side of a TAP device: redis-benchmark and redis-cli (Debian's redis-tools).
+//! `linerate kvd` with stock clients on the kernel's side of a TAP device: redis-benchmark and
+//! redis-cli (Debian's redis-tools).
 //!
-//! In a network namespace of the test's own, as `serve.rs`. Every host's audit balances at its end.
+//! The tests run in their own network namespace, as in `serve.rs`. Every host's audit must account
+//! for all frames at its end.
 
 use crate::common::{Running, has, isolated, linerate, run};
 use port::os::netlink::Netlink;
@@ -34,7 +36,7 @@ fn is_there(tool: &str, test: &str) -> bool {
     found
 }
 
-/// What redis-cli prints, on a line each.
+/// Returns the lines that redis-cli prints.
 fn cli(words: &[&str]) -> Vec<String> {
     let output = run(Command::new("redis-cli").args(["-h", "10.0.0.2"]).args(words));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -57,7 +59,8 @@ fn redis_benchmark_runs_its_tests() {
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(output.status.success() && errors.is_empty(), "{said}{errors}");
             println!("-P {depth}:\n{said}");
-            // A title, and a row of each: PING is two tests, LRANGE four and the one that fills its list.
+            // A title line, and a row per test: PING is two tests, and LRANGE is four and one that
+            // fills its list.
             let rows: Vec<&str> = said.lines().filter(|line| line.starts_with('"')).skip(1).collect();
             assert_eq!(rows.len(), 20, "{said}");
             for row in rows {
@@ -87,14 +90,15 @@ fn redis_cli_gets_replies() {
         assert_eq!(cli(&["incr", "l"])[0], "WRONGTYPE Operation against a key holding the wrong kind of value");
         assert_eq!(cli(&["dbsize"]), ["3"]);
         assert!(cli(&["info", "server"]).iter().any(|line| line.starts_with("server:linerate")));
-        // RESP3: redis-cli prints doubles and maps as such.
+        // With RESP3, redis-cli prints doubles and maps as their own types.
         assert_eq!(cli(&["-3", "ping"]), ["PONG"]);
         assert_eq!(cli(&["zadd", "z", "1.5", "m"]), ["1"]);
         assert_eq!(cli(&["-3", "--no-raw", "zscore", "z", "m"]), ["(double) 1.5"]);
         assert_eq!(cli(&["-3", "--no-raw", "hgetall", "h"]), ["1# \"f\" => \"v\""]);
         assert_eq!(cli(&["-3", "--no-raw", "get", "none"]), ["(nil)"]);
         assert_eq!(cli(&["hello", "9"])[0], "NOPROTO unsupported protocol version");
-        // Transactions in one connection, names by cursor, what it says of unknown commands.
+        // Transactions in one connection, iteration over keys by cursor, and errors for unknown
+        // commands.
         let script = "multi\nincr n\nlrange l 0 0\nexec\n";
         let mut command = Command::new("sh");
         command.args(["-c", &format!("printf '{script}' | redis-cli -h 10.0.0.2 -p 7000")]);
@@ -115,8 +119,8 @@ fn redis_cli_gets_replies() {
     });
 }
 
-/// A request as an array of bulk strings, which is how memtier_benchmark sends all of them
-/// (protocol.cpp).
+/// Returns a request as an array of bulk strings, the form in which memtier_benchmark sends all
+/// requests (protocol.cpp).
 fn request(words: &str) -> String {
     let words: Vec<&str> = words.split(' ').collect();
     words.iter().fold(format!("*{}\r\n", words.len()), |all, word| format!("{all}${}\r\n{word}\r\n", word.len()))
@@ -143,7 +147,7 @@ fn replies(at: SocketAddr, setup: &[&str], traffic: &[&str]) -> String {
     all.replace("\r\n", "|")
 }
 
-/// Replaces with `?` the fields of the reply to HELLO that differ between servers: name, version,
+/// Replaces the fields of the reply to HELLO that differ between servers by `?`: name, version and
 /// client number.
 fn anonymous(replies: &str) -> String {
     let mut words: Vec<&str> = replies.split('|').collect();
@@ -155,9 +159,10 @@ fn anonymous(replies: &str) -> String {
 }
 
 /// The requests that memtier_benchmark sends on each connection (shard_connection.cpp,
-/// send_conn_setup_commands): AUTH by `--authenticate`, HELLO by `--protocol=resp2` or `resp3`;
-/// then SETs and GETs in a pipeline. The replies are those of redis 7.0.15, byte for byte but for
-/// the server's name and numbers; where redis-server is installed, it replies too.
+/// send_conn_setup_commands): AUTH by `--authenticate`, HELLO by `--protocol=resp2` or `resp3`,
+/// then SETs and GETs in a pipeline. The replies must be those of redis 7.0.15, byte for byte
+/// except for the server's name and numbers. If redis-server is installed, its replies are
+/// compared, too.
 #[test]
 fn memtiers_first_requests_get_the_replies_of_redis() {
     isolated("memtiers_first_requests_get_the_replies_of_redis", || {
@@ -192,7 +197,7 @@ fn memtiers_first_requests_get_the_replies_of_redis() {
         for (setup, expected) in [
             (&["HELLO 2"][..], two.clone()),
             (&["HELLO 3"], three.clone()),
-            // --authenticate=secret, and --authenticate=USER:secret.
+            // First with --authenticate=secret, then with --authenticate=USER:secret.
             (&["AUTH secret", "HELLO 3"], no_password.to_owned() + &three),
             (&["AUTH default secret", "HELLO 2"], "+OK|".to_owned() + &two),
             (&["AUTH default secret", "SELECT 0", "HELLO 3"], "+OK|+OK|".to_owned() + &three),
@@ -212,7 +217,7 @@ fn memtiers_first_requests_get_the_replies_of_redis() {
     });
 }
 
-/// A redis-server of a test's own, ended with it.
+/// A redis-server of one test, which is ended with the test.
 struct Stock(Child);
 
 impl Drop for Stock {
@@ -245,11 +250,11 @@ fn garbage_closes_only_its_own_connection() {
                 junk.push((word >> 56) as u8);
             }
             let mut client = connect();
-            // It may end us while we speak.
+            // The server may close the connection while the client sends.
             let said = client.write_all(&junk);
             let mut heard = Vec::new();
             if round % 3 < 2 {
-                // No request can follow: the end is the server's, behind the reason.
+                // No request can follow. The server sends the reason and closes the connection.
                 let end = client.read_to_end(&mut heard);
                 assert!(end.is_ok(), "round {round}: {end:?} behind {}", heard.escape_ascii());
                 let last = heard.split_inclusive(|byte| *byte == b'\n').next_back().unwrap_or_default();
@@ -296,7 +301,8 @@ fn load_generators_run_in_each_placement() {
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "{line}: {said}{}", String::from_utf8_lossy(&output.stderr));
             let json: serde_json::Value = serde_json::from_str(&said).unwrap();
-            // A machine under load answers few in a tenth of a second: each place of each client once.
+            // On a busy machine few requests are answered in a tenth of a second: at least one per
+            // slot of each client.
             assert!(json["times"]["all"]["requests"].as_u64() >= Some(6), "{line}: {json}");
             assert!(json["times"][kind]["p99_us"].as_f64() > Some(0.0), "{line}: {json}");
         }

@@ -1,4 +1,4 @@
-//! The measuring commands from outside: output files, Ctrl-C, few rounds, the self-test.
+//! The measuring commands as a user runs them: output files, Ctrl-C, few rounds, the self-test.
 
 use crate::common::{Dir, has, linerate, run, said};
 use serde_json::Value;
@@ -36,7 +36,7 @@ fn the_self_test_counts_every_kind_of_row() {
     assert!(
         ["ladder", "bench", "repro", "ab"].iter().all(|command| kinds.iter().any(|kind| kind.starts_with(command)))
     );
-    // No planted difference was found: with six of them that is beyond chance.
+    // No planted difference was found. With six planted differences, this is beyond chance.
     assert_eq!(code, Some(1), "{err}");
     let (code, out, _) = said(&run(&mut linerate(&["lab", "selftest", "--comparisons", "0"])));
     assert_eq!((code, out.as_str()), (Some(2), ""));
@@ -129,8 +129,8 @@ fn an_interrupted_run_prints_the_finished_rows() {
     assert!(out.contains("note: interrupted") && err.contains("interrupted: the figures"), "{out}{err}");
 }
 
-/// Also where the work of a part is not in rounds, or in a process of its own in a namespace. A
-/// trial that is another program's run ends with that program.
+/// An interrupt also ends a part whose work is not in rounds, or runs in a separate process in a
+/// namespace. A trial that runs another program ends with that program.
 #[test]
 fn an_interrupt_ends_every_part_within_seconds() {
     let mut commands = vec![
@@ -153,7 +153,7 @@ fn an_interrupt_ends_every_part_within_seconds() {
     }
 }
 
-/// The process in the namespace ends with the one outside, also if that one was killed.
+/// The process in the namespace ends when the process outside ends, even if that one was killed.
 #[test]
 fn a_killed_bench_of_services_leaves_no_process() {
     if let Err(why) = port::os::netns::available() {
@@ -170,7 +170,7 @@ fn a_killed_bench_of_services_leaves_no_process() {
     outer.kill().unwrap();
     outer.wait().unwrap();
     let until = Instant::now() + Duration::from_secs(40);
-    // A number that another process has by now is not asked for longer than that.
+    // If the process number has been reused by now, the check ends after this time.
     while fs::read_to_string(format!("/proc/{}/cmdline", inner[0])).is_ok_and(|line| line.contains("services")) {
         assert!(Instant::now() < until, "process {} goes on", inner[0]);
         std::thread::sleep(Duration::from_millis(50));
@@ -180,13 +180,13 @@ fn a_killed_bench_of_services_leaves_no_process() {
 /// Receiver of the signal.
 #[derive(Clone, Copy)]
 enum To {
-    /// The process alone.
+    /// Only the process.
     Process,
-    /// The process and its children, as a terminal's Ctrl-C.
+    /// The process and its children, as Ctrl-C in a terminal does.
     Group,
 }
 
-/// Interrupts a measurement after three seconds; returns its output, and checks exit code 1.
+/// Interrupts a measurement after three seconds. Checks exit code 1 and returns the output.
 fn interrupted(words: &[&str], to: To) -> (String, String) {
     let mut command = linerate(words);
     let child = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -201,7 +201,7 @@ fn interrupted(words: &[&str], to: To) -> (String, String) {
     let (done, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(child.wait_with_output())); // reads both pipes
     let Ok(output) = ended.recv_timeout(Duration::from_secs(40)) else {
-        // It was not waited for: the number is its group's still.
+        // The child has not been waited for, so the number is still that of its group.
         let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
         panic!("it goes on");
     };
@@ -222,13 +222,13 @@ fn a_rung_of_another_build_needs_the_source_tree() {
     assert_eq!(code, Some(0));
 }
 
-/// A command that hangs in its third run ends the study at the time limit: the report is JSON, the
-/// trials file has the complete rounds, and the command does not go on.
+/// A command that hangs in its third run ends the study at the time limit. The report is JSON, the
+/// trials file contains the complete rounds, and the command is killed.
 #[test]
 fn a_hanging_command_ends_the_study_with_what_was_measured() {
     let dir = Dir::new("hang");
     let (trials, runs, alone) = (dir.path("trials.jsonl"), dir.path("runs"), dir.path("process"));
-    // Two processes: the shell, and the sleep that it waits for.
+    // There are two processes: the shell, and the sleep that it waits for.
     let hangs = format!("echo >> {runs}; [ $(wc -l < {runs}) -lt 3 ] || {{ echo $$ > {alone}; sleep 1000; true; }}");
     let words = ["ab", "--a", "true", "--b", &hangs, "--rounds", "8", "--limit", "2", "--json", "--trials", &trials];
     let (code, out, err) = said(&run(&mut linerate(&[&words[..], &["--", "{}"]].concat())));
@@ -258,7 +258,7 @@ fn a_hanging_command_ends_the_study_with_what_was_measured() {
     assert_eq!((code, out.as_str()), (Some(2), ""));
 }
 
-/// Lock of the measuring process below a directory of its own, held by flock(1) until dropped.
+/// Lock of the measuring process in its own directory, held by flock(1) until dropped.
 struct Held {
     dir: Dir,
     child: Child,
@@ -286,14 +286,15 @@ impl Drop for Held {
 
 const BESIDE: &str = "WARNING: another linerate is measuring on this machine";
 
-/// Runs `line` with the measuring lock below `dir`.
+/// Runs `line` with the measuring lock in `dir`.
 fn measured_in(dir: &Dir, line: &str) -> (Option<i32>, String, String) {
     let words: Vec<&str> = line.split(' ').collect();
     said(&run(linerate(&words).env("TMPDIR", dir.path(""))))
 }
 
-/// Commands that print a measured figure, beside another measurement: the text is on standard output
-/// or beside it, and JSON has the key `env` and, where it is no report of rows, `warnings`.
+/// Runs commands that print a measured figure while another measurement is running. A text report
+/// is on standard output or standard error with a warning, and JSON has the key `env` and, unless
+/// it is a report with rows, `warnings`.
 #[test]
 fn every_command_with_a_figure_warns_of_another_measurement() {
     let held = Held::new("measured-beside");
@@ -334,8 +335,8 @@ fn every_command_with_a_figure_warns_of_another_measurement() {
     assert_eq!(json["env"]["measured_beside"], true, "{json}");
 }
 
-/// A command that another measurement runs, in the same process, in a namespace, or as the command
-/// line of `ab`, is no second measurement.
+/// A command that another measurement runs is not a second measurement, whether it runs in the same
+/// process, in a namespace, or as the command line of `ab`.
 #[test]
 fn parts_of_a_measurement_do_not_warn_of_each_other() {
     let dir = Dir::new("measured-alone");
@@ -349,7 +350,7 @@ fn parts_of_a_measurement_do_not_warn_of_each_other() {
         assert_eq!(code, Some(0), "{line}: {err}");
         assert!(err.contains("\nbuild   ") && !out.contains(BESIDE) && !err.contains(BESIDE), "{line}: {out}{err}");
     }
-    // The side fails if its command is warned.
+    // The side fails if its command prints a warning.
     let program = env!("CARGO_BIN_EXE_linerate");
     let side = format!("! {program} testtool -c 1000 send 2>&1 | grep 'another linerate'");
     let words = ["ab", "--a", &side, "--b", "true", "--rounds", "1", "--json", "--", "{}"];

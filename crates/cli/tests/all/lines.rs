@@ -1,4 +1,5 @@
-//! Commands that keep the pipe, with the usual tools between them: cat, put, pipe, conv, grep, rows of them.
+//! Pipeline commands with the usual tools between them: cat, put, pipe, conv, grep, and several in
+//! one process.
 
 use crate::common::{has, linerate, run};
 use std::fs;
@@ -6,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A directory of this test's own, gone at its end.
+/// A directory of one test, which is removed at its end.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -33,7 +34,7 @@ impl Drop for Dir {
     }
 }
 
-/// A line of shell, with the program as `linerate`.
+/// Runs a shell line with the program as `linerate`.
 fn sh(line: &str) -> Output {
     let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -44,7 +45,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Lines as a generator makes them: `count` of them, ten destinations in turn.
+/// Returns `count` lines as a generator writes them, with ten destinations in turn.
 fn frames(count: usize) -> Vec<u8> {
     let output = sh(&format!("linerate cat -c {count} 'pktgen(rotate=on,size=18,flows=100):'"));
     assert_eq!(output.stdout.len(), 169 * count);
@@ -56,7 +57,7 @@ fn fed(args: &[&str], input: &[u8]) -> Output {
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     let feeder = std::thread::spawn(move || {
-        // Whoever has enough closes its end.
+        // A program that needs no more input closes its end of the pipe.
         let _ = stdin.write_all(&input);
     });
     let output = child.wait_with_output().unwrap();
@@ -72,7 +73,7 @@ fn every_format_converts_to_every_other_and_back() {
         assert!(other.status.success() && other.stderr.is_empty(), "{form}");
         let back = fed(&["conv", "-o", "f1"], &other.stdout);
         assert!(back.stdout == lines, "{form}");
-        // In several threads, in order.
+        // With several threads, the order is kept.
         let spread = fed(&["conv", "-o", form, "-j", "3"], &lines);
         assert!(spread.stdout == other.stdout, "{form}");
     }
@@ -115,7 +116,7 @@ fn bad_lines_are_counted_and_strict_stops_at_the_first() {
     );
     let strict = fed(&["conv", "--strict"], &lines);
     assert_eq!(strict.status.code(), Some(1));
-    // A gigabyte would do the same: nothing is kept of it.
+    // An input of a gigabyte would behave in the same way, since none of it is stored.
     let endless = sh("head -c 30000000 /dev/zero | tr '\\0' 0 | linerate conv | wc -c");
     assert_eq!(text(&endless).trim(), "0");
     let cut = fed(&["conv"], &fed(&["conv", "-o", "pcap"], &frames(3)).stdout[..200]);
@@ -130,7 +131,7 @@ fn bad_lines_are_counted_and_strict_stops_at_the_first() {
 #[test]
 fn grep_equals_gnu_grep() {
     let dir = Dir::new("grep");
-    // Where it is searched without being copied, and without a newline at its end.
+    // A file on tmpfs without a newline at its end.
     let shm = Path::new("/dev/shm");
     let memory = if shm.is_dir() { Dir::under(shm, "grep") } else { Dir::new("grep-memory") };
     let (file, mut open) = (dir.file("frames.txt", &frames(5000)), frames(20_000));
@@ -172,7 +173,7 @@ fn grep_equals_gnu_grep() {
         "{}",
         String::from_utf8_lossy(&caret.stderr)
     );
-    // Fields, and the same frames by their bytes in a form without lines.
+    // Selection by fields, and the same frames by their bytes in a format without lines.
     let terms = sh(&format!("linerate grep 'dst=00:22:* sport=10000-10050' {file}"));
     let by_line = sh(&format!("grep -c '^002222222222' {file}"));
     assert!(!terms.stdout.is_empty() && terms.stdout.len() / 169 <= text(&by_line).trim().parse().unwrap());
@@ -233,7 +234,7 @@ fn static_lines_have_the_requested_number() {
             b"00"
         })));
     }
-    // A slow reader loses nothing and sees nothing twice: each frame has its number.
+    // A slow reader loses no frame and receives none twice, since each frame has its number.
     let slow = sh("linerate cat -c 100000 'pktgen(size=18):' | (sleep 0.3; cat) | md5sum");
     let file = sh("linerate cat -c 100000 'pktgen(size=18):' > /tmp/lr-$$; md5sum < /tmp/lr-$$; rm /tmp/lr-$$");
     assert_eq!(text(&slow), text(&file));
@@ -241,7 +242,8 @@ fn static_lines_have_the_requested_number() {
 
 #[test]
 fn a_timestamp_sets_the_send_time() {
-    // Register 1 is reset by the first, which leaves at once; the second leaves 50 ms behind it, in ticks of 8 ns.
+    // The first frame resets register 1 and leaves at once. The second leaves 50 ms later, in ticks
+    // of 8 ns.
     let line = String::from_utf8(frames(1)).unwrap();
     let (first, second) = (0x1100_0000_0000_0000_u64, 0x0100_0000_0000_0000_u64 + 50_000_000 / 8);
     let text = format!("{first:016X} {line}{second:016X} {line}");
@@ -251,8 +253,9 @@ fn a_timestamp_sets_the_send_time() {
     assert!(fed(&["put", "--at-once", "null:"], text.as_bytes()).status.success());
 }
 
-/// `grep` maps no file: one on tmpfs that is cut short while it is read ends where it ends then, with grep's exit code, and not
-/// by SIGBUS; no byte can change between its selection and its output.
+/// `grep` maps no file into memory. If a file on tmpfs is truncated while it is read, the search
+/// ends at its new end with grep's exit code, and not by SIGBUS. No byte can change between its
+/// selection and its output.
 #[test]
 fn a_file_on_tmpfs_may_be_cut_short_while_grep_reads_it() {
     let shm = Path::new("/dev/shm");
@@ -267,7 +270,7 @@ fn a_file_on_tmpfs_may_be_cut_short_while_grep_reads_it() {
         let mut grep = linerate(&["grep", "-j", jobs, "^.", &path]);
         let mut child = grep.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = child.stdout.take().unwrap();
-        // The pipe is full, and the program waits within the file.
+        // The pipe is full, and the program waits in the middle of the file.
         let mut first = vec![0; line.len()];
         std::io::Read::read_exact(&mut out, &mut first).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -284,13 +287,14 @@ fn a_file_on_tmpfs_may_be_cut_short_while_grep_reads_it() {
         assert_eq!(lines(&all), 44_999, "-j {jobs}");
         let (whole, part) = all.split_at(44_999 * line.len());
         assert!(whole.chunks(line.len()).all(|found| found == line), "-j {jobs}");
-        // The line that lost its end is one without a newline.
+        // The truncated line is a line without a newline.
         let part = part.strip_suffix(b"\n").unwrap_or(part);
         assert_eq!(part, &line[..line.len() - 100], "-j {jobs}");
     }
 }
 
-/// Carets are placed correctly beyond column 65,535, the largest width of a format string.
+/// The caret is in the right position even beyond column 65,535, the largest width of a format
+/// string.
 #[test]
 fn an_error_in_a_long_line_is_shown() {
     let blanks = " ".repeat(66_000);

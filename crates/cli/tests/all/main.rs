@@ -1,5 +1,5 @@
-//! Tests of the built program: one module for each command or use. They are one test program, since
-//! linking one for each module took minutes.
+//! Tests of the built program, with one module for each command or use. They are a single test
+//! program, since linking one program per module took minutes.
 
 mod common;
 

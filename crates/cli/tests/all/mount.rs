@@ -1,4 +1,4 @@
-//! `linerate mount`: ports as files, read and written by ordinary programs.
+//! `linerate mount`: ports as files that ordinary programs read and write.
 
 use crate::common;
 use crate::common::{has, isolated, linerate, run};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A mount, ended when dropped.
+/// A mount, which is ended when dropped.
 struct Mount {
     child: Child,
     dir: PathBuf,
@@ -17,10 +17,11 @@ struct Mount {
 }
 
 const FRAME: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E";
-/// Longer than anything here takes; a hang is an error, not a wait.
+/// Time limit in seconds for each command, longer than any of them needs, so that a hang is an
+/// error.
 const BOUND: &str = "20";
 
-/// Mounts; `None`, with the reason printed, where that cannot be.
+/// Mounts. Returns `None` and prints the reason if mounting is not possible.
 fn mount(name: &str, words: &[&str]) -> Option<Mount> {
     if let Err(why) = File::options().read(true).write(true).open("/dev/fuse") {
         println!("skipped: {name}: /dev/fuse: {why}");
@@ -52,14 +53,14 @@ impl Mount {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Runs a shell's line in the directory, not for ever.
+    /// Runs a shell line in the directory, with a time limit.
     fn sh(&self, line: &str) -> String {
         let output = run(Command::new("timeout").args([BOUND, "sh", "-c", line]).current_dir(&self.dir));
         assert!(output.status.success(), "{line}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Sends a signal and waits: the exit code, and what was said behind the first line.
+    /// Sends a signal and waits. Returns the exit code, and standard error after the first line.
     fn end(mut self, signal: &str) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
@@ -88,7 +89,8 @@ impl Drop for Mount {
     }
 }
 
-/// As most have it: a user without rights, fusermount3 and a /dev/fuse that is everybody's (here in a mount namespace of the test's own).
+/// The usual case: a user without privileges, fusermount3, and a /dev/fuse that everyone may open
+/// (here in the test's own mount namespace).
 #[test]
 fn an_ordinary_user_mounts_and_reads() {
     let test = "an_ordinary_user_mounts_and_reads";
@@ -106,7 +108,7 @@ fn an_ordinary_user_mounts_and_reads() {
     }
     let dir = std::env::temp_dir().join(format!("lr-mount-{}-user", std::process::id()));
     std::fs::create_dir_all(dir.join("m")).unwrap();
-    // Where it was built others may not look.
+    // Other users cannot read the directory of the build.
     std::fs::copy(env!("CARGO_BIN_EXE_linerate"), dir.join("linerate")).unwrap();
     let outside = "mount --make-rprivate / && mknod fuse c 10 229 && chmod 666 fuse && mount --bind fuse /dev/fuse && \
          chmod 755 . linerate && chown nobody m && exec setpriv --reuid nobody --regid nogroup --clear-groups sh -c \"$INSIDE\"";
@@ -131,20 +133,22 @@ fn programs_read_whole_frames() {
     );
     let lines = mount.sh("cat pg0 | head -5");
     assert_eq!((lines.lines().count(), lines.lines().next().unwrap().len()), (5, 30 + 3 * 50));
-    // As ethpipe's driver: each read is a little short, since frames are whole.
+    // As with ethpipe's driver, each read returns slightly less than requested, since frames are
+    // not split.
     let said = mount.sh("dd if=pg0 of=/dev/null bs=1M count=3 2>&1");
     let whole = ((1 << 20) - 1) / 181 * 181;
     assert!(said.contains("0+3 records in") && said.contains(&format!("{} bytes", 3 * whole)), "{said}");
-    // Records of 76 bytes, 64 of them to a power of two times 19: none is cut either.
+    // Records of 76 bytes: 64 of them fill a power of two times 19, so none is split.
     let mut file = File::open(mount.file("rpg0")).unwrap();
     let mut buf = vec![0; 1 << 20];
     for size in [4096, 76, 1 << 20] {
         let len = file.read(&mut buf[..size]).unwrap();
-        // A buffer that does not begin with a page makes two requests of the longest read: the first may end it.
+        // A buffer that does not begin at a page boundary results in two requests of the maximum
+        // size, and the first may end the read.
         assert!(len.is_multiple_of(76) && len + 76 + 4096 > size && (size > 4096 || len == size / 76 * 76), "{len}");
         assert_eq!(buf[..4], [0x76, 0x37, 64, 0]);
     }
-    // Less room than a frame has: pieces, and none is lost.
+    // If the buffer is smaller than a frame, the frame is read in pieces, and none is lost.
     let line = mount.sh("read line < pg0 && echo \"$line\"");
     assert_eq!(line.len(), 181);
     let stats = mount.stats("pg0");
@@ -158,8 +162,8 @@ fn programs_read_whole_frames() {
 #[test]
 fn two_readers_get_the_same() {
     let Some(mount) = mount("two", &["--numbered", "pktgen(size=22,rate=2000):pg0"]) else { return };
-    // Both are open before the first reads: the second may miss as many frames as come between the two opens, which on
-    // a busy machine are more than a few.
+    // Both files are open before the first read. The second may miss the frames that arrive between
+    // the two opens, which may be many on a busy machine.
     let two = mount.sh(
         "exec 3< 0 4< 0; f=/tmp/lr-mount-a-$$; cat <&3 | head -2000 | tail -100 > $f; cat <&4 | head -2000 | grep -xFcf $f; rm $f",
     );
@@ -191,7 +195,7 @@ fn lost_frames_of_a_slow_reader_are_counted() {
 #[test]
 fn a_reader_waits_and_a_signal_ends_it() {
     let Some(mount) = mount("wait", &["null:n0", "pktgen(rate=4):slow"]) else { return };
-    // A sink gives nothing; and what has nothing yet is not read without waiting.
+    // A sink returns no frames. A non-blocking read without frames returns at once.
     let mut file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(mount.file("slow")).unwrap();
     let mut buf = [0; 4096];
     let start = Instant::now();
@@ -202,7 +206,7 @@ fn a_reader_waits_and_a_signal_ends_it() {
         assert!(start.elapsed() < Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(5));
     }
-    // poll(2) is woken when a frame comes, before its own time is over.
+    // poll(2) returns when a frame arrives, before its timeout.
     for _ in 0..2 {
         let fd = std::os::fd::AsFd::as_fd(&file);
         let ready = dispatch::wait_readable(&[fd], Some(Duration::from_secs(10))).unwrap();
@@ -212,13 +216,13 @@ fn a_reader_waits_and_a_signal_ends_it() {
     let fd = std::os::fd::AsFd::as_fd(&file);
     let ready = dispatch::wait_readable(&[fd], Some(Duration::from_millis(1))).unwrap();
     assert!(waits > 0 || ready == [false] || start.elapsed() > Duration::from_millis(500));
-    // A reader that waits hears of a signal.
+    // A blocked reader is interrupted by a signal.
     let mut cat = Command::new("cat").arg(mount.file("n0")).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));
     assert_eq!(cat.try_wait().unwrap(), None, "it waits");
     assert!(Command::new("kill").args(["-TERM", &cat.id().to_string()]).status().unwrap().success());
     assert_eq!(common::wait(&mut cat), None, "ended by the signal");
-    // The mount ends though somebody waits, and then it has an end of file.
+    // The mount ends although a reader waits, and the reader gets end of file.
     let mut cat = Command::new("cat").arg(mount.file("n0")).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(200));
     let dir = mount.dir.clone();
@@ -245,7 +249,7 @@ fn written_frames_are_sent_and_invalid_lines_are_not() {
         sent(1);
         mount.sh(&format!("printf '{FRAME}\\n{FRAME}\\n{FRAME}\\n{FRAME}\\n{FRAME}\\n' > tap0"));
         sent(6);
-        // A line in two writes, and one without an end.
+        // A line in two writes, and one without a line break.
         mount.sh("exec 3> tap0; printf 'FFFFFFFFFFFF 0022CF' >&3; printf '63967B 8899 23 1E' >&3");
         sent(7);
         let mut file = File::options().write(true).open(mount.file("tap0")).unwrap();
@@ -263,7 +267,7 @@ fn written_frames_are_sent_and_invalid_lines_are_not() {
     });
 }
 
-/// Frames with stamps leave in their time, as who listens on the device sees.
+/// Frames with timestamps leave at their times, as observed by a listener on the device.
 fn timed(mount: &Mount) {
     if !has("tcpdump") {
         return println!("skipped: tcpdump is not installed");
@@ -291,7 +295,8 @@ fn timed(mount: &Mount) {
     while !line.contains("listening") {
         assert!(said.read_line(&mut line).unwrap() > 0, "{line}");
     }
-    // At once, with register 1 set to then; 100 ms and 300 ms behind that. A tick is 8 ns.
+    // The first frame leaves at once and sets register 1 to the current time. The others leave 100
+    // ms and 300 ms later. A tick is 8 ns.
     let at = |ms: u64| format!("{:016X}", 1_u64 << 56 | (ms * 1_000_000 / 8));
     let lines = format!("1100000000000000 {FRAME}\n{} {FRAME}\n{} {FRAME}\n", at(100), at(300));
     std::fs::write(mount.file("tap0"), lines).unwrap();
@@ -355,7 +360,7 @@ fn a_stale_mount_is_distinguished_from_a_live_one() {
     assert_eq!(twice.status.code(), Some(2), "{twice:?}");
 }
 
-/// A mount reports a frame too long for its port and ends with exit code 1.
+/// A mount reports a frame that is too long for its port, and ends with exit code 1.
 #[test]
 fn frames_that_are_too_long_are_a_failure() {
     for (bytes, code) in [(60, 0), (70_000, 1)] {

@@ -1,4 +1,5 @@
-//! Addresses and names from dnsmasq, over TAP devices: DHCP, name servers, and clients that take names.
+//! Addresses and names from dnsmasq over TAP devices: DHCP, name servers, and clients that resolve
+//! names.
 
 use crate::common;
 use crate::common::{Daemon, Dir, Running, has_all, isolated, kernel, linerate, run, until};
@@ -74,7 +75,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         // The kernel reaches the leased address.
         let pinged = run(Command::new("ping").args(["-c", "1", "-W", "20", &own]));
         assert!(pinged.status.success(), "{}", String::from_utf8_lossy(&pinged.stdout));
-        // Clients take names: whole, completed by the search list, aliases.
+        // Clients resolve names: complete names, names completed by the search list, and aliases.
         for host_name in ["far.lab.test", "far", "alias"] {
             let out = succeeds(&host, &format!("ping -c 1 {host_name}"), "1 packets transmitted, 1 received");
             assert!(out.starts_with(&format!("PING {host_name} (10.99.0.1) 56(84) bytes of data.")), "{out}");
@@ -83,7 +84,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
         succeeds(&host, "iperf3 -c far -n 1M", "iperf Done.");
         succeeds(&host, "traceroute far", "traceroute to far (10.99.0.1), 30 hops max");
         succeeds(&host, "nslookup alias.lab.test", "canonical name = far.lab.test.");
-        // 120 records fit no datagram of 512 bytes: the answer comes over TCP.
+        // 120 records do not fit a datagram of 512 bytes, so the answer is sent over TCP.
         let out = succeeds(&host, "nslookup many.lab.test", "Address: 10.9.1.119");
         assert_eq!(out.matches("Address: 10.9.1.").count(), 120, "{out}");
         // dnsmasq has learned the host's own name from its request.
@@ -100,11 +101,11 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
             let (code, out) = client(&host, words);
             assert!(code != Some(0) && out.contains(expected), "{words}: {out}");
         }
-        // The server goes away: the error names it.
+        // The server is stopped. The error contains its address.
         drop(server);
         let (_, out) = client(&host, "ping -c 1 far");
         assert!(out.contains("'far.lab.test': cannot reach name server 10.9.0.1:53: ECONNREFUSED"), "{out}");
-        // The lease is given back.
+        // The lease is released.
         host.ok("dhclient -r tap0");
         assert_eq!((host.ok("dhclient"), host.ok("resolvectl")), (String::new(), String::new()));
         assert!(!host.ok("ifconfig tap0").contains(&own) && host.ok("ifconfig tap0").contains("mtu 1500"));
@@ -115,7 +116,7 @@ fn a_lease_of_dnsmasq_configures_our_host_and_its_clients_take_names() {
     });
 }
 
-/// A client with a host of its own leases an address and resolves its server's name.
+/// A client with its own host leases an address and resolves its server's name.
 #[test]
 fn a_client_of_its_own_host_takes_a_name() {
     let name = "a_client_of_its_own_host_takes_a_name";
@@ -144,7 +145,7 @@ fn a_client_of_its_own_host_takes_a_name() {
     });
 }
 
-/// Two hosts with default settings on one link, and one that asks for its lease later.
+/// Two hosts with default settings on one link. Another host requests its lease later.
 #[test]
 fn two_hosts_get_two_leases() {
     let name = "two_hosts_get_two_leases";
@@ -172,7 +173,7 @@ fn two_hosts_get_two_leases() {
         assert!(other.ok("ifconfig tap2").contains("10.9.0.9"), "the configured address stays");
         let (code, out) = client(&one, &format!("ping -c 1 {second}"));
         assert_eq!(code, Some(0), "{out}");
-        // An extension leaves the address as it is.
+        // The extension of the lease keeps the address.
         one.ok("dhclient tap1");
         until("an extension", || host_state(&one) == "BOUND");
         assert_eq!(leased(&one), first);
@@ -185,7 +186,8 @@ fn host_state(host: &Running) -> String {
     host.json("dhclient")[0]["state"].as_str().unwrap_or_default().to_string()
 }
 
-/// The only address of the pool is another station's: it is declined, and used once it is free.
+/// The only address of the pool belongs to another station, so it is declined. It is used once it
+/// is free.
 #[test]
 fn an_address_in_use_is_declined() {
     let name = "an_address_in_use_is_declined";
@@ -202,7 +204,7 @@ fn an_address_in_use_is_declined() {
             kernel(&format!("link set {port} up"));
         }
         tap0();
-        // --no-ping: dnsmasq itself would find out otherwise.
+        // With --no-ping, since dnsmasq would otherwise detect the conflict itself.
         let options =
             ["--dhcp-range=10.9.0.50,10.9.0.51,255.255.255.0,2m", "--port=0", "--no-ping", "--dhcp-sequential-ip"];
         let _dnsmasq = dnsmasq(&dir, &options);
@@ -213,7 +215,8 @@ fn an_address_in_use_is_declined() {
     });
 }
 
-/// Router advertisements with the O flag: name servers by DHCPv6; and RDNSS in the advertisement.
+/// Name servers are learned by DHCPv6, after router advertisements with the O flag, and by RDNSS in
+/// router advertisements.
 #[test]
 fn name_servers_come_by_dhcpv6_and_by_router_advertisements() {
     let name = "name_servers_come_by_dhcpv6_and_by_router_advertisements";
@@ -254,7 +257,7 @@ fn name_servers_come_by_dhcpv6_and_by_router_advertisements() {
     });
 }
 
-/// A client that starts with `--dhcp` waits for its lease, and reports when there is none.
+/// A client that starts with `--dhcp` waits for its lease, and reports an error if it gets none.
 #[test]
 fn a_client_waits_for_its_lease() {
     let name = "a_client_waits_for_its_lease";

@@ -1,5 +1,6 @@
-//! `linerate netperf`, `netserver` and `netrate`: what they print, at each place, and what they refuse. No figure is asserted beyond
-//! that there is one: they are the machine's.
+//! `linerate netperf`, `netserver` and `netrate`: their output with each placement of the ends, and
+//! rejected arguments. The tests check that there is a figure, but not its value, which depends on
+//! the machine.
 
 use crate::common;
 use crate::common::{Running, linerate, refused, run};
@@ -16,11 +17,11 @@ fn said(line: &str) -> String {
 }
 
 fn interrupt(child: &Child) {
-    // Our own child, not waited for yet: its number is nobody else's.
+    // The child has not been waited for, so its process number is not reused.
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Digits become 9, so that what is left is the form.
+/// Replaces each digit by 9, so that only the format of the line remains.
 fn form(line: &str) -> String {
     line.chars().map(|c| if c.is_ascii_digit() { '9' } else { c }).collect()
 }
@@ -43,7 +44,8 @@ fn a_stream_has_netperfs_lines() {
     assert!(form(lines[6]).starts_with("999999 999999 999999    9.99     ") && lines.len() == 7, "{text}");
 }
 
-/// Standard output is netperf's alone; what makes a figure weak is beside it, and in the JSON.
+/// Standard output has only netperf's lines. Warnings about the measurement are on standard error
+/// and in the JSON.
 #[test]
 fn a_report_contains_its_environment() {
     let output = run(&mut linerate(&["netperf", "-t", "TCP_RR", "-l", "-50"]));
@@ -54,7 +56,7 @@ fn a_report_contains_its_environment() {
     }
     let json: Value = serde_json::from_str(&said("netperf -t TCP_RR -l -50 -j")).unwrap();
     assert!(json["env"]["kernel"].is_string() && json["figure"].as_f64() > Some(0.0), "{json}");
-    // Of an unoptimized build there is always one.
+    // An unoptimized build always causes a warning.
     let optimized = ["2", "3"].contains(&json["env"]["build"]["opt_level"].as_str().unwrap());
     assert!(optimized || json["warnings"].to_string().contains("not a benchmark build"), "{json}");
 }
@@ -87,7 +89,8 @@ fn histogram_percentiles_and_confidence() {
 #[test]
 fn json_of_each_test_at_each_place() {
     for place in ["pair", "pair --threads", "nic", "router", "native", "native --threads"] {
-        // By count where there is one: in a short time a busy machine may give neither end a turn.
+        // The length is a number of transactions where possible, since neither end may run in a
+        // short time on a busy machine.
         for (test, length) in [
             ("TCP_STREAM", "-200000"),
             ("TCP_MAERTS", "-200000"),
@@ -119,7 +122,7 @@ fn testtool_moves_datagrams_over_ipv6() {
     refused("testtool -6 --native send", 1, "over IPv4 only");
 }
 
-/// Each test over IPv6, and each tool of netrate.
+/// Runs each test and each tool of netrate over IPv6.
 #[test]
 fn tests_and_tools_run_over_ipv6() {
     for place in ["pair", "nic --threads", "router", "router --threads", "native"] {
@@ -150,7 +153,8 @@ fn tests_and_tools_run_over_ipv6() {
     refused("netrate tcpp -6 -M 2 -l 127.0.0.1", 2, "address family differs");
 }
 
-/// Both tests that cross between our host and the kernel, and the places that are the kernel's, over IPv6.
+/// Runs both tests between our host and the kernel, and all tests between kernel sockets, over
+/// IPv6.
 #[test]
 fn kernel_and_host_are_client_and_server_over_ipv6() {
     common::isolated("kernel_and_host_are_client_and_server_over_ipv6", || {
@@ -173,7 +177,8 @@ fn kernel_and_host_are_client_and_server_over_ipv6() {
             !server.ok("ip -6 addr").contains("tentative")
                 && !String::from_utf8_lossy(&near.stdout).contains("tentative")
         });
-        // The link-local address by the kernel's name of the interface; and IPv4 at the same server.
+        // The link-local address has the kernel's name of the interface. IPv4 reaches the same
+        // server.
         for to in ["fd09::2", "fe80::ff:fe00:2%lr3", "10.9.3.2"] {
             for test in ["TCP_STREAM", "UDP_RR"] {
                 let length = if test == "UDP_RR" { "-50" } else { "-500000" };
@@ -182,7 +187,7 @@ fn kernel_and_host_are_client_and_server_over_ipv6() {
                 assert!(json["figure"].as_f64() > Some(0.0), "{to}: {json}");
             }
         }
-        // A socket at a link-local address is listed with its interface by name.
+        // A socket with a link-local address is listed with the name of its interface.
         let stream = std::net::TcpStream::connect("[fe80::ff:fe00:2%2]:12865").or_else(|_| {
             let index = std::fs::read_to_string("/sys/class/net/lr3/ifindex").unwrap();
             std::net::TcpStream::connect(format!("[fe80::ff:fe00:2%{}]:12865", index.trim()))
@@ -200,7 +205,7 @@ fn kernel_and_host_are_client_and_server_over_ipv6() {
     });
 }
 
-/// Our host asks a netserver on the kernel's sockets, by its link-local address too.
+/// Our host connects to a netserver on the kernel's sockets, also by its link-local address.
 #[test]
 fn a_host_measures_the_kernel_over_ipv6() {
     common::isolated("a_host_measures_the_kernel_over_ipv6", || {
@@ -264,7 +269,7 @@ fn ctrl_c_prints_the_figures_so_far() {
     }
 }
 
-/// A far end on the kernel's sockets, and its L4 port.
+/// Starts a far end on the kernel's sockets. Returns it with its L4 port.
 fn netserver(words: &[&str]) -> (Server, String) {
     let free = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port().to_string();
     let mut command = linerate(&[words, &["--native", "-p", &free]].concat());
@@ -275,7 +280,8 @@ fn netserver(words: &[&str]) -> (Server, String) {
     (Server(child), free)
 }
 
-/// A far end that does not outlive its test: who waits for the test's output would wait for it.
+/// A far end that is killed when dropped. Otherwise it would keep the pipe of the test's output
+/// open.
 struct Server(Child);
 
 impl Drop for Server {
@@ -361,9 +367,9 @@ fn a_host_serves_the_kernel_over_tap() {
     });
 }
 
-/// RFC 1122 4.1.3.5: a request to an alias is answered from the alias. The kernel's socket is
-/// connected to that address, so it drops datagrams from any other, and the test would fail without
-/// responses.
+/// RFC 1122 4.1.3.5: the reply to a request at an alias has the address of the alias. The kernel's
+/// socket is connected to that address and drops datagrams from other addresses, so without this
+/// rule there would be no responses.
 #[test]
 fn a_netserver_replies_from_an_alias() {
     common::isolated("a_netserver_replies_from_an_alias", || {
@@ -401,7 +407,7 @@ fn a_host_measures_the_kernel_over_tap() {
     });
 }
 
-/// The number in the first line that begins and ends so.
+/// Returns the number in the first line that begins with `before` and ends with `behind`.
 #[track_caller]
 fn number(text: &str, before: &str, behind: &str) -> u64 {
     let found = text.lines().find_map(|line| line.strip_prefix(before)?.strip_suffix(behind)?.trim().parse().ok());
@@ -441,7 +447,7 @@ fn netrates_tools_print_their_lines() {
     }
 }
 
-/// tcpp's and http's flags, on our stack and on the kernel's.
+/// Flags of tcpp and http, on our stack and on the kernel's.
 #[test]
 fn netrates_flags_take_effect() {
     for place in ["pair", "native", "nic --threads", "native --threads"] {
@@ -461,6 +467,6 @@ fn netrates_flags_take_effect() {
     refused("netrate tcpp --procs 16 -m 100", 2, "maximum of 1024");
     refused("netrate tcpp -M 3 --over veth", 2, "over pair, nic, router or native");
     refused("netrate tcpp -l 127.0.0.1", 2, "-M");
-    // An address that the near end has not.
+    // An address that the near end does not have.
     refused("netrate tcpp -M 2 -l 10.9.9.9 -b 1", 1, "connect");
 }

@@ -1,4 +1,4 @@
-//! The lines of shell in examples/pipes/README.md, each as it stands there.
+//! Runs the lines of shell in examples/pipes/README.md as they are.
 
 use crate::common::{Dir, has, isolated, linerate, run, said, until, wait};
 use port::os::netlink::Netlink;
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The lines of code under the heading `## title`.
+/// Returns the lines of code under the heading `## title`.
 fn lines_under(title: &str) -> Vec<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pipes/README.md");
     let text = fs::read_to_string(page).unwrap();
@@ -25,7 +25,7 @@ fn have(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Runs a line to its end; what it printed.
+/// Runs a line to its end. Returns its output.
 #[track_caller]
 fn sh(dir: &Dir, line: &str) -> String {
     let (code, out, err) = said(&run(&mut with_ssh(dir, line)));
@@ -37,13 +37,14 @@ fn start(mut command: Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// A line of shell in `dir`, where `ssh` comes from the directory's bin, if that has one.
+/// Returns a command that runs a shell line in `dir`, with `ssh` from the directory's bin, if there
+/// is one.
 fn with_ssh(dir: &Dir, line: &str) -> Command {
     dir.bash(&format!("PATH={}:$PATH\n{line}", dir.path("bin")))
 }
 
-/// Makes `ssh there` work: by sshd, for this connection alone and without a network, or, where none is to be had, by something that does
-/// with its words what ssh does with them.
+/// Creates an `ssh` that reaches the host `there`: by sshd, for this connection only and without a
+/// network, or, without sshd, by a script that runs the given command.
 fn make_ssh(dir: &Dir) {
     fs::create_dir_all(dir.path("bin")).unwrap();
     let script = |text: String| {
@@ -61,7 +62,7 @@ fn make_ssh(dir: &Dir) {
     script("#!/bin/sh\nshift\nexec sh -c \"$*\"\n".to_string());
 }
 
-/// A script that calls the real ssh, with a real sshd at the other end of a pipe.
+/// Returns a script that calls the real ssh, with a real sshd at the other end of a pipe.
 fn real_ssh(dir: &Dir) -> Option<String> {
     let path = format!("{}:/usr/local/sbin:/usr/sbin", std::env::var("PATH").unwrap_or_default());
     let find = |name: &str| std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file());
@@ -90,7 +91,7 @@ fn real_ssh(dir: &Dir) -> Option<String> {
     ))
 }
 
-/// What a generator gives, as lines.
+/// Returns the lines that a generator writes.
 fn generated(words: &[&str]) -> String {
     String::from_utf8(run(&mut linerate(&[&["cat"], words].concat())).stdout).unwrap()
 }
@@ -112,7 +113,7 @@ fn a_recording_is_kept_read_and_sent() {
     sh(&dir, forms);
     let hundred = generated(&["-c", "100", "pktgen(size=18):"]);
     assert_eq!(dir.read("last.txt"), hundred);
-    // Nobody waits for what is in >( ).
+    // bash does not wait for the commands in >( ).
     until("both copies are whole", || {
         let zst = said(&run(&mut dir.bash("zstd -qdc all.zst"))).1;
         let pcapng = said(&run(&mut dir.bash("linerate conv -o f1 all.pcapng"))).1;
@@ -139,7 +140,7 @@ fn a_remote_port_and_host_are_reached_by_ssh() {
     assert!(said.contains("10.0.0.2: 5 sent, 5 received, 0 lost, 0 stray"), "{said}");
 }
 
-/// What the kernel sends through one interface it receives from the other.
+/// The kernel receives through one interface what it sends through the other.
 #[test]
 fn two_interfaces_are_one_segment_by_ssh() {
     isolated("two_interfaces_are_one_segment_by_ssh", || {
@@ -155,14 +156,14 @@ fn two_interfaces_are_one_segment_by_ssh() {
             let _ = socket.send_to(b"x", (Ipv4Addr::new(10, 0, 0, 255), 9));
             received("vpn1") >= Some(3)
         });
-        // The first goes away, and all ends.
+        // When the first interface is removed, all commands end.
         netlink.delete_link("vpn0").unwrap();
         wait(&mut child);
         until("vpn1 is gone", || received("vpn1").is_none());
     });
 }
 
-/// Frames that the kernel has received from an interface.
+/// Returns the number of frames that the kernel has received from an interface.
 fn received(dev: &str) -> Option<u64> {
     let table = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let line = table.lines().find_map(|line| line.trim().strip_prefix(&format!("{dev}:")).map(str::to_owned))?;
@@ -177,10 +178,10 @@ fn a_remote_host_is_reached_by_nc() {
     let (here, there) = (Dir::new("oneliners-here"), Dir::new("oneliners-there"));
     let lines = lines_under("By nc");
     let [serve, ask] = &lines[..] else { panic!("two lines: {lines:?}") };
-    // A number that was free a moment ago.
+    // A port number that was free shortly before.
     let number = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let number_in = |line: &str| line.replace("7000", &number.to_string());
-    // To nobody else than us.
+    // The server listens only for local clients.
     let mut server = start(there.bash(&number_in(serve).replace("nc -l", "nc -l 127.0.0.1")));
     let listens = format!("0100007F:{number:04X} 00000000:0000 0A");
     until("nc listens", || fs::read_to_string("/proc/net/tcp").unwrap().contains(&listens));

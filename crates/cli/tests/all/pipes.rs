@@ -1,4 +1,4 @@
-//! The scripts of examples/pipes, each on lines of text, as an ordinary user runs them.
+//! Runs the scripts of examples/pipes on lines of text, as an ordinary user.
 
 use crate::common;
 use crate::common::{has, isolated, linerate, run, until, wait};
@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Where the scripts are.
+/// Returns the path of a script.
 fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/pipes").join(name)
 }
@@ -19,7 +19,7 @@ fn command(name: &str, args: &[&str]) -> Command {
     command
 }
 
-/// What a filter makes of some text.
+/// Returns the output of a filter for some text.
 #[track_caller]
 fn filter(name: &str, args: &[&str], text: &str) -> String {
     let mut child = command(name, args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -29,7 +29,7 @@ fn filter(name: &str, args: &[&str], text: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Does the program have this command? Says "skipped" if not.
+/// Returns whether the program has this command; if not, the test is skipped with a message.
 fn knows(test: &str, name: &str) -> bool {
     let known = run(&mut linerate(&[name, "--help"])).status.success();
     if !known {
@@ -46,7 +46,7 @@ fn have(test: &str, programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// A frame's line between two machines, by their last bytes.
+/// Returns the line of a frame between two machines, which are given by their last bytes.
 fn line(dst: &str, src: u8, behind: &str) -> String {
     format!("{dst} 0200000000{src:02X} {behind}{}\n", " 00".repeat(46))
 }
@@ -55,7 +55,7 @@ fn to(n: u8) -> String {
     format!("0200000000{n:02X}")
 }
 
-/// A script that talks.
+/// A script with pipes to its input and from its output.
 struct Talking {
     child: Child,
     input: Option<ChildStdin>,
@@ -173,7 +173,8 @@ fn the_shells_switch_learns() {
     let mut outs: Vec<_> =
         (0..3).map(|n| BufReader::new(open(&format!("{n}.out"))).lines().map_while(Result::ok)).collect();
     let mut hear = |n: usize| outs[n].next().unwrap() + "\n";
-    // A group's source is refused, the unknown is flooded; then the answer goes to one alone.
+    // A frame from a group address is dropped, and one to an unknown address is flooded. The reply
+    // is then sent to one port only.
     ins[0].write_all(line(&to(2), 1, "88B5").replace("020000000001", "030000000001").as_bytes()).unwrap();
     let asked = line(&to(2), 1, "88B5");
     ins[0].write_all(asked.as_bytes()).unwrap();
@@ -194,7 +195,7 @@ fn a_tunnel_carries_lines_both_ways() {
     if !have("a_tunnel_carries_lines_both_ways", &["nc"]) {
         return;
     }
-    // A number that was free a moment ago.
+    // A port number that was free shortly before.
     let l4port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let mut here = Talking::start(command("tunnel.sh", &["listen", &l4port, "-"]));
     let listening = || {
@@ -272,14 +273,15 @@ fn many_addresses_are_one() {
     assert!(out.contains(" CB 00 71 05 C6 33 64 09 "), "{out}");
 }
 
-/// Frames that the kernel has received from an interface.
+/// Returns the number of frames that the kernel has received from an interface.
 fn received(dev: &str) -> Option<u64> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let line = table.lines().find_map(|line| line.trim().strip_prefix(&format!("{dev}:")).map(str::to_owned))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// What the kernel sends through one interface it receives from the others, and all ends when the first goes away.
+/// The kernel receives through the other interfaces what it sends through one. All scripts end when
+/// the first interface is removed.
 #[test]
 fn scripts_stand_between_interfaces() {
     isolated("scripts_stand_between_interfaces", || {

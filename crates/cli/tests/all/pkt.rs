@@ -1,4 +1,4 @@
-//! `linerate pkt`: scripts of packets in each version of IP, as the program plays them.
+//! `linerate pkt`: the program runs packetdrill scripts with each IP version.
 
 use crate::common::{linerate, refused, run, said};
 use std::path::Path;
@@ -7,7 +7,7 @@ const BOTH: &str = "../sim/tests/pkt/established/frag_needed.pkt";
 const FOUR: &str = "../sim/tests/pkt/established/source_quench_is_ignored.pkt";
 const SIX: &str = "../sim/tests/pkt/pmtu/floor_v6.pkt";
 
-/// The command's exit code and lines, without the times at their ends.
+/// Returns the exit code and the lines of the command, without the times at their ends.
 fn played(words: &[&str]) -> (Option<i32>, Vec<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = linerate(&["pkt"]);
@@ -31,7 +31,7 @@ fn each_ip_version_of_a_script_is_run() {
     assert_eq!((code, lines), (Some(0), expected.to_vec()));
 }
 
-/// The command line has the last word, as packetdrill's.
+/// The version on the command line overrides those of the scripts, as in packetdrill.
 #[test]
 fn a_version_for_all_scripts() {
     let (code, lines) = played(&[BOTH, SIX]);

@@ -1,4 +1,5 @@
-//! `linerate profile`: what comes out where, and that the profiled command is none the worse.
+//! `linerate profile`: destinations of the outputs, and the unchanged results of the profiled
+//! command.
 
 use std::process::{Command, Output};
 
@@ -17,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 fn the_commands_block_comes_first_and_the_tables_after_it() {
     let run = profile(&["--ledger"], &SEND);
     let (out, err) = (text(&run.stdout), text(&run.stderr));
-    // The command's environment is on standard error, and nothing else.
+    // Standard error has only the environment of the command.
     assert!(run.status.success() && err.starts_with("\ncpu     ") && !err.contains("linerate: "), "{err}");
     let parts = [
         "aggregate source count: 1000000\n",

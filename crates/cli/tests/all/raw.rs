@@ -9,7 +9,8 @@ use socket::{Ancillary, Domain, Errno, Fd, Membership, Message, Opt, SourceChang
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use wire::{Proto, icmp4, icmp6};
 
-/// One family: its domain, our address, the kernel's, an unused one behind the kernel.
+/// Values of one address family: its domain, our address, the kernel's address, and an unused
+/// address beyond the kernel.
 struct Kin {
     domain: Domain,
     ours: &'static str,
@@ -19,7 +20,7 @@ struct Kin {
     request: u8,
     reply: u8,
     exceeded: u8,
-    /// Bytes of the header that a raw socket reads.
+    /// Length in bytes of the header that a raw socket receives.
     header: usize,
 }
 
@@ -52,7 +53,7 @@ fn at(ip: &str, port: u16) -> SocketAddr {
     SocketAddr::new(ip.parse().unwrap(), port)
 }
 
-/// Our host with addresses of both families, and the kernel as its router.
+/// Creates our host with addresses of both families, and with the kernel as its router.
 fn host() -> Host<Up> {
     let host = ours(&["tap0"]);
     kernel("-6 addr add fd00::1/64 dev tap0 nodad");
@@ -74,7 +75,7 @@ fn quiet(host: &Host<Up>, fd: Fd) -> Fd {
     fd
 }
 
-/// The next packet that `fd` receives and that `wanted` accepts, while the host goes on.
+/// Returns the next packet that `fd` receives and that `wanted` accepts, while the host is stepped.
 fn next(host: &Host<Up>, fd: Fd, what: &str, wanted: impl Fn(&[u8]) -> bool) -> Result<(Message, Vec<u8>), Errno> {
     let mut found = None;
     drive(&[host], what, || {
@@ -108,7 +109,8 @@ fn icmp_sockets_and_the_kernel() {
                 assert_eq!((got.from, got.ancillary.ttl), (at(kin.theirs, 0), Some(64)));
                 assert_eq!((reply[0], &reply[8..]), (kin.reply, &message[8..]), "{len} bytes");
             }
-            // The kernel as a router returns what has no hops left: an error of the socket.
+            // The kernel, as a router, reports a packet whose hop limit is exceeded, which becomes
+            // an error of the socket.
             let far = Ancillary { ttl: Some(1), ..Ancillary::default() };
             let message = [kin.request, 0, 0, 0, 0, 0, 0, 2];
             host.calls().send_msg(fd, &message, Some(&at(kin.beyond, 0)), &far).unwrap();
@@ -141,7 +143,8 @@ fn raw_sockets_see_the_kernels_pings() {
     });
 }
 
-/// A traceroute: datagrams with few hops, and the errors about them read from a raw socket.
+/// A traceroute: datagrams with low hop limits, and the errors about them, which a raw socket
+/// receives.
 #[test]
 fn a_raw_socket_traces_the_route() {
     let test = "a_raw_socket_traces_the_route";
@@ -159,7 +162,8 @@ fn a_raw_socket_traces_the_route() {
             let (got, packet) = next(&host, raw, "time exceeded", is_exceeded).unwrap();
             assert_eq!(got.from, at(kin.theirs, 0));
             assert!(packet.ends_with(b"probe"), "it quotes the probe");
-            // A protocol that the kernel does not have: its error is that of the connected socket.
+            // The kernel does not support this protocol. Its ICMP error becomes an error of the
+            // connected socket.
             let odd = quiet(&host, host.calls().raw_socket(kin.domain, Proto(253)).unwrap());
             host.calls().connect(odd, at(kin.theirs, 0)).unwrap();
             host.calls().send(odd, b"longer than 8 bytes").unwrap();
@@ -199,7 +203,8 @@ fn ancillary_data_of_the_kernels_datagrams() {
             assert_eq!((got.from, &text[..]), (theirs.local_addr().unwrap(), &b"text"[..]));
             assert_eq!((got.ancillary.ttl, got.ancillary.tos), (Some(ttl), Some(0)));
             assert_eq!((info.addr, info.iface), (kin.ours.parse::<IpAddr>().unwrap(), Some(tap0)));
-            // The answer, by the iface that it came by and from the address that it was sent to.
+            // The reply is sent through the iface of the request, from the address to which the
+            // request was sent.
             let answer = Ancillary { info: got.ancillary.info, ttl: Some(255), tos: Some(0x20) };
             host.calls().send_msg(fd, b"back", Some(&got.from), &answer).unwrap();
             host.step();
@@ -212,7 +217,8 @@ fn ancillary_data_of_the_kernels_datagrams() {
     });
 }
 
-/// The kernel's bridge snoops IGMPv3 and MLDv2: what it has learned of our source filters.
+/// The kernel's bridge snoops IGMPv3 and MLDv2. The test reads what it has learned of our source
+/// filters.
 #[test]
 fn the_kernels_bridge_learns_our_sources() {
     let test = "the_kernels_bridge_learns_our_sources";

@@ -1,4 +1,4 @@
-//! What README.md shows is run as it stands there; the topologies are run too.
+//! Runs the code blocks of README.md as they are, and the topologies.
 
 use crate::common;
 use crate::common::{has, isolated, linerate, run, run_within, wait};
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The code blocks under the heading `## title` of README.md, line by line.
+/// Returns the lines of the code blocks under the heading `## title` of README.md.
 fn code_under(title: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
     let section = text.split("\n## ").find(|section| section.lines().next() == Some(title));
@@ -19,7 +19,7 @@ fn code_under(title: &str) -> Vec<String> {
     section.lines().filter_map(|line| Some(line.strip_prefix("    ")?.to_string())).collect()
 }
 
-/// A line of shell with the built program as `linerate`.
+/// Returns a command that runs a shell line with the built program as `linerate`.
 fn shell(line: &str) -> Command {
     let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
@@ -29,7 +29,8 @@ fn shell(line: &str) -> Command {
     shell
 }
 
-/// Pastes the block under `title` into a shell, then `after`: what it prints. `/tmp` is a directory of its own.
+/// Runs the block under `title` in a shell, then `after`. Returns the output. `/tmp` is replaced by
+/// a directory of the test.
 fn paste(title: &str, after: &str) -> String {
     let dir = std::env::temp_dir().join(format!("lr-readme-{}-{}", title.replace(' ', "-"), std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
@@ -44,10 +45,11 @@ fn paste(title: &str, after: &str) -> String {
     out.into_owned()
 }
 
-/// Longest run of the first command: cargo builds the stack for five rungs.
+/// Maximum time of the first command, in which cargo builds the stack in five variants.
 const BUILDING: Duration = Duration::from_secs(900);
 
-/// The first of the two commands, with few trials; the second runs this test, here and in .ci/run.
+/// Runs the first of the two commands with few trials. The second command runs this test itself, so
+/// it is not run here.
 #[test]
 fn two_commands() {
     let [measure, test] = &code_under("Two commands")[..] else { panic!("README.md shows two commands first") };
@@ -78,7 +80,8 @@ fn frames_as_lines() {
     assert_eq!(pasted.lines().collect::<Vec<_>>(), expected);
 }
 
-/// The block "On your PATH", but for the build: with the profile of this test the program is found.
+/// The block "On your PATH", except for the build. The program is found in the build profile of
+/// this test.
 #[test]
 fn on_your_path() {
     let lines = code_under("On your PATH");
@@ -91,7 +94,7 @@ fn on_your_path() {
     assert!(output.stdout.starts_with(b"linerate "), "{line}: {output:?}");
 }
 
-/// Sections whose blocks are run, by the test of their name, and the others, each with the reason.
+/// Sections whose blocks are run, with the name of the test, and other sections, with the reason.
 const BLOCKS: &[(&str, Option<&str>)] = &[
     ("Two commands", None),
     ("On your PATH", None),
@@ -104,7 +107,7 @@ const BLOCKS: &[(&str, Option<&str>)] = &[
     ("For developers", Some("parts of .ci/run")),
 ];
 
-/// No section with a block is forgotten: a new one needs a test, or a reason.
+/// A new section with a block needs a test or a reason.
 #[test]
 fn every_block_is_taken() {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
@@ -148,7 +151,7 @@ fn a_bridge() {
     });
 }
 
-/// The block "A router between two hosts", but for where the sockets go.
+/// The block "A router between two hosts", with the sockets in another directory.
 #[test]
 fn a_router_between_two_hosts() {
     let said = paste("A router between two hosts", "kill -INT $!; wait");
@@ -160,11 +163,12 @@ fn a_router_between_two_hosts() {
     ] {
         assert!(said.contains(part), "no '{part}' in\n{said}");
     }
-    // Three on virtual time, three at the end.
+    // Three commands in virtual time, three at the end.
     assert_eq!(said.matches("imbalance           0").count(), 6, "{said}");
 }
 
-/// The block "RFC 2544 between two ports", with fewer trials; between the TAPs is a bridge of the kernel.
+/// The block "RFC 2544 between two ports", with fewer trials. A bridge of the kernel connects the
+/// TAPs.
 #[test]
 fn rfc_2544_between_two_ports() {
     if !has("ip") {
@@ -192,13 +196,13 @@ fn ftp_over_our_tcp() {
         return println!("skipped: ftp_over_our_tcp: iproute2 and curl are not both installed");
     }
     isolated("ftp_over_our_tcp", || {
-        // The first curl ends by its own time, since /dev/zero has no end: exit code 28.
+        // The first curl ends by its time limit, since /dev/zero has no end: exit code 28.
         let said = paste("FTP over our TCP", "echo \"the last: $?\"; kill -INT $!; wait");
         assert!(said.contains("the last: 0\n") && said.contains("imbalance           0"), "{said}");
     });
 }
 
-/// topo/tap-echo.toml, with what its first lines say beside it.
+/// Runs topo/tap-echo.toml with the commands in its first lines.
 #[test]
 fn the_tap_topology_runs() {
     if !has("ip") || !has("ping") {
@@ -228,7 +232,7 @@ fn every_topology_is_good() {
     assert!(files >= 3, "topo/ has {files} files");
 }
 
-/// topo/router.toml forwards what its generator makes.
+/// topo/router.toml forwards the frames of its generator.
 #[test]
 fn the_router_topology_forwards() {
     let dir = std::env::temp_dir().join(format!("lr-readme-router-{}", std::process::id()));
@@ -250,7 +254,7 @@ fn the_router_topology_forwards() {
     let _ = std::fs::remove_dir_all(&dir);
 }
 
-/// A host started by a line of shell; back when it runs.
+/// Starts a host by a shell line, and returns when it runs.
 fn in_background(line: &str) -> (Child, BufReader<ChildStderr>) {
     let line = format!("exec {line}");
     let mut child = shell(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -261,9 +265,9 @@ fn in_background(line: &str) -> (Child, BufReader<ChildStderr>) {
     (child, stderr)
 }
 
-/// Ctrl-C: exit code and standard output.
+/// Sends Ctrl-C. Returns exit code and standard output.
 fn interrupt(child: &mut Child) -> (Option<i32>, String) {
-    // It is our own child and has not been waited for: its number cannot be anybody else's.
+    // The child has not been waited for, so its process number is not reused.
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let code = wait(child);
     let mut out = String::new();

@@ -1,7 +1,9 @@
-//! Retransmissions of our sender and of the kernel's over the same impaired TAP device, in a network namespace.
+//! Retransmissions of our sender and of the kernel's over the same impaired TAP device, in a
+//! network namespace.
 //!
-//! A few cells of the matrix run by default, with bounds wide enough for a busy machine. `RECOVERY_SEEDS=3` runs the whole matrix with
-//! as many seeds and prints its table (docs/results has one).
+//! By default only a few cells of the matrix run, with limits that a busy machine can meet.
+//! `RECOVERY_SEEDS=3` runs the whole matrix with as many seeds and prints its table (docs/results
+//! has one).
 
 use crate::common;
 use crate::common::{Running, isolated};
@@ -13,10 +15,10 @@ use std::time::{Duration, Instant};
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// Bytes of text a segment carries with timestamps.
+/// Data bytes of a segment with timestamps.
 const SEGMENT: u64 = 1448;
 
-/// An impairment of the sender's direction, and whether it loses frames.
+/// An impairment in the direction of the sender, and whether it loses frames.
 struct Cell {
     impairment: &'static str,
     loses: bool,
@@ -38,7 +40,8 @@ const MATRIX: [Cell; 9] = [
     cell("loss=3%,delay=2ms", true),
 ];
 
-/// One transfer: segments sent again, how long it took, and of ours the recoveries and those undone.
+/// Results of one transfer: the number of retransmitted segments, the time, and for our sender the
+/// number of recoveries and of undone recoveries.
 #[derive(Clone, Copy, Default, Debug)]
 struct Seen {
     again: u64,
@@ -47,7 +50,7 @@ struct Seen {
     undone: u64,
 }
 
-/// A server of ours behind the impairment, and the kernel's end of the device.
+/// Starts one of our servers with the impairment, and configures the kernel's end of the device.
 fn start(kind: &str, impairment: &str, direction: &str, seed: u64) -> Running {
     let port = format!("impair({impairment},limit=20000,dir={direction},seed={seed}):tap:tap0");
     let served = Running::start_as(
@@ -60,7 +63,7 @@ fn start(kind: &str, impairment: &str, direction: &str, seed: u64) -> Running {
     served
 }
 
-/// From our chargen to the kernel.
+/// Transfers from our chargen to the kernel.
 fn ours(impairment: &str, seed: u64, bytes: u64) -> Seen {
     let served = start("chargen", impairment, "tx", seed);
     let mut stream = TcpStream::connect((OURS, 19)).unwrap();
@@ -68,10 +71,10 @@ fn ours(impairment: &str, seed: u64, bytes: u64) -> Seen {
     let begin = Instant::now();
     std::io::copy(&mut (&mut stream).take(bytes), &mut std::io::sink()).unwrap();
     let took = begin.elapsed();
-    // Counted before the stream is closed: a reset counts nothing more.
+    // The counters are read before the stream is closed, since a reset ends the counting.
     let counters = served.json("netstat -s");
     assert!(counters["tcp.out.data"].as_u64() >= Some(bytes / SEGMENT), "{counters}");
-    // One that is 0 is not listed.
+    // A counter that is 0 is not listed.
     let count = |name: &str| counters[name].as_u64().unwrap_or(0);
     let seen = Seen {
         again: count("tcp.out.retransmitted"),
@@ -86,12 +89,12 @@ fn ours(impairment: &str, seed: u64, bytes: u64) -> Seen {
     seen
 }
 
-/// From the kernel to our sink.
+/// Transfers from the kernel to our sink.
 fn kernels(impairment: &str, seed: u64, bytes: u64) -> Seen {
     let served = start("sink", impairment, "rx", seed);
     let before = retransmitted();
     let mut stream = TcpStream::connect((OURS, 9)).unwrap();
-    // Ours runs CUBIC too.
+    // Our sender also uses CUBIC.
     lab::os::set_congestion(stream.as_fd(), "cubic").unwrap();
     stream.set_read_timeout(Some(common::PATIENCE)).unwrap();
     let begin = Instant::now();
@@ -104,7 +107,7 @@ fn kernels(impairment: &str, seed: u64, bytes: u64) -> Seen {
     Seen { again: retransmitted() - before, took, ..Seen::default() }
 }
 
-/// `RetransSegs` of this namespace (RFC 4022, tcpRetransSegs).
+/// Returns `RetransSegs` of this namespace (RFC 4022, tcpRetransSegs).
 fn retransmitted() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap();
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
@@ -116,7 +119,7 @@ fn retransmitted() -> u64 {
 #[test]
 fn segments_sent_again_beside_the_kernels() {
     isolated("segments_sent_again_beside_the_kernels", || {
-        // A transfer starts from no earlier one's round trips and thresholds.
+        // A transfer must not start with the round trips and thresholds of an earlier one.
         std::fs::write("/proc/sys/net/ipv4/tcp_no_metrics_save", "1").unwrap();
         let seeds: Option<u64> = std::env::var("RECOVERY_SEEDS").ok().map(|seeds| seeds.parse().unwrap());
         let bytes = if seeds.is_some() { 10_000_000 } else { 2_000_000 };
@@ -125,7 +128,8 @@ fn segments_sent_again_beside_the_kernels() {
             let mut rows = Vec::new();
             for seed in 1..=seeds.unwrap_or(1) {
                 let (us, kernel) = (ours(cell.impairment, seed, bytes), kernels(cell.impairment, seed, bytes));
-                // Where frames are lost, D-SACKs of duplicates undo nothing; with reordering beside it, needless recoveries are undone.
+                // With loss only, D-SACKs of duplicates undo nothing. With reordering in addition,
+                // needless recoveries are undone.
                 if cell.loses && !cell.impairment.contains("reorder") {
                     assert_eq!(us.undone, 0, "{}: {us:?}", cell.impairment);
                 }
@@ -143,7 +147,7 @@ fn segments_sent_again_beside_the_kernels() {
     });
 }
 
-/// A row of the table in docs/results: each figure by seed.
+/// Returns a row of the table in docs/results, with each figure by seed.
 fn columns(rows: &[(Seen, Seen)]) -> String {
     let column = |figure: &dyn Fn(&(Seen, Seen)) -> String| {
         format!(" {} ", rows.iter().map(figure).collect::<Vec<_>>().join(" "))

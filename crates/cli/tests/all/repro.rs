@@ -1,11 +1,12 @@
-//! `linerate repro` rtems2014 and bridge2004, in their shortest form: every row is there, or says why it is not. One after the
-//! other: they stay on the same core.
+//! `linerate repro` rtems2014 and bridge2004 in their shortest form. Every row must be present, or
+//! have the reason why it is not. The tests run one after the other, since they are pinned to the
+//! same core.
 
 use crate::common::{linerate, run};
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// No other of these runs meanwhile.
+/// Returns a lock that excludes the other tests of this module.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,7 +83,7 @@ fn repro_skips_its_own_profile_when_it_is_profiled() {
     assert!(["checksum", "copy", "locks", "TCP"].iter().all(|bucket| buckets.contains(bucket)), "{buckets:?}");
 }
 
-/// The ladder's rungs, in their order.
+/// The rungs of the ladder in their order.
 const RUNGS: [&str; 10] = [
     "first",
     "t1.rx_tail",
@@ -98,7 +99,8 @@ const RUNGS: [&str; 10] = [
 const BESIDE: [&str; 3] = ["t8.polled_1", "t8.intr", "t8.itr"];
 const T11: [&str; 2] = ["t11.bus133", "t11.hw_prefetch"];
 
-/// Rungs that can run on this machine: 2 MiB pages may be missing, with a reason in the row.
+/// Returns the rungs that can run on this machine. 2 MiB pages may be missing, with the reason in
+/// the row.
 fn rungs(rows: &[Value]) -> Vec<&'static str> {
     let row = |id: &str| rows.iter().find(|row| row["id"] == id).unwrap_or_else(|| panic!("no {id}"));
     let has = |rung: &&str| match row(&format!("p2.{rung}"))["missing"].as_str() {
@@ -142,7 +144,7 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
             assert!(row(&format!("p{ports}.alone.{rung}"))["vs_previous"].is_object());
         }
         assert_eq!(row(&format!("p{ports}.t10.prefetch"))["then"]["median"], then);
-        // Rows with `bus_pace`: every rung, T11, and the report's figures for T11.
+        // Rows with `bus_pace` are every rung, T11, and the report's figures for T11.
         for rung in rungs.iter().chain(&T11) {
             let row = row(&format!("p{ports}.bus.{rung}"));
             assert!(row["now"]["median"].as_f64() > Some(0.0) && row["now"]["unit"] == "kframe/s a port", "{row}");
@@ -169,7 +171,8 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
         assert_eq!(touched, [[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]);
         let allows = ["t10.prefetch", T11[0], T11[1]].map(|rung| number(rung, "bus allows Mframe/s"));
         assert!(allows[1] > 1.3 * allows[0] && allows[2] > allows[1], "T10, T11's bus, T11: {allows:?}");
-        // 1200 less 255 descriptors of each port; on average 31 more that the card was not told of, when it is told of 64 at a time.
+        // Each port misses 1200 frames minus its 255 descriptors. If the card is notified of 64
+        // descriptors at a time, it misses 31 more on average.
         let missed = ["first", "t6.late", "t7.ring"]
             .map(|rung| line(rung)[place("missed in 2 ms")].as_str().unwrap().to_owned());
         let expected = if ports == "2" {
@@ -201,7 +204,7 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
             assert_eq!(row["now"]["unit"], "Mframe/s");
             let place = |column: &str| two["head"].as_array().unwrap().iter().position(|head| head == column).unwrap();
             let cell = |column: &str| &two["rows"][at][place(column)];
-            // Half of what one loop of all ports misses: the other one goes on.
+            // Half of what a single loop for all ports misses, since the other loop continues.
             let missed = [["945 of 2400", "976 of 2400"], ["1890 of 4800", "1952 of 4800"]][usize::from(ports == "4")];
             let missed = [missed[0], missed[1], &format!("0 of {}", if ports == "4" { 4800 } else { 2400 })];
             let large = at >= rungs.iter().position(|rung| *rung == "t7.ring").unwrap();

@@ -1,4 +1,4 @@
-//! `linerate report` and `linerate gate`, over results that the program made itself.
+//! `linerate report` and `linerate gate`, with results that the program has measured itself.
 
 use crate::common::{Dir, linerate, run as ended, said as told};
 use std::fs;
@@ -9,7 +9,7 @@ fn said(words: &[&str]) -> (String, String, Option<i32>) {
     (out, err, code)
 }
 
-/// The JSON of a run: the environment of a real run, with rows of `bench bridge`.
+/// Returns the JSON of a run: the environment of a real run, with rows of `bench bridge`.
 fn kept() -> String {
     static KEPT: OnceLock<String> = OnceLock::new();
     let make = || {
@@ -18,7 +18,8 @@ fn kept() -> String {
         let mut run: serde_json::Value = serde_json::from_str(&out).unwrap();
         run["name"] = "bench bridge".into();
         run["env"]["cpu"] = "AMD EPYC".into();
-        // A release build on a machine without warnings: another test may measure at the same time.
+        // The environment is that of a release build on a machine without warnings, since another
+        // test may measure at the same time.
         run["env"].as_object_mut().unwrap().remove("measured_beside");
         (run["env"]["tsc_invariant"], run["env"]["governor"]) = (true.into(), "n/a".into());
         (run["env"]["build"]["debug_assertions"], run["env"]["build"]["opt_level"]) = (false.into(), "3".into());
@@ -34,7 +35,7 @@ fn kept() -> String {
     KEPT.get_or_init(make).clone()
 }
 
-/// That, on a machine without a fault, with the first row `times` as dear.
+/// Returns the JSON of a run on a machine without warnings, whose first row costs `times` as much.
 fn run(times: f64) -> String {
     let mut run: serde_json::Value = serde_json::from_str(&kept()).unwrap();
     run["env"]["load"] = serde_json::json!([0.0, 0.0, 0.0]);
@@ -49,7 +50,8 @@ fn run(times: f64) -> String {
     run.to_string()
 }
 
-/// A file that cannot be shown is left out, by name and by exit code; the page has the others.
+/// A file that cannot be shown is omitted. Its name is reported, the exit code is 1, and the page
+/// has the other files.
 #[test]
 fn a_broken_result_is_an_error_and_the_others_are_shown() {
     let dir = Dir::new("page-broken");
@@ -62,13 +64,13 @@ fn a_broken_result_is_an_error_and_the_others_are_shown() {
     assert!(fs::read_to_string(dir.path("index.html")).unwrap().contains("a.txt"));
 }
 
-/// A file that cannot be read is left out; the message has the file, the reason and the place in it,
+/// A file that cannot be parsed is omitted. The message has the file, the reason and the position,
 /// and the exit code is that of a failure.
 #[test]
 fn a_result_that_is_no_json_is_named_with_its_place() {
     let whole: serde_json::Value = serde_json::from_str(&kept()).unwrap();
     let whole = serde_json::to_string_pretty(&whole).unwrap();
-    // Cut in the middle of the key of a line, as by a full disk.
+    // The file is truncated in the middle of a key, as by a full disk.
     let cut = whole.find("\"noise_floor\"").unwrap() + 6;
     let head = &whole[..cut];
     let (line, column) = (head.lines().count(), head.lines().last().unwrap().len());
@@ -95,7 +97,8 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
         assert_eq!(err, format!("linerate: {name}: skipped: {why}\n{nothing}"));
         assert_eq!((out.as_str(), code), ("", Some(2)), "nothing to show");
         assert!(fs::metadata(dir.path("index.html")).is_err(), "no page");
-        // Beside a result that can be read: a page of that one, and the exit code of a failure.
+        // With another result that can be parsed, the page has that one, and the exit code is that
+        // of a failure.
         fs::write(dir.path("whole.json"), &whole).unwrap();
         let (out, err, code) = said(&["report", &at]);
         assert_eq!((out.as_str(), code), ("", Some(1)));
@@ -106,9 +109,9 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
     }
 }
 
-/// JSON of another version, or of something else, is shown unchanged: no table, and no figure is
-/// drawn from it. A result of another version is named, and the exit code is that of a failure.
-/// `gate` names the version that it reads.
+/// JSON of another version or of another program is shown unchanged, without a table or a chart. A
+/// result of another version is reported, and the exit code is that of a failure. `gate` reports
+/// the version that it reads.
 #[test]
 fn json_that_is_no_result_of_this_version_is_shown_as_text() {
     let result: serde_json::Value = serde_json::from_str(&kept()).unwrap();
@@ -172,8 +175,8 @@ fn results_become_one_page() {
     assert!(out.starts_with("<!DOCTYPE html>") && code == Some(0));
 }
 
-/// Results that are not of one machine or revision are named on standard error, on the page, and by
-/// `gate`, which compares those of one machine only.
+/// Results of different machines or revisions are reported on standard error, on the page, and by
+/// `gate`, which compares only results of one machine.
 #[test]
 fn results_of_several_machines_or_revisions_are_named() {
     let dir = Dir::new("several");
@@ -203,7 +206,7 @@ fn results_of_several_machines_or_revisions_are_named() {
     assert!(html.contains(&format!("<p class=\"warn\">{revisions}</p>")), "{html}");
     let (out, _, code) = said(&["gate", "--baseline", &dir.path("a.json"), &dir.path("c.json")]);
     assert!(out.contains("unfit: cpu differs: Another CPU") && code == Some(3), "{out}");
-    // Of another measurement: no row is compared.
+    // The result is of another measurement, so no row is compared.
     let (name, now) = (dir.path("d.json"), dir.path("a.json"));
     fs::write(&name, run(1.0).replace("bench bridge", "bench udp")).unwrap();
     let (out, err, code) = said(&["gate", "--baseline", &now, &name]);
@@ -295,7 +298,8 @@ fn a_baseline_runs_again_here() {
     let dir = Dir::new("live");
     fs::write(dir.path("other.json"), run(1.0).replace("bench bridge", "bench dispatch")).unwrap();
     let (out, err, code) = said(&["gate", "--baseline", &dir.path("other.json"), "--quick", "--rounds", "6"]);
-    // A build for tests on a busy machine shows nothing, and says so; the row is not one of this group.
+    // An unoptimized build on a busy machine yields no verdict, which is reported. One row is not
+    // part of this group.
     assert!(out.contains("bridge.1k.burst32") && out.contains("gone") && out.contains("queued.overhead"), "{out}{err}");
     assert!(matches!(code, Some(2 | 3)), "{out}{err}");
 }

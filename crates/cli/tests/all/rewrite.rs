@@ -1,4 +1,5 @@
-//! `linerate rewrite` and `linerate crc`: edits against sed, checksums against tcpdump, words that are wrong.
+//! `linerate rewrite` and `linerate crc`: edits compared with sed, checksums compared with tcpdump,
+//! and invalid arguments.
 
 use crate::common::{has, linerate};
 use std::io::Write;
@@ -13,12 +14,12 @@ const FRAMES: &str = "\
 
 fn fed(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Less than a pipe holds: nobody waits.
+    // The input fits the pipe, so the write does not block.
     child.stdin.take().unwrap().write_all(input).unwrap();
     child.wait_with_output().unwrap()
 }
 
-/// What `linerate WORDS` makes of `input`.
+/// Returns the output of `linerate WORDS` for `input`.
 #[track_caller]
 fn through(words: &[&str], input: &str) -> String {
     let out = fed(&mut linerate(words), input.as_bytes());
@@ -68,7 +69,7 @@ fn tcpdump_finds_all_checksums_correct() {
         assert!(!text.contains("bad") && !text.contains("wrong"), "{text}");
         assert!(text.contains(seen) && text.matches("udp sum ok").count() == 2, "{text}");
     }
-    // It does find what is wrong.
+    // tcpdump does report wrong checksums.
     let capture = fed(&mut linerate(&["rewrite", "swap=mac", "-o", "pcap"]), FRAMES.as_bytes());
     let out = fed(Command::new("tcpdump").args(["-vv", "-n", "-r", "-"]), &capture.stdout);
     assert!(String::from_utf8(out.stdout).unwrap().contains("bad cksum 0"));
@@ -89,7 +90,8 @@ fn crc_reports_wrong_checksums() {
 
 #[test]
 fn replies_pass_back_through_nat() {
-    // The row's second rewrite turns what went out into its answer, the third lets it in: another translator, which knows nothing.
+    // The translated frames are turned into replies by swapping their ends. A new translator then
+    // gets the original frames and the replies.
     let asked = through(&["crc", "+", "rewrite", "--nat44", "10.0.0.0/24=192.0.2.9"], FRAMES);
     assert_eq!(asked.lines().count(), 3, "{asked}");
     let answers = through(&["rewrite", "swap=mac", "swap=ip", "swap=port"], &asked);
@@ -99,7 +101,8 @@ fn replies_pass_back_through_nat() {
         both.as_bytes(),
     );
     let (frames, said) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
-    // The first frame's ends are both inside; an answered echo request would be an answer, and is none as it stands.
+    // Both ends of the first frame are inside the network. The swapped echo request is still a
+    // request and not a reply, so it is dropped.
     assert!(said.contains("6 frames: 2 out, 1 in, 2 passed unchanged, 1 dropped: unsolicited"), "{said}");
     assert!(frames.lines().last().unwrap().contains("C6 33 64 07 0A 00 00 01 00 35 03 E8"), "{frames}");
 }

@@ -1,4 +1,5 @@
-//! `linerate rfc2544`, in its quick form, on our bridge in memory; and what it refuses. No figure is asserted: they are the machine's.
+//! `linerate rfc2544` in its quick form, on our bridge in memory, and rejected arguments. The tests
+//! check no figures, which depend on the machine.
 
 use crate::common;
 use crate::common::{linerate, refused, run};
@@ -78,7 +79,7 @@ fn ctrl_c_prints_the_results_so_far() {
     let mut command = linerate(&words.split_whitespace().collect::<Vec<_>>());
     let child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
     std::thread::sleep(std::time::Duration::from_millis(700));
-    // Our own child, not waited for yet: its number is nobody else's.
+    // The child has not been waited for, so its process number is not reused.
     let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     let output = child.wait_with_output().unwrap();

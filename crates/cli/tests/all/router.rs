@@ -1,3 +1,3 @@
-//! `linerate`'s router in the world: the kernel as its twin.
+//! The router of `linerate` compared with the kernel's.
 
 mod twin;

@@ -1,5 +1,5 @@
-//! Rights of running servers, as /proc shows them: no capability in effect, no new privileges, a filter of system calls
-//! on every thread, and the user asked for.
+//! Privileges of running servers according to /proc: no effective capabilities, no new privileges,
+//! a system call filter on every thread, and the requested user.
 
 use crate::common;
 use crate::common::{Dir, Running, isolated, linerate, run, wait};
@@ -8,10 +8,11 @@ use std::net::Ipv4Addr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_BPF: permitted, not effective, where ports can be opened later.
+/// CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK and CAP_BPF: permitted but not effective, if ports can
+/// be opened later.
 const FOR_PORTS: u64 = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39;
 
-/// A server of this test, ended when dropped.
+/// A server of one test, which is ended when dropped.
 struct Served(Child);
 
 impl Served {
@@ -31,7 +32,7 @@ impl Served {
         }
     }
 
-    /// Values of `key` in each thread.
+    /// Returns the values of `key` in each thread.
     fn threads(&self, key: &str) -> Vec<String> {
         of_threads(self.0.id(), key)
     }
@@ -65,7 +66,8 @@ fn of_threads(pid: u32, key: &str) -> Vec<String> {
     each.filter(|status| !status.is_empty()).map(|status| of(&status, key)).collect()
 }
 
-/// Every thread is confined; capabilities beyond `kept` are not even permitted.
+/// Checks that every thread is confined, and that capabilities beyond `kept` are not even
+/// permitted.
 #[track_caller]
 fn confined(pid: u32, kept: u64, what: &str) {
     let sets = ["CapEff", "CapInh", "CapAmb"].map(|key| (key, "0000000000000000"));
@@ -156,7 +158,8 @@ fn a_user_that_does_not_exist_is_wrong_usage() {
     common::refused("bridge null:a null:b --user 4000000000", 2, "specify the group too, as in 4000000000:4000000000");
 }
 
-/// As another user: files are served by that user's rights, and ports open live all the same.
+/// With another user, files are served with that user's permissions, and ports can still be opened
+/// later.
 #[test]
 fn a_server_of_another_user_serves_and_opens_ports() {
     isolated("a_server_of_another_user_serves_and_opens_ports", || {
@@ -191,17 +194,17 @@ fn a_server_of_another_user_serves_and_opens_ports() {
         confined(pid, FOR_PORTS, "after a port was opened");
         served.ok("ifconfig p0 destroy");
         let (code, _, err) = served.interrupt();
-        // A packet port of the loopback receives what it sends, and a host reports that.
+        // A packet port of the loopback device receives what it sends, and the host reports that.
         assert!(code == Some(0) && !err.contains("sandbox"), "{code:?}: {err}");
     });
 }
 
-/// As root: TAP and XDP ports open live on a host and a bridge.
+/// With root, TAP and XDP ports can be opened later, on a host and on a bridge.
 #[test]
 fn ports_open_live_on_hosts_and_bridges() {
     isolated("ports_open_live_on_hosts_and_bridges", || {
         Netlink::open().unwrap().set_up("lo").unwrap();
-        // A frame of the loopback's own MTU does not fit into a buffer.
+        // A frame with the loopback device's own MTU does not fit a buffer.
         assert!(Command::new("ip").args(["link", "set", "lo", "mtu", "1500"]).status().unwrap().success());
         let host = Running::start("live", &["--port", "pair:x"]);
         host.ok("ifconfig t0 create port tap:tap7 inet 192.0.2.1/24");

@@ -1,7 +1,7 @@
-//! The kernel scans a silent subnet through a router of ours, by IPv4 and by IPv6: pings of a known
-//! neighbor go on, and so do connects and pings of new ones.
+//! The kernel scans a silent subnet through one of our routers, over IPv4 and IPv6. Pings to a
+//! known neighbor must continue to work, and so must connects and pings to new ones.
 //!
-//! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it.
+//! The tests run in their own network namespace: the test's binary runs again inside it.
 
 use crate::common::{Running, has, isolated, kernel, run};
 use port::os::netlink::Netlink;
@@ -16,14 +16,15 @@ const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PINGS: u32 = 60;
 const CONNECTS: u8 = 10;
 
-/// Sends a datagram from `from` to each address that `silent` gives in turn, `rate` a second, until
-/// `over`; counts them.
+/// Sends a datagram from `from` to each address that `silent` returns, `rate` per second, until
+/// `over`. Counts them in `sent`.
 fn scan(from: IpAddr, silent: impl Fn(u32) -> IpAddr, rate: u32, over: &AtomicBool, sent: &AtomicU32) {
     let socket = UdpSocket::bind((from, 0)).unwrap();
     let begin = Instant::now();
     while !over.load(Ordering::Relaxed) {
         let due = (begin.elapsed().as_secs_f64() * f64::from(rate)) as u32;
-        // After a pause of this thread no more than 20 ms of it at once: the device's queue is not what is tested.
+        // After a pause of this thread, at most 20 ms of datagrams are sent at once, since the
+        // device's queue is not the subject of the test.
         let now = sent.load(Ordering::Relaxed).max(due.saturating_sub(rate / 50));
         for n in now..due {
             let _ = socket.send_to(b"anybody?", (silent(n), 9));
@@ -33,17 +34,17 @@ fn scan(from: IpAddr, silent: impl Fn(u32) -> IpAddr, rate: u32, over: &AtomicBo
     }
 }
 
-/// An address of 10.9.0.0/16.
+/// Returns an address of 10.9.0.0/16.
 fn silent4(n: u32) -> IpAddr {
     Ipv4Addr::from_bits(0x0a09_0000 | n & 0xffff).into()
 }
 
-/// An address of fd09::/64, not below fd09::1:0:0:0.
+/// Returns an address of fd09::/64 that is not below fd09::1:0:0:0.
 fn silent6(n: u32) -> IpAddr {
     Ipv6Addr::from_bits(0xfd09_u128 << 112 | 1 << 48 | u128::from(n)).into()
 }
 
-/// The kernel's pings that were not answered.
+/// Returns the number of the kernel's pings without a reply.
 fn pings_lost(to: &str) -> u32 {
     let output = run(Command::new("ping").args(["-c", "60", "-i", "0.02", "-W", "2", "-q", to]));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -51,21 +52,23 @@ fn pings_lost(to: &str) -> u32 {
     PINGS - received.unwrap_or_else(|| panic!("{output:?}"))
 }
 
-/// Packets for us that the kernel dropped as the device's queue was full.
+/// Returns the number of packets to us that the kernel dropped because the device's queue was full.
 fn dropped_by_device() -> u64 {
     let all = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let line = all.lines().find_map(|line| line.trim_start().strip_prefix("tap0:")).unwrap();
     line.split_whitespace().nth(11).unwrap().parse().unwrap()
 }
 
-/// Packets that the kernel dropped: its queue to the device was full, or that of what devices received.
+/// Returns the number of packets that the kernel dropped, because its queue to the device or its
+/// queue of received packets was full.
 fn dropped_by_kernel() -> u64 {
     let all = std::fs::read_to_string("/proc/net/softnet_stat").unwrap();
     let counts = all.lines().map(|line| u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap());
     dropped_by_device() + counts.sum::<u64>()
 }
 
-/// Connects from `from`, which the router has not heard of. A lost SYN-ACK would be sent again after a second.
+/// Connects from `from`, which the router does not know yet. A lost SYN-ACK would be sent again
+/// after a second.
 fn connects(netlink: &mut Netlink, from: Ipv4Addr) -> bool {
     netlink.add_addr("tap0", from, 24).unwrap();
     let words = ["route", "replace", "10.0.0.2/32", "dev", "tap0", "src", &from.to_string()];
@@ -80,7 +83,8 @@ fn connects(netlink: &mut Netlink, from: Ipv4Addr) -> bool {
     stream.read_exact(&mut [0; 5]).is_ok() && begin.elapsed() < Duration::from_millis(950)
 }
 
-/// RFC 6583: a router with 4,096 buffers. The kernel loses none of these at 10,000 packets a second.
+/// RFC 6583: a router with 4,096 buffers. At 10,000 packets per second, the kernel loses none of
+/// these.
 #[test]
 fn a_scan_leaves_neighbors_alone() {
     isolated("a_scan_leaves_neighbors_alone", || {
@@ -121,8 +125,9 @@ fn a_scan_leaves_neighbors_alone() {
             );
             let counters = host.json("netstat -s");
             assert_eq!(counters["inet.icmp4.received"], counters["inet.icmp4.echoes_answered"], "{counters}");
-            // All that reached the router was answered. On a busy machine the kernel drops some in front of the device,
-            // while the router does not run, and some behind it: its queue of what a device received is full.
+            // Every packet that reached the router was answered. On a busy machine, the kernel
+            // drops some before the device, while the router does not run, and some after it, when
+            // its queue of received packets is full.
             let dropped = dropped_by_kernel() - before;
             assert!(dropped > 0 || lost <= 2 && failed <= 2, "at {rate} packets/s: {counters}");
             let live = host.json("show pools")[0]["live"].as_u64();
@@ -137,16 +142,17 @@ fn a_scan_leaves_neighbors_alone() {
     });
 }
 
-/// Pings from `from`, a new address of the kernel's that the router must resolve. Returns whether one
-/// of five pings is answered: the first replies may be dropped with others that wait for neighbors.
+/// Pings from `from`, a new address of the kernel that the router must resolve. Returns whether one
+/// of five pings is answered, since the first replies may be dropped with others that wait for
+/// neighbors.
 fn pings_from(from: &str) -> bool {
     kernel(&format!("-6 addr add {from}/64 dev tap0 nodad"));
     let words = ["-6", "-c", "1", "-W", "1", "-q", "-I", from, "fd00::2"];
     (0..5).any(|_| run(Command::new("ping").args(words)).status.success())
 }
 
-/// RFC 6583, of an attached /64: the router neither runs out of neighbor entries for known
-/// neighbors and new ones, nor out of its 4,096 buffers.
+/// RFC 6583, for an attached /64: the router has enough neighbor entries for known and new
+/// neighbors, and does not run out of its 4,096 buffers.
 #[test]
 fn a_scan_of_ipv6_leaves_neighbors_alone() {
     isolated("a_scan_of_ipv6_leaves_neighbors_alone", || {
@@ -175,7 +181,7 @@ fn a_scan_of_ipv6_leaves_neighbors_alone() {
             let begin = Instant::now();
             let (lost, failed) = std::thread::scope(|scope| {
                 let from = "fd00::1".parse().unwrap();
-                // At each rate other addresses: none has been given up already.
+                // Each rate uses other addresses, so that none has been given up already.
                 let silent = move |n| silent6((at as u32) << 28 | n);
                 scope.spawn({
                     let (over, sent) = (&over, &sent);
@@ -202,7 +208,8 @@ fn a_scan_of_ipv6_leaves_neighbors_alone() {
             let count = |name: &str| counters[name].as_u64().unwrap_or_default();
             let discovery = count("inet.nd.in.consumed") + count("inet.nd.in.ignored");
             assert_eq!(count("inet.icmp6.received"), count("inet.icmp6.echoes_answered") + discovery, "{counters}");
-            // With drops the rate is more than this machine carries: the kernel loses pings as it loses the scan.
+            // If packets are dropped, the rate exceeds what this machine can process, and the
+            // kernel loses pings as well as the scan.
             assert!(dropped > 0 || lost <= 2 && failed <= 2, "at {rate} packets/s: {counters}");
             let live = host.json("show pools")[0]["live"].as_u64();
             assert!(live <= Some(4096 / 8 + 256), "{live:?} buffers wait");
@@ -218,7 +225,7 @@ fn a_scan_of_ipv6_leaves_neighbors_alone() {
     });
 }
 
-/// Ends the scan, also when the test fails.
+/// Ends the scan, even if the test fails.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

@@ -1,8 +1,8 @@
-//! The servers on hosts of ours, against stock clients on the kernel's side of a TAP device: curl for FTP and HTTP, wrk, iperf3,
-//! the kernel's own sockets for the small services.
+//! The servers on our hosts with stock clients on the kernel's side of a TAP device: curl for FTP
+//! and HTTP, wrk, iperf3, and the kernel's own sockets for the small services.
 //!
-//! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it. Every host's audit
-//! balances at its end.
+//! The tests run in their own network namespace: the test's binary runs again inside it. Every
+//! host's audit must account for all frames at its end.
 
 use crate::common::{Running, has, isolated, run};
 use port::os::netlink::Netlink;
@@ -16,7 +16,7 @@ use std::time::Duration;
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// `linerate WORDS` on tap0, and the kernel's side of it.
+/// Starts `linerate WORDS` on tap0 and configures the kernel's side.
 fn start(words: &[&str]) -> Running {
     let served = Running::start_as(words[0], &[words, &["--port", "tap:tap0", "--addr", "10.0.0.2/24"]].concat());
     let mut netlink = Netlink::open().unwrap();
@@ -26,7 +26,8 @@ fn start(words: &[&str]) -> Running {
     served
 }
 
-/// The host's TCP did not meet what it could not read; its end is clean and every frame accounted for.
+/// Ends the server. Its TCP must have received no malformed segments, and every frame must be
+/// accounted for.
 fn end(served: Running) -> String {
     let counters = served.json("netstat -s");
     assert_eq!(counters.get("inet.tcp.bad_checksum"), None, "{counters}");
@@ -52,12 +53,13 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Takes zeros without end for a second: so many bytes, of which the last tenth of a second is not idle.
+/// Downloads endless zeros for a second. Returns the number of bytes. The download must not stall
+/// in the last tenth of a second.
 fn zeros(url: &str) -> u64 {
     let args = ["--max-time", "2", "--speed-time", "1", "--speed-limit", "100000", "-o", "/dev/null"];
     let output = curl(&[&args[..], &["--write-out", "%{size_download}", url]].concat());
     let said = text(&output);
-    // 28 is also what a rate below the limit for a second gives, but with words of its own.
+    // Exit code 28 also means a rate below the limit for a second, but with another message.
     assert_eq!(output.status.code(), Some(28), "{said}");
     assert!(!said.contains("too slow"), "{said}");
     let bytes = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
@@ -66,7 +68,7 @@ fn zeros(url: &str) -> u64 {
     bytes
 }
 
-/// A directory of this test's own with 3 MB in it.
+/// A directory of one test, with 3 MB in it.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -106,7 +108,7 @@ fn curl_downloads_and_uploads_over_ftp() {
         zeros(&url("/dev/zero"));
         let up = curl(&["-T", &big, "--write-out", "%{size_upload}", &url("/dev/null")]);
         assert_eq!((up.status.code(), text(&up).as_str()), (Some(0), "3000000"));
-        // The data connection made by the client, and by us.
+        // The data connection is opened by the client, then by the server.
         for how in [&[][..], &["--disable-epsv"], &["--ftp-port", "10.0.0.1"]] {
             let (got, name) = (dir.path("got"), format!("/sub/sent{}", how.len()));
             let down = curl(&[how, &["-o", &got, &url("/big.bin")]].concat());
@@ -145,7 +147,8 @@ fn curl_reads_over_http() {
     });
 }
 
-/// What wrk says of `path`, asked over 20 connections for a second: its text, and how many requests were answered.
+/// Runs wrk on `path` with 20 connections for a second. Returns its output and the number of
+/// answered requests.
 fn wrk(path: &str, more: &[&str]) -> (String, u64) {
     let url = format!("http://10.0.0.2:8080{path}");
     let output = run(Command::new("wrk").args(["-t", "2", "-c", "20", "-d", "1s"]).args(more).arg(url));
@@ -268,7 +271,8 @@ fn small_services_conform_to_their_rfcs() {
     });
 }
 
-/// `--service` runs beside each server command's own application: all listen, and stock iperf3 is served.
+/// `--service` runs in addition to the application of each server command: all listen, and stock
+/// iperf3 is served.
 #[test]
 fn services_run_beside_every_server() {
     for (name, words, own) in [

@@ -1,6 +1,8 @@
-//! IPv6 against the kernel's own over TAP devices: pings of every length either way, through our router between two networks of the kernel's,
-//! and gif with each family in IPv6 against its segment routing, which puts packets into IPv6 headers and takes them out without more
-//! (`encap.red` with one segment, End.DX4, End.DT6: this kernel has neither sit nor ip6tnl).
+//! IPv6 against the kernel's own over TAP devices: pings of every length in both directions,
+//! traffic through our router between two networks of the kernel, and gif with each family in IPv6
+//! against the kernel's segment routing. Segment routing encapsulates packets in plain IPv6 headers
+//! and decapsulates them (`encap.red` with one segment, End.DX4, End.DT6), since this kernel has
+//! neither sit nor ip6tnl.
 
 use crate::common;
 use crate::common::driven::{connected, drive, heard, pattern, transfer, word};
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A host on TAP devices, one for each of `taps`; their other ends are up and have no addresses yet.
+/// Creates a host on the TAP devices `taps`. Their other ends are up and have no addresses yet.
 pub fn ours(taps: &[&str]) -> Host<Up> {
     let config = HostConfig { name: taps.join("-"), pool_buffers: 2048, ..HostConfig::default() };
     let host: Host<Up> = Host::new(&config, Clock::live(Strategy::default())).unwrap();
@@ -35,12 +37,12 @@ pub fn ours(taps: &[&str]) -> Host<Up> {
     host
 }
 
-/// Until no address of theirs is doubtful.
+/// Steps the hosts until none of their addresses is tentative.
 pub fn settle(hosts: &[&Host<Up>]) {
     drive(hosts, "addresses", || hosts.iter().all(|host| !word(host, "ip -6 addr").contains("tentative")));
 }
 
-/// Runs a command while the hosts go on; its output, if it ended well.
+/// Runs a command while the hosts are stepped. Returns its output if it succeeded.
 pub fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap());
@@ -62,7 +64,7 @@ pub fn sysctl(name: &str, value: &str) {
     std::fs::write(format!("/proc/sys/net/{name}"), value).unwrap_or_else(|why| panic!("{name}: {why}"));
 }
 
-/// Every frame is accounted for, and none was broken.
+/// Checks that every frame is accounted for, and that none was damaged.
 #[track_caller]
 pub fn end(host: &Host<Up>) {
     let audit = host.stack.audit(host.cx());
@@ -74,7 +76,7 @@ pub fn end(host: &Host<Up>) {
     }
 }
 
-/// Has this machine what the test needs?
+/// Returns whether this machine has what the test needs.
 pub fn ready(test: &str) -> bool {
     let tools = has("ip") && has("ping");
     let speaks = std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/disable_ipv6").is_ok_and(|off| off.trim() == "0");
@@ -108,13 +110,14 @@ fn the_kernel_pings_our_host() {
         });
         let near = near.unwrap();
         ping(&[&host], &format!("{near}%tap0"));
-        // All nodes: we are one of them. The kernel asks from fd00::1 while it still checks its link-local address.
+        // All nodes includes our host. The kernel sends from fd00::1 while it still checks its
+        // link-local address.
         let text = said(&[&host], "ping -n -c 2 -i 0.05 -W 5 -I tap0 ff02::1").unwrap_or_else(|why| panic!("{why}"));
         let ours = [format!("bytes from {near}"), "bytes from fd00::2".to_owned()];
         assert!(ours.iter().any(|answer| text.contains(answer)), "{text}");
         assert!(word(&host, "ndp -an").contains("fd00::1 "), "{}", word(&host, "ndp -an"));
         assert!(word(&host, "ip -6 neigh").contains("fd00::1 dev tap0 lladdr"));
-        // Each finds the other again when the kernel has forgotten us.
+        // Each side finds the other again after the kernel has forgotten our host.
         kernel("-6 neigh flush dev tap0");
         ping(&[&host], "fd00::2");
         let errors = said(&[&host], "ping -n -c 1 -W 2 -t 1 -I fd00::1 2001:db8::1");
@@ -123,7 +126,7 @@ fn the_kernel_pings_our_host() {
     });
 }
 
-/// The kernel has taken the address already: we find out, and do not use it.
+/// The kernel already has the address, so our host detects the duplicate and does not use it.
 #[test]
 fn an_address_that_the_kernel_has_is_not_ours() {
     let test = "an_address_that_the_kernel_has_is_not_ours";
@@ -133,13 +136,13 @@ fn an_address_that_the_kernel_has_is_not_ours() {
         }
         let host = ours(&["tap0"]);
         kernel("-6 addr add fd00::1/64 dev tap0 nodad");
-        // The kernel answers probes once it has noticed the carrier, which takes up to a second.
+        // The kernel answers probes once it has detected the carrier, which takes up to a second.
         common::until("the kernel's IPv6 on tap0", || {
             let routes = ["-6", "route", "show", "table", "local", "type", "multicast", "dev", "tap0"];
             let (_, out, _) = common::said(&run(Command::new("ip").args(routes)));
             !out.is_empty() && !out.contains("linkdown")
         });
-        // On a busy machine it may still miss the one probe of an attempt.
+        // On a busy machine the kernel may still miss the single probe of an attempt.
         let state = || word(&host, "ifconfig tap0").lines().find(|line| line.contains("fd00::1 ")).unwrap().to_owned();
         for _ in 0..10 {
             word(&host, "ifconfig tap0 inet6 fd00::1/64");
@@ -156,7 +159,8 @@ fn an_address_that_the_kernel_has_is_not_ours() {
     });
 }
 
-/// Two networks of the kernel's, a router of ours between them: there and back, hops, a link that is narrower, no route.
+/// One of our routers between two networks of the kernel: traffic in both directions, hop limits, a
+/// link with a smaller MTU, no route.
 #[test]
 fn we_are_the_router_between_two_networks() {
     let test = "we_are_the_router_between_two_networks";
@@ -165,7 +169,7 @@ fn we_are_the_router_between_two_networks() {
             return;
         }
         let host = ours(&["tap0", "tap1"]);
-        // The second network is another namespace's, so that the kernel does not take a short way.
+        // The second network is in another namespace, so that the kernel does not forward directly.
         let far = Far::with("tap1");
         kernel("-6 addr add fd00::1/64 dev tap0 nodad");
         far.ip("-6 addr add fd01::1/64 dev tap1 nodad");
@@ -198,7 +202,8 @@ fn we_are_the_router_between_two_networks() {
     });
 }
 
-/// The kernel's TCP, through us, from one of its namespaces to the other: its checksums are open on both devices.
+/// TCP of the kernel through our router, from one namespace to the other. On both devices,
+/// checksums are left to the device.
 fn stream(hosts: &[&Host<Up>], far: &Far) {
     if !has("nc") {
         return println!("skipped: TCP through the router: no nc");
@@ -219,7 +224,7 @@ fn stream(hosts: &[&Host<Up>], far: &Far) {
     assert_eq!(std::fs::read_to_string(into).unwrap(), text);
 }
 
-/// A namespace of the kernel's with one device in it, as long as a process holds it.
+/// A namespace of the kernel with one device, which exists as long as a process holds it.
 struct Far(std::process::Child);
 
 impl Far {
@@ -251,7 +256,8 @@ impl Drop for Far {
     }
 }
 
-/// gif against the kernel's segment routing: IPv4 and IPv6 in IPv6, in and out, every length; TCP in IPv4 in IPv6 both ways.
+/// gif against the kernel's segment routing: IPv4 and IPv6 in IPv6, in both directions, with every
+/// length; TCP in IPv4 in IPv6, in both directions.
 #[test]
 fn gif_and_the_kernels_segment_routing() {
     let test = "gif_and_the_kernels_segment_routing";
@@ -292,7 +298,7 @@ fn gif_and_the_kernels_segment_routing() {
         }
         kernel("sr tunsrc set fdcc::4");
         transfer(&[&host], &host, [172, 16, 0, 2], "IPv4 in IPv6");
-        // Not from the far end: a stranger's segment is nobody's.
+        // A segment that is not from the far end of the tunnel must be dropped.
         kernel("sr tunsrc set fdcc::9");
         assert!(said(&[&host], "ping -n -c 1 -W 1 -I 172.16.0.1 172.16.0.2").is_err());
         assert!(host.stack.counter("inet.tunnel.in.bad_source") >= 1);
@@ -300,8 +306,9 @@ fn gif_and_the_kernels_segment_routing() {
     });
 }
 
-/// Two hosts of ours with a gif over IPv6, the kernel between them as a router whose second link gets narrower: it says so in ICMPv6, and
-/// what is inside, TCP in IPv4, hears of it and goes on.
+/// Two of our hosts with a gif over IPv6, and the kernel as a router between them. When the MTU of
+/// its second link is reduced, it reports this in ICMPv6. TCP over IPv4 inside the tunnel learns of
+/// it and continues.
 #[test]
 fn a_router_of_ip6_between_us_gets_narrower() {
     let test = "a_router_of_ip6_between_us_gets_narrower";

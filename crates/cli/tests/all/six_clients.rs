@@ -1,5 +1,6 @@
-//! Stock clients over IPv6 against our servers on a TAP device, and our client against a stock server: curl, iperf3,
-//! redis-cli, nc; by global and by link-local addresses, and by IPv4 at the same servers.
+//! Stock clients over IPv6 with our servers on a TAP device, and our client with a stock server:
+//! curl, iperf3, redis-cli, nc. They use global and link-local addresses, and IPv4 at the same
+//! servers.
 
 use crate::common;
 use crate::common::{Dir, Running, has, isolated, kernel, run};
@@ -22,7 +23,8 @@ fn ready(test: &str, tools: &[&str]) -> bool {
     false
 }
 
-/// Starts a server of ours on tap0, with addresses of both families that are certain, the kernel at the other end.
+/// Starts one of our servers on tap0, with addresses of both families that are not tentative, and
+/// with the kernel at the other end.
 fn start(name: &str, words: &[&str]) -> Running {
     let on = ["--port", "tap:tap0", "--mac", "02:00:00:00:00:02", "--addr", "10.0.0.2/24", "--addr", "fd00::2/64"];
     let served = Running::start_as(name, &[words, &on].concat());
@@ -73,7 +75,7 @@ fn curl_reads_over_ipv6() {
             said("curl", &["-gsS", "--max-time", "60", "-o", &got, &url]);
             assert!(std::fs::read(&got).unwrap() == std::fs::read(&file).unwrap(), "{url}");
         }
-        // Nobody listens at another port, and curl is told at once.
+        // Another port has no listener, so curl gets an error at once.
         let refused = run(Command::new("curl").args(["-gsS", "--max-time", "20", &format!("http://[{OURS}]:81/")]));
         assert_eq!(refused.status.code(), Some(7), "{}", String::from_utf8_lossy(&refused.stderr));
         end(served);
@@ -89,7 +91,8 @@ fn curl_downloads_and_uploads_over_ftp_and_ipv6() {
         let dir = Dir::new("six-ftp");
         let file = dir.file("sent", vec![b'x'; 500_000]);
         let served = start("six-ftpd", &["ftpd", "--root", &dir.path(""), "--uploads"]);
-        // Extended passive and extended active mode (RFC 2428): PASV and PORT have no room for these addresses.
+        // Extended passive and extended active mode (RFC 2428), since PASV and PORT cannot
+        // represent these addresses.
         for (how, n) in [(&[][..], 1), (&["--ftp-port", "fd00::1"][..], 2)] {
             let (got, url) = (dir.path("got"), format!("ftp://anonymous@[{OURS}]/up{n}"));
             said("curl", &[&["-gsS", "--max-time", "60"], how, &["-T", &file, &url]].concat());
@@ -113,7 +116,7 @@ fn iperf3_measures_over_ipv6_both_ways() {
         }
         said("iperf3", &["-c", "10.0.0.2", "-n", "1M"]);
         end(served);
-        // Our client against a stock server.
+        // Our client with a stock server.
         let mut server = Command::new("iperf3");
         let mut server = server.args(["-s", "-1", "-6"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let ours = ["--port", "tap:tap0", "--addr", "fd00::2/64"];
@@ -166,7 +169,7 @@ fn datagrams_are_echoed_over_ipv6() {
                 let n = socket.recv(&mut got).unwrap_or_else(|why| panic!("{to}, {len} bytes: {why}"));
                 assert!(got[..n] == sent, "{to}, {len} bytes");
             }
-            // A port where nobody listens is told of.
+            // A port without a listener is reported.
             let nobody = std::net::UdpSocket::bind(from).unwrap();
             nobody.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
             nobody.connect(to.replace("7007", "7008")).unwrap();
@@ -179,7 +182,7 @@ fn datagrams_are_echoed_over_ipv6() {
     });
 }
 
-/// The kernel's link-local address on tap0, with the interface.
+/// Returns the kernel's link-local address on tap0, with the interface.
 fn theirs() -> String {
     let text = said("ip", &["-6", "addr", "show", "dev", "tap0", "scope", "link"]);
     let mut words = text.split_whitespace().skip_while(|word| *word != "inet6");
@@ -187,7 +190,8 @@ fn theirs() -> String {
     format!("{}%tap0", addr.0)
 }
 
-/// A running host as a client over IPv6, of addresses with and without an interface: nc, http get, nslookup, iperf3 -c.
+/// A running host as a client over IPv6, with addresses with and without an interface: nc, http
+/// get, nslookup, iperf3 -c.
 #[test]
 fn a_running_host_is_a_client_over_ipv6() {
     use std::io::{Read, Write};
@@ -239,7 +243,7 @@ fn a_running_host_is_a_client_over_ipv6() {
             assert!(code == Some(0) && out.contains("receiver"), "{words:?}: {out}{err}");
         }
         end(host);
-        // A host of the client's own, which has the interface by the same name.
+        // A client with its own host, which has the interface by the same name.
         kernel("tuntap add tap1 mode tap");
         kernel("link set tap1 address 02:00:00:00:00:01");
         kernel("link set tap1 up");

@@ -1,7 +1,8 @@
-//! A host of two stacks on a TAP device, under load from the kernel and stock iperf3: each conversation is one stack's, from its first
-//! frame to its last, both have work, and every frame of the stacks and of their dispatcher is accounted for.
+//! A host of two stacks on a TAP device, under load from the kernel and stock iperf3. Each
+//! conversation belongs to one stack from its first frame to its last, both stacks have work, and
+//! every frame of the stacks and of their dispatcher is accounted for.
 //!
-//! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it.
+//! The tests run in their own network namespace: the test's binary runs again inside it.
 
 use crate::common;
 use crate::common::{Dir, has, isolated, linerate, run};
@@ -14,8 +15,9 @@ use std::time::{Duration, Instant};
 
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// `linerate up topo/tap-stacks.toml`, and the kernel's side of it with eight addresses. The hash that divides
-/// them between the stacks has a given key: by a random one, all or nearly all can be one stack's.
+/// `linerate up topo/tap-stacks.toml`, and the kernel's side with eight addresses. The hash that
+/// assigns addresses to stacks has a fixed key. With a random key, nearly all addresses may belong
+/// to one stack.
 struct Up {
     child: Child,
     dir: Dir,
@@ -57,12 +59,12 @@ impl Up {
         serde_json::from_slice(&output.stdout).unwrap_or_default()
     }
 
-    /// A counter of both stacks.
+    /// Returns a counter of both stacks.
     fn counter(&self, name: &str) -> [u64; 2] {
         [0, 1].map(|stack| self.json(stack, "netstat -s -s")[name].as_u64().unwrap_or_else(|| panic!("{name}")))
     }
 
-    /// Ends it: three audits balance.
+    /// Ends the host. All three audits must account for all frames.
     fn end(mut self) -> String {
         assert!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap().success());
         let code = common::wait(&mut self.child);
@@ -94,7 +96,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Rows of netstat -Q, summed by stack.
+/// Returns a column of netstat -Q, summed by stack.
 fn by_stack(table: &Value, column: &str) -> Vec<u64> {
     let rows = table["workstreams"].as_array().unwrap();
     let of =
@@ -108,13 +110,14 @@ fn each_connection_belongs_to_one_stack() {
         let up = Up::start("split-flows");
         up.json(0, "sysctl net.isr.proto.ip.policy=flow");
         assert_eq!(up.json(1, "sysctl net.isr.proto.ip.policy")["net.isr.proto.ip.policy"], "flow");
-        // All open at once; what stays silent at that port is closed by its own side, in order.
+        // All streams are open at once. Streams at this port that stay silent are closed by the
+        // client, in order.
         let streams: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect((OURS, 5201)).unwrap()).collect();
         until("all accepted", || up.counter("tcp.state.established").iter().sum::<u64>() == 40);
         let accepted = up.counter("tcp.state.established");
         assert!(accepted.iter().all(|n| *n >= 8), "{accepted:?}");
         drop(streams);
-        // Nobody was asked about a connection that is the other's: neither stack has answered one with a reset.
+        // Neither stack received a segment of the other's connections, so neither has sent a reset.
         assert_eq!(up.counter("tcp.out.resets"), [0, 0]);
         let sockets: Vec<UdpSocket> = (0..16)
             .map(|_| {
@@ -138,7 +141,7 @@ fn each_connection_belongs_to_one_stack() {
             delivered.iter().sum::<u64>() == 3200 && delivered.iter().all(|n| n % 200 == 0 && *n > 0),
             "{delivered:?}"
         );
-        // A datagram in fragments is one stack's, with all of them.
+        // All fragments of a datagram belong to one stack.
         let whole: Vec<u8> = (0..8000).map(|n| n as u8).collect();
         for socket in &sockets {
             socket.send(&whole).unwrap();
@@ -171,7 +174,8 @@ fn iperf3_of_several_peers_loads_both_stacks() {
                 report["end"]["sum_received"]["bytes"].as_f64().unwrap()
             }
         };
-        // Eight peers, some of them at a time; what one stack heard of a test the other did not.
+        // Eight clients, several at a time. One stack must not receive anything of a test that
+        // belongs to the other.
         let mut moved = 0.0;
         for four in [[0, 1, 2, 3], [4, 5, 6, 7]] {
             let extra = [&[][..], &["-R"], &["-u", "-b", "20M"], &["--bidir"]];

@@ -1,6 +1,7 @@
-//! A host of ours on a TAP device against the kernel: ping, UDP both ways, fragments, errors, a device that goes away.
+//! One of our hosts on a TAP device against the kernel: ping, UDP in both directions, fragments,
+//! errors, a device that is removed.
 //!
-//! Everything happens in a network namespace of the test's own: the test's binary runs again, inside it.
+//! The tests run in their own network namespace: the test's binary runs again inside it.
 
 use crate::common;
 use crate::common::{Running, has, isolated, run};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 
-/// A host on tap0 with echo on port 7, and the kernel's side of it.
+/// Starts a host on tap0 with echo on port 7, and configures the kernel's side.
 fn start(flags: &[&str]) -> (Running, os::netlink::Netlink) {
     let mut all = vec!["--port", "tap:tap0", "--addr", "10.0.0.2/24", "--service", "echo:7", "--service", "discard:9"];
     all.extend(flags);
@@ -74,7 +75,7 @@ fn echo_works_with_the_kernel_over_tap() {
     });
 }
 
-/// The same with every checksum made and verified in software.
+/// The same test with all checksums computed and verified in software.
 #[test]
 fn echo_works_without_offloads() {
     isolated("echo_works_without_offloads", || {
@@ -100,8 +101,9 @@ fn a_closed_port_refuses_connections_in_both_directions() {
     isolated("a_closed_port_refuses_connections_in_both_directions", || {
         let (host, _netlink) = start(&["--offload", "udp4csum"]);
         refused();
-        // From us to the kernel: an echo to a socket that has gone makes the kernel answer with port unreachable.
-        // (An echo that is faster than the close finds the socket still there: then once more.)
+        // From our host to the kernel: an echo to a closed socket causes a port unreachable of the
+        // kernel. (If the echo arrives before the close, the socket is still open, and the test is
+        // repeated.)
         until(|| {
             let gone = socket();
             gone.send_to(b"y", (OURS, 7)).unwrap();
@@ -129,7 +131,7 @@ fn a_host_with_stay_survives_a_removed_device() {
     });
 }
 
-/// Without a port nothing can come any more: the host says so, prints its audit and ends.
+/// Without a port no frame can arrive any more. The host reports this, prints its audit and ends.
 #[test]
 fn a_host_ends_when_its_device_is_removed() {
     isolated("a_host_ends_when_its_device_is_removed", || {
@@ -144,12 +146,13 @@ fn a_host_ends_when_its_device_is_removed() {
     });
 }
 
-/// We ask first: our ARP request, the kernel's answer. A static neighbor is not needed.
+/// Our host sends first: an ARP request, which the kernel answers. No static neighbor is needed.
 #[test]
 fn we_can_send_first() {
     isolated("we_can_send_first", || {
         let (host, mut netlink) = start(&["--route", "default,10.0.0.1"]);
-        // The kernel does not know us and is told by hand, so that it does not ask; then we must.
+        // The kernel gets a static neighbor, so that it sends no ARP request, and our host must
+        // send one.
         let mac = host.json("ip link show tap0")[0]["address"].as_str().unwrap().parse().unwrap();
         netlink.add_neighbor("tap0", OURS, mac).unwrap();
         echoes(&socket(), 22);
@@ -160,7 +163,7 @@ fn we_can_send_first() {
     });
 }
 
-/// The kernel's ping, if it is installed; its ICMP is then as real as its UDP.
+/// Runs the kernel's ping, if it is installed, to test ICMP as well.
 fn ping(host: &Running) {
     if !has("ping") {
         return println!("skipped: ping is not installed");
@@ -171,7 +174,7 @@ fn ping(host: &Running) {
     assert_eq!(host.json("netstat -s")["inet.icmp4.echoes_answered"], 3);
 }
 
-/// A connected socket of the kernel's learns that nobody listens at our port 99.
+/// A connected socket of the kernel gets an error because our port 99 has no socket.
 fn refused() {
     let socket = socket();
     socket.connect((OURS, 99)).unwrap();
@@ -187,7 +190,7 @@ fn until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// tcpdump on the kernel's side, if it is installed.
+/// tcpdump on the kernel's side; `None` if it is not installed.
 struct Capture(Option<(Child, std::path::PathBuf)>);
 
 impl Capture {
@@ -208,7 +211,7 @@ impl Capture {
         Capture(Some((child, file)))
     }
 
-    /// What came from us is what we say it is, as tcpdump judges; with `sums`, its checksums too.
+    /// Checks our frames as tcpdump decodes them; with `sums`, also their checksums.
     fn check(self, sums: bool) {
         let Some((mut child, file)) = self.0 else { return };
         std::thread::sleep(Duration::from_millis(300));
@@ -226,7 +229,7 @@ impl Capture {
     }
 }
 
-/// The kernel's bridge br0 (10.9.30.1) between the TAP devices of two hosts, both started with `flags`.
+/// Starts two hosts with `flags`. The kernel's bridge br0 (10.9.30.1) connects their TAP devices.
 fn two_hosts(flags: &[&str]) -> [Running; 2] {
     run_ok(&["ip", "link", "add", "br0", "type", "bridge"]);
     let start = |name: &str, addr: &str| {
@@ -288,7 +291,8 @@ fn a_mac_address_that_another_host_has_is_reported_once() {
     });
 }
 
-/// RFC 1122 4.1.3.5: a connected socket of the kernel takes no answer from another address than the one it asked.
+/// RFC 1122 4.1.3.5: a connected socket of the kernel accepts no reply from another address than
+/// that of the request.
 #[test]
 fn an_alias_answers_with_its_own_address() {
     isolated("an_alias_answers_with_its_own_address", || {
@@ -308,7 +312,8 @@ fn an_alias_answers_with_its_own_address() {
     });
 }
 
-/// As the kernel itself answers over a veth pair: the way out, the way in, the way out again, the way back in.
+/// The recorded route equals that of the kernel over a veth pair: the address of each interface on
+/// the way out and back.
 #[test]
 fn a_ping_records_its_route() {
     if !has("ping") {

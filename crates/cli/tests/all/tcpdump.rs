@@ -1,4 +1,5 @@
-//! `linerate tcpdump` against a running host: lines, files, limits, Ctrl-C, and a host that ends first.
+//! `linerate tcpdump` with a running host: lines, files, limits, Ctrl-C, and a host that ends
+//! first.
 
 use crate::common::{Dir, Running, has, linerate, run, said, wait};
 use port::pcap::{Direction, Reader};
@@ -67,12 +68,12 @@ fn a_capture_ends_on_ctrl_c_and_with_the_host() {
         let mut first = String::new();
         lines.read_line(&mut first).unwrap();
         assert!(first.contains(" IP 10.2.0.2."), "{first}");
-        // What is not read would fill the pipe and hold it up.
+        // Unread output would fill the pipe and block the program.
         let rest = std::thread::spawn(move || lines.read_to_string(&mut String::new()).unwrap());
         (child, rest)
     };
     let (mut child, rest) = follow();
-    // The process is our own child and has not been waited for: its number cannot be anybody else's.
+    // The child has not been waited for, so its process number is not reused.
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     assert_eq!(wait(&mut child), Some(0));
     rest.join().unwrap();
@@ -106,7 +107,8 @@ fn invalid_arguments_are_rejected() {
     assert_eq!(run(&mut linerate(&["tcpdump", "-c", "0"])).status.code(), Some(2));
 }
 
-/// The bridge's ports, in and out, as a host's; what it drops, with the reason.
+/// Frames of a bridge's ports are captured in both directions, as on a host, and dropped frames
+/// with the drop reason.
 #[test]
 fn a_bridge_is_captured_like_a_host() {
     let bridge = Running::start_as("dump-bridge", &["bridge", "--stay", PORT, "null:n0", "null:n1"]);
@@ -139,7 +141,8 @@ fn a_bridge_is_captured_like_a_host() {
     assert!(why.contains("\nstation ") && why.contains("  unknown address: sent to all ports\n"), "{why}");
 }
 
-/// A datagram to a closed port: what came, what became of it, the way back, and that no socket is there.
+/// A datagram to a closed port: `why` reports where it arrived, what happened to it, the route
+/// back, and that there is no socket.
 #[test]
 fn why_explains_a_flow() {
     let host = Running::start("why", &["--port", PORT, "--addr", "10.2.0.1/24"]);
@@ -178,7 +181,8 @@ fn why_explains_a_flow() {
     assert!(known.contains("dropped earlier") && known.contains("  inet.udp.in.no_socket in the host: "), "{known}");
 }
 
-/// A comment with the reason, read by tshark; one file after the other, by size and in a ring.
+/// The drop reason is a comment, which tshark reads. Files are started one after the other by size,
+/// and in a ring.
 #[test]
 fn dropped_frames_and_many_files_are_written() {
     let dir = Dir::new("dump-files");
@@ -198,13 +202,14 @@ fn dropped_frames_and_many_files_are_written() {
         assert!(comments.lines().all(|line| line.starts_with("dropped: inet.udp.in.no_socket: ")), "{comments}");
         assert_eq!(comments.lines().count(), 3, "{comments}");
     }
-    // Of 64-byte frames a file of a million bytes would take long: three files are begun by the clock instead.
+    // With 64-byte frames, a file of a million bytes would take long, so three files are started by
+    // time instead.
     let timed = dir.path("t-%s.pcap");
     write(&["-i", "pg0", "-G", "1", "-W", "2", "-w", &timed]);
     let names =
         || std::fs::read_dir(dir.path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(names().filter(|name| name.starts_with("t-")).count(), 2, "{:?}", names().collect::<Vec<_>>());
-    // An unknown conversion stays, as in stock tcpdump.
+    // An unknown conversion stays unchanged, as in stock tcpdump.
     write(&["-i", "pg0", "-G", "1", "-W", "1", "-w", &dir.path("x%!%%")]);
     assert!(names().any(|name| name == "x%!%"), "{:?}", names().collect::<Vec<_>>());
     for (flags, says) in [
@@ -219,7 +224,8 @@ fn dropped_frames_and_many_files_are_written() {
     }
 }
 
-/// The lines of stock tcpdump for the same file: brief, verbose, the bytes, and local time.
+/// The lines equal those of stock tcpdump for the same file: brief, verbose, with bytes, and in
+/// local time.
 #[test]
 fn a_file_is_read_as_tcpdump_reads_it() {
     if !has("tcpdump") {
@@ -241,7 +247,7 @@ fn a_file_is_read_as_tcpdump_reads_it() {
         let (ours, theirs) = both(flags);
         assert_eq!(ours, theirs, "{flags:?}");
     }
-    // Five and a half hours east of Greenwich, ten west, and a zone by its name.
+    // Zones: five and a half hours east of Greenwich, ten hours west, and a zone by its name.
     for zone in ["IST-5:30", "HST10", "Asia/Tokyo"] {
         let ours = said(&run(linerate(&["tcpdump", "-r", &file, "-n"]).env("TZ", zone))).1;
         let theirs = run(Command::new("tcpdump").args(["-r", &file, "-n"]).env("TZ", zone));
@@ -249,7 +255,7 @@ fn a_file_is_read_as_tcpdump_reads_it() {
     }
 }
 
-/// -C and -W of stock tcpdump for the same packets: the same files, with the same packets.
+/// With -C and -W, the files equal those of stock tcpdump for the same packets.
 #[test]
 fn files_are_begun_as_tcpdump_begins_them() {
     if !has("tcpdump") {
@@ -287,8 +293,8 @@ fn files_are_begun_as_tcpdump_begins_them() {
     }
 }
 
-/// Of a capture with another link type, interfaces and comments, a selection keeps them; a pcap file with
-/// packets of two link types is refused.
+/// A selection from a capture with another link type, several interfaces and comments keeps them. A
+/// pcap file with packets of two link types is rejected.
 #[test]
 fn a_selection_from_a_file_keeps_metadata() {
     let dir = Dir::new("dump-keeps");
@@ -311,7 +317,7 @@ fn a_selection_from_a_file_keeps_metadata() {
     assert_eq!(packets(&copy), packets(&dropped));
     let options = packets(&copy).0[0].4.clone();
     assert!(options.windows(8).any(|part| part == b"dropped:"), "the reason is still there");
-    // LINKTYPE_RAW.
+    // The link type is LINKTYPE_RAW.
     let mut raw = [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 101, 1, 0, 28, 28].map(u32::to_le_bytes).concat();
     raw.extend([0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 7, 0, 9, 0, 8, 0, 0]);
     let (file, copy) = (dir.file("raw.pcap", &raw), dir.path("raw-copy.pcap"));

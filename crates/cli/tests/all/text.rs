@@ -1,4 +1,5 @@
-//! The port kind `text:`: two processes of ours joined by FIFOs, an ordinary tool between them, and every place where a port is named.
+//! Ports of kind `text:`: two of our processes connected by FIFOs, an ordinary tool between them,
+//! and every command that accepts a port.
 
 use crate::common;
 use crate::common::{Dir, Running, linerate, run, said, wait};
@@ -6,7 +7,7 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
 
-/// `count` frames between two machines, as lines.
+/// Returns `count` frames between two machines, as lines.
 fn frames(src: u8, dst: u8, count: usize) -> String {
     let words = format!("gen -n {count} --src 0200000000{src:02x} --dst 0200000000{dst:02x}");
     let output = run(&mut linerate(&words.split(' ').collect::<Vec<_>>()));
@@ -18,7 +19,7 @@ fn start(command: &mut Command) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Its output, once it has ended.
+/// Waits for the end of a command and returns its output.
 fn end(mut child: Child) -> (Option<i32>, String, String) {
     wait(&mut child);
     said(&child.wait_with_output().unwrap())
@@ -41,7 +42,8 @@ fn ping(write: &str, read: &str, count: &str) -> Output {
     run(&mut linerate(&["nanoping", "10.0.0.2", &port, "-S", "10.0.0.1", "-c", count, "-i", "0", "-W", "30"]))
 }
 
-/// Two FIFOs are a wire: a ping of ours, a host of ours from a TOML file, in two processes.
+/// Two FIFOs act as a wire between two processes: one of our pings, and one of our hosts from a
+/// TOML file.
 #[test]
 fn two_processes_on_two_fifos_ping() {
     let dir = Dir::new("text-wire");
@@ -51,14 +53,14 @@ fn two_processes_on_two_fifos_ping() {
     let (code, out, err) = said(&ping(&ab, &ba, "20"));
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("10.0.0.2: 20 sent, 20 received, 0 lost, 0 stray"), "{out}");
-    // Who wrote is gone: the port has come to its end, and the host with it.
+    // The writer has exited, so the port is at its end, and the host ends.
     let (code, out, err) = end(host);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("imbalance           0"), "{out}");
     assert!(err.contains("b: eth0: port closed: end of input; no port is left: the host ends"), "{err}");
 }
 
-/// The same with sed between: to the one who asks, the other has another address.
+/// The same with sed between the processes, which changes the address of the host.
 #[test]
 fn a_stream_editor_between_two_processes_changes_a_byte() {
     let dir = Dir::new("text-sed");
@@ -92,7 +94,7 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     let warnings =
         "linerate: line 6, column 1: 'n' is not a hexadecimal digit\nlinerate: 1 of 6 lines are not valid frames\n";
     assert_eq!(cat(&[&format!("text:{file}")]), (Some(0), lines.clone(), warnings.to_owned()));
-    // Not into a pipe alone, but through the other way too.
+    // With -o, the lines are decoded and encoded instead of copied.
     assert_eq!(cat(&["-o", "f1", &format!("text:{file}")]).1, lines);
     let (code, out, err) = cat(&["-o", "f1", &format!("text(strict=on):{file}")]);
     assert_eq!((code, out), (Some(1), lines.clone()));
@@ -107,7 +109,7 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     let some: Vec<&str> = lines.lines().collect();
     assert_eq!((code, text), (Some(0), format!("{}\n{}\n", some[..3].join("\n"), some[..2].join("\n"))));
 
-    // What is around a port is around this one.
+    // A wrapper around a port also works around this port.
     let traced = format!("tracer(file={}):text:{file}", dir.path("trace.pcapng"));
     assert_eq!(cat(&[&traced]).1, lines);
     let again = said(&run(&mut linerate(&["conv", "-o", "f1", &dir.path("trace.pcapng")])));
@@ -138,19 +140,21 @@ fn frames_of(dir: &Dir) -> String {
     said(&run(&mut dir.bash("linerate gen -n 2 2> said"))).1
 }
 
-/// A hundred thousand frames through standard output into a slow reader, and none is cut or lost.
+/// A hundred thousand frames go through standard output to a slow reader. None is truncated or
+/// lost.
 #[test]
 fn a_slow_reader_of_standard_output_gets_everything() {
     let dir = Dir::new("text-slow");
     let line =
         "linerate cat -c 100000 'pktgen(size=18):' > all; linerate put text:- < all | (sleep 0.5; cat) | cmp - all";
     assert_eq!(said(&run(&mut dir.bash(line))), (Some(0), String::new(), String::new()));
-    // Other sizes, so that lines end anywhere in a pipe's pages.
+    // Frames have different lengths, so that lines end anywhere in a page of the pipe.
     let line = "linerate gen -n 3000 -s 1400 2> said > all; linerate gen -n 3000 -s 77 2> said >> all; linerate put text:- < all | cmp - all";
     assert_eq!(said(&run(&mut dir.bash(line))), (Some(0), String::new(), String::new()));
 }
 
-/// The same where standard output is a socket: it cannot be opened once more, and is asked before each piece.
+/// The same with a socket as standard output. It cannot be opened again, and is polled before each
+/// piece.
 #[test]
 fn standard_output_may_be_a_socket() {
     let lines = frames(1, 2, 20_000);
@@ -180,7 +184,8 @@ fn a_switch_names_its_ports_of_text_in_the_grammar() {
     assert!(err.contains("text(write=b.out):b: line 3, column 1: 'z' is not a hexadecimal digit"), "{err}");
 }
 
-/// A host whose wire is its standard input and output keeps its audit off it; a capture sees what passes.
+/// A host whose wire is its standard input and output prints its audit elsewhere. A capture
+/// contains the frames.
 #[test]
 fn a_host_on_standard_input_and_output() {
     let dir = Dir::new("text-host");
@@ -223,7 +228,7 @@ fn a_host_on_standard_input_and_output() {
         (&ports[0]["counters"]["port.rx.malformed"], &ports[0]["counters"]["port.rx.frames"]),
         (&1.into(), &1.into())
     );
-    // Nobody reads what it answered: that is held, and the audit knows.
+    // The replies are not read, so they stay queued, and the audit accounts for them.
     assert!(ports[0]["counters"]["port.tx.held"].as_u64() > Some(0), "{ports}");
     let (code, out, err) = host.interrupt();
     assert!(out.contains("imbalance           0"), "{code:?} {out}{err}");

@@ -1,4 +1,5 @@
-//! A host that several threads keep going, at a TAP device of several queues, with the kernel behind it.
+//! A host that is run by several threads, at a TAP device with several queues, with the kernel at
+//! the other end.
 
 use crate::common::{Dir, isolated, kernel, linerate, run, until};
 use std::net::UdpSocket;
@@ -6,11 +7,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Flows, enough that no queue is without one.
+/// Number of flows, large enough that every queue has at least one.
 const FLOWS: u16 = 16;
 const DATAGRAMS: u32 = 300;
 
-/// Sends numbers over a flow of its own and takes them back in order.
+/// Sends numbers over one flow and receives them back in order.
 fn talk(port: u16) {
     let socket = UdpSocket::bind(("10.5.0.2", port)).unwrap();
     socket.connect(("10.5.0.1", 7)).unwrap();
@@ -69,7 +70,8 @@ fn served(threads: u16) -> (serde_json::Value, serde_json::Value) {
 #[test]
 fn two_threads_share_a_tap_of_two_queues() {
     isolated("two_threads_share_a_tap_of_two_queues", || {
-        // The first thread, one that serves, and one for a part of the ports; with two there is none for that.
+        // The threads are the first one, one that serves, and one for a part of the ports. With two
+        // threads, there is none for the ports.
         for (threads, queues) in [(3, 2), (2, 2), (1, 1)] {
             let (ports, audit) = served(threads);
             let rows = ports.as_array().unwrap();

@@ -1,4 +1,5 @@
-//! The shapes of `topo/`: each runs live, on virtual time, and between netperf's two ends; a link that joins nobody is refused.
+//! The topologies of `topo/`: each runs live, in virtual time, and between netperf's two ends. A
+//! link that connects no hosts is rejected.
 
 use crate::common;
 use crate::common::{Dir, isolated, linerate, run, said};
@@ -30,7 +31,7 @@ fn ok(line: &str) -> String {
     out
 }
 
-/// `linerate up FILE` with all its hosts running, their sockets in `dir`.
+/// `linerate up FILE` with all its hosts running, and their sockets in `dir`.
 struct Up<'d> {
     child: Child,
     dir: &'d Dir,
@@ -60,7 +61,7 @@ impl<'d> Up<'d> {
     }
 
     fn end(mut self) -> (Option<i32>, String) {
-        // Our own child, not waited for yet: its number is nobody else's.
+        // The child has not been waited for, so its process number is not reused.
         assert!(Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap().success());
         let mut out = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
@@ -79,8 +80,9 @@ fn address(host: &node::config::HostConfig) -> Ipv4Addr {
     host.ifaces[0].addresses[0].addr
 }
 
-/// A generator is added to the first host while it runs; the last host's discard reads what it sends. Not all of it: while a hop
-/// asks who its next hop is, 16 packets wait there at most, and over the dumbbell an answer takes 20 ms.
+/// A generator is added to the first host while it runs, and the last host's discard service reads
+/// what it sends. Some datagrams are lost: while a hop resolves its next hop, at most 16 packets
+/// wait there, and over the dumbbell a reply takes 20 ms.
 fn datagrams_cross(up: &Up<'_>, first: &str, last: &node::config::HostConfig) {
     let to = address(last);
     up.ctl(first, "sysctl net.inet.ip.forwarding=1");
@@ -164,8 +166,8 @@ fn netperf_runs_in_every_topology() {
     }
 }
 
-/// Netisr's workstreams and sysctls, in one file that runs in three ways. Where one thread steps all hosts their work is its own, and who had
-/// threads is told so.
+/// Netisr's workstreams and sysctls in one file, which runs in three ways. If one thread steps all
+/// hosts, it also runs their workstreams, and a host that is configured with threads reports this.
 #[test]
 fn a_file_with_netisr_runs_live_on_virtual_time_and_between_netperfs_ends() {
     let dir = Dir::new("topo-isr");
@@ -250,7 +252,8 @@ fn a_host_of_up_is_reached_by_its_name() {
     assert!(code == Some(3) && err.contains("c.sock"), "{err}");
 }
 
-/// Behind a router of ours: the kernel asks by netperf, and iperf3 if it is there.
+/// A service beyond one of our routers: the kernel measures it with netperf, and with iperf3 if it
+/// is installed.
 #[test]
 fn the_kernel_measures_a_service_behind_a_router() {
     isolated("the_kernel_measures_a_service_behind_a_router", || {
@@ -284,7 +287,7 @@ fn the_kernel_measures_a_service_behind_a_router() {
     });
 }
 
-/// A file with switches: a ring whose tree opens it.
+/// A file with switches that form a ring, which the spanning tree opens.
 #[test]
 fn switches_of_a_file_run_live_and_on_virtual_time() {
     let path = file("switched-ring");
@@ -296,7 +299,7 @@ fn switches_of_a_file_run_live_and_on_virtual_time() {
     let map = up.json("a", "show topology");
     assert_eq!(map.as_array().unwrap().len(), hosts.len() + switches.len());
     assert_eq!(map[0]["ifaces"][0]["far"]["host"], "s1", "{map}");
-    // As many that the first ones may be lost while the tree grows.
+    // The datagrams are so many that the first ones may be lost while the tree converges.
     let before = up.json("c", "audit")["read"].as_u64().unwrap();
     let port = "pktgen(rate=100,count=3000,src=192.0.2.2,dst=10.4.0.3,dst_port=9):pg0";
     up.ctl("a", "sysctl net.inet.ip.forwarding=1");

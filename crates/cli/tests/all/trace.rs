@@ -6,7 +6,8 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_linerate");
 
-/// The points and the sizes of their arguments, as in docs/tracing.md. A negative size is signed.
+/// The tracepoints and the sizes of their arguments, as in docs/tracing.md. A negative size means
+/// signed.
 const POINTS: &[(&str, &str)] = &[
     ("buffer_made", "8"),
     ("burst_delivered", "8 8"),
@@ -109,7 +110,7 @@ fn bpftrace_counts_the_datagrams_that_the_program_sends() {
     assert!(out.contains("@started: 1000\n"), "{out}");
     assert!(out.contains("@sent[22]: 1000\n"), "{out}");
     let buffers = out.lines().find_map(|line| line.strip_prefix("@buffers: ")).unwrap_or_else(|| panic!("{out}"));
-    // The gratuitous ARP packet of the host has a buffer too.
+    // The gratuitous ARP packet of the host also has a buffer.
     assert!(buffers.parse::<u64>().unwrap() >= 1000, "{out}");
 }
 
@@ -136,7 +137,7 @@ fn bpftrace_counts_what_is_received_and_what_is_dropped_and_why() {
     let Some(out) = bpftrace(&script, &format!("{PROGRAM} testtool -c 1000 recv")) else { return };
     let received = out.lines().find_map(|line| line.strip_prefix("@received[22]: ")).unwrap_or_else(|| panic!("{out}"));
     assert!(received.parse::<u64>().unwrap() >= 1000 && out.contains("@begun: "), "{out}");
-    // Nobody listens at the port of the frames: each is dropped for that reason.
+    // The destination port of the frames has no socket, so each is dropped for that reason.
     let script = format!("{} {{ @[str(arg1, arg2)] = count(); }}", point("frame_dropped"));
     let host = format!("{PROGRAM} host --port pktgen(count=100):pg0 --addr 1.0.0.1/8");
     let Some(out) = bpftrace(&script, &host) else { return };

@@ -1,7 +1,9 @@
-//! Our tunnels against the kernel's own ipip, GRE and VXLAN devices over a TAP device: ping of every length, TCP both
-//! ways; and between two hosts of ours with the kernel as a router on the way, whose links get narrower.
+//! Our tunnels against the kernel's own ipip, GRE and VXLAN devices over a TAP device: ping of
+//! every length, and TCP in both directions. Also between two of our hosts, with the kernel as a
+//! router between them whose links get smaller MTUs.
 //!
-//! EtherIP the kernel does not have: it is between ours only, and by hand from the RFC in inet/tests/tunnel.rs.
+//! The kernel does not have EtherIP. It is tested between our hosts only, and with packets from the
+//! RFC in inet/tests/tunnel.rs.
 
 use crate::common::driven::{connected, drive, heard, pattern, stream, transfer, word};
 use crate::common::{has, isolated, run};
@@ -30,7 +32,7 @@ fn ours(tap: &str, addr: [u8; 4], kernel: [u8; 4]) -> Host<Up> {
     host
 }
 
-/// Every frame is accounted for, and none was broken.
+/// Checks that every frame is accounted for, and that none was damaged.
 #[track_caller]
 fn end(host: &Host<Up>) {
     let audit = host.stack.audit(host.cx());
@@ -40,7 +42,7 @@ fn end(host: &Host<Up>) {
     }
 }
 
-/// `ping` by the kernel, answered by us.
+/// Runs `ping` of the kernel, which our host answers.
 fn ping(hosts: &[&Host<Up>], to: &str, len: usize, df: &str) {
     let len = len.to_string();
     let words = ["-n", "-c", "3", "-i", "0.05", "-W", "5", "-M", df, "-s", &len, to];
@@ -51,7 +53,7 @@ fn ping(hosts: &[&Host<Up>], to: &str, len: usize, df: &str) {
     assert!(text.contains(" 3 received") || df == "do" && text.contains(" received"), "{words:?}: {text}");
 }
 
-/// Runs `ip`; false, and said so, where the kernel has no such device.
+/// Runs `ip`. Returns false and prints a message if the kernel has no such device.
 fn kernel(test: &str, line: &str) -> bool {
     let output = run(Command::new("ip").args(line.split_whitespace()));
     let why = String::from_utf8_lossy(&output.stderr).trim().to_string();
@@ -104,8 +106,8 @@ fn the_kernels_tunnels_and_ours() {
     });
 }
 
-/// VXLAN over IPv6 between us and the kernel: with checksums, which both fill in unless told otherwise, and without those
-/// of the kernel, which we accept only if told so.
+/// VXLAN over IPv6 between our host and the kernel. First with checksums, which both sides compute
+/// by default; then without those of the kernel, which we accept only if configured.
 #[test]
 fn vxlan_over_ipv6_and_the_kernels() {
     let test = "vxlan_over_ipv6_and_the_kernels";
@@ -152,7 +154,7 @@ fn vxlan_over_ipv6_and_the_kernels() {
     });
 }
 
-/// We open a connection to the kernel through the tunnel.
+/// Our host opens a connection to the kernel through the tunnel.
 fn we_begin(host: &Host<Up>, what: &str) {
     let listener = std::net::TcpListener::bind((Ipv4Addr::new(172, 16, 0, 1), 0)).unwrap();
     let to = listener.local_addr().unwrap();
@@ -176,8 +178,8 @@ fn we_begin(host: &Host<Up>, what: &str) {
     assert!(theirs.join().unwrap() == text, "{what}");
 }
 
-/// Two hosts of ours, the kernel between them as a router. Its second link is narrower than the first: what it says of that
-/// lowers the tunnel's MTU, and TCP inside goes on.
+/// Two of our hosts with the kernel as a router between them. Its second link has a smaller MTU
+/// than the first. Its ICMP messages about that reduce the tunnel's MTU, and TCP inside continues.
 #[test]
 fn a_router_between_us_gets_narrower() {
     let test = "a_router_between_us_gets_narrower";
@@ -203,7 +205,7 @@ fn a_router_between_us_gets_narrower() {
             let ends = connected(&a, &b, SocketAddr::from(([172, 16, 0, 2], 7777)), name);
             let mtu = |host: &Host<Up>| host.stack.iface_named(name).unwrap().mtu();
             assert_eq!((mtu(&a), mtu(&b)), (1500 - overhead, 1500 - overhead));
-            // The path gets narrower under an open connection.
+            // The path MTU is reduced while a connection is open.
             Netlink::open().unwrap().set_mtu("tap1", 1300).unwrap();
             heard(&a, &b, ends, &pattern(), name);
             assert_eq!((mtu(&a), mtu(&b)), (1300 - overhead, 1500 - overhead), "{name}");

@@ -1,8 +1,11 @@
-//! Our router of IPv6 and the kernel's: the same packets into both, the same packets out of the same links.
+//! Comparison of our IPv6 router with the kernel's: the same input packets must leave by the same
+//! links.
 //!
-//! Theirs has TAP devices as links, ours the ends of pairs, by the library and on virtual time. Packets are drawn from a seed, which is printed
-//! (`LINERATE_SEED` sets it): addresses of every kind, hop limits, extension headers, lengths around the second link's MTU. What leaves is
-//! compared byte by byte. Where we differ is one list, [`KNOWN`], each with its reason; what it does not explain fails.
+//! The kernel's router has TAP devices as links. Ours has pairs of the library, in virtual time.
+//! Packets are drawn from a seed, which is printed (`LINERATE_SEED` sets it), with addresses of
+//! every kind, hop limits, extension headers, and lengths around the second link's MTU. Packets
+//! that leave are compared byte by byte. The list [`KNOWN`] has all differences, each with its
+//! reason. Any other difference fails the test.
 
 use crate::common::{Dir, Rng, has, isolated, run};
 use buf::{Burst, Pool, PoolConfig};
@@ -24,10 +27,10 @@ use wire::{Mac, Proto};
 
 const PACKETS: usize = 3000;
 const PATIENCE: Duration = Duration::from_millis(100);
-/// The router's addresses and MTUs, and its MAC addresses.
+/// Addresses, MTUs and MAC addresses of the router.
 const LINKS: [(&str, u16, Mac); 2] =
     [("fd00::1", 1500, Mac([2, 0, 0, 0, 0xfe, 0])), ("fd01::1", 1300, Mac([2, 0, 0, 0, 0xfe, 1]))];
-/// Who is on the links, and is asked nothing.
+/// Stations on the links, which are static neighbors.
 const STATIONS: [(usize, &str); 4] = [(0, "fd00::2"), (0, "fd00::3"), (1, "fd01::2"), (1, "fd01::3")];
 const ROUTES: [(&str, &str); 5] = [
     ("2001:db8:1::/48", "via fd00::2"),
@@ -48,7 +51,8 @@ fn station(addr: Ipv6Addr) -> Mac {
     Mac([2, 0, 0, 0, addr.octets()[1], last])
 }
 
-/// The IPv6 packets that wait at a port, but for what a host says unasked: neighbor discovery and MLD.
+/// Returns the IPv6 packets that wait at a port, except those that a host sends unsolicited:
+/// neighbor discovery and MLD.
 fn received(port: &mut Port) -> Vec<Vec<u8>> {
     let (mut all, mut burst) = (Vec::new(), Burst::new());
     while port.rx.rx_burst(&mut burst, 32, Instant::ZERO) > 0 {
@@ -175,7 +179,8 @@ impl Theirs {
         Theirs { ends, pool }
     }
 
-    /// A frame in; what comes out, once as much is there as is expected. What is too much or too late is found with the next.
+    /// Passes a frame in. Returns the packets that leave, once as many as expected have arrived.
+    /// Additional or late packets are found with the next call.
     fn pass(&mut self, from: usize, bytes: &[u8], expected: usize) -> Out {
         put(&mut self.ends[from], &self.pool, bytes);
         let begun = std::time::Instant::now();
@@ -191,7 +196,7 @@ impl Theirs {
     }
 }
 
-/// Without what each draws for itself: identifications of fragments.
+/// Returns the packets without the fragment identifications, which each router draws at random.
 fn drawn(out: &Out) -> Out {
     let mut out = out.clone();
     for frame in out.iter_mut().flatten().filter(|frame| frame.len() > 62 && frame[20] == Proto::FRAGMENT.0) {
@@ -207,8 +212,9 @@ fn ok(line: &str) {
     assert!(output.status.success(), "{line}: {output:?}");
 }
 
-/// Where a packet comes from and goes to, by the link it comes in at. From no link-local address: errors that wait for an answer of one's
-/// neighbor use up what the kernel's socket for them may hold, and then it sends none to anybody.
+/// Draws source and destination of a packet by the link of its arrival. No source is link-local:
+/// errors that wait for neighbor resolution would fill the kernel's socket buffer for errors, and
+/// it would then send none at all.
 fn addresses(rng: &mut Rng, from: usize) -> (Ipv6Addr, Ipv6Addr) {
     let near = [["fd00::2", "2001:db8:1::9"], ["fd01::2", "2001:db8:2::9"]][from];
     let src = match rng.below(24) {
@@ -300,7 +306,7 @@ fn draw(rng: &mut Rng) -> (usize, Vec<u8>) {
     (from, frame)
 }
 
-/// What each made of a frame.
+/// The packets that each router sent for a frame.
 struct Case {
     came: Vec<u8>,
     ours: Out,
@@ -308,7 +314,7 @@ struct Case {
 }
 
 impl Case {
-    /// We say nothing.
+    /// Returns whether our router sent no packet.
     fn is_silent(&self) -> bool {
         self.ours.iter().all(Vec::is_empty)
     }
@@ -318,7 +324,7 @@ impl Case {
     }
 }
 
-/// A difference, and why it is.
+/// A known difference: its reason, and whether it applies to a case.
 type Known = (&'static str, fn(&Case) -> bool);
 
 const KNOWN: &[Known] = &[
@@ -365,7 +371,8 @@ fn ipv6_forwarding_equals_the_kernels() {
             let mine = ours.pass(from, &came);
             let expected = mine.iter().map(Vec::len).sum();
             let mut yours = theirs.pass(from, &came, expected);
-            // The kernel sends no error while another is on its way out of the same core (icmpv6_xmit_lock): asked again, it does.
+            // The kernel sends no error while another one is being sent by the same core
+            // (icmpv6_xmit_lock), so the packet is repeated.
             for _ in 0..3 {
                 if expected > 0 && yours.iter().all(Vec::is_empty) {
                     yours = theirs.pass(from, &came, expected);

@@ -1,4 +1,4 @@
-//! `linerate top` of running hosts, and `linerate ab`, as a shell meets them.
+//! `linerate top` with running hosts, and `linerate ab`, as run from a shell.
 
 use crate::common::{Running, linerate, run, said};
 use serde_json::Value;
@@ -7,7 +7,7 @@ fn words(line: &str) -> (Option<i32>, String, String) {
     said(&run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>())))
 }
 
-/// A host that is sent 20,000 frames a second, which its netisr queues.
+/// Starts a host that receives 20,000 frames per second, which its netisr queues.
 fn busy() -> Running {
     let port = "pktgen(rate=20k,dst=10.2.0.1,src=10.2.0.2,dst_port=9):pg0";
     let mut flags = vec!["--port", port, "--addr", "10.2.0.1/24", "--service", "discard:9"];
@@ -81,7 +81,8 @@ fn invalid_sysctls_have_exit_code_two() {
     }
 }
 
-/// A bridge's ports, drops and buffers as a host's; it has no workstreams.
+/// Ports, drops and buffers of a bridge are shown like those of a host. A bridge has no
+/// workstreams.
 #[test]
 fn a_bridge_is_watched_too() {
     let port = "pktgen(rate=20k,dst=10.2.0.1,src=10.2.0.2,dst_port=9):pg0";

@@ -1,8 +1,10 @@
-//! A bridge of ours in the test's namespace, and hosts of the kernel's, each in one of its own, at its ports.
+//! A bridge of linerate in the test's namespace. Its ports are connected to hosts of the kernel,
+//! each in its own namespace.
 //!
-//! Host N has the device eth0, 10.0.0.N and 02:00:00:00:00:0N. At a port of kind `tap` eth0 is the kernel's side of the bridge's TAP
-//! device, moved; at the others it is the far end of a pair of veth devices. A namespace lives as long as a sleeping process in it, which is
-//! killed when the host is dropped, or ends by itself.
+//! Host N has the device eth0 with 10.0.0.N and 02:00:00:00:00:0N. At a port of kind `tap`, eth0 is
+//! the kernel's side of the bridge's TAP device, moved into the host's namespace. At other ports,
+//! it is the far end of a veth pair. A namespace exists as long as a sleeping process in it, which
+//! is killed when the host is dropped, or ends by itself.
 
 use crate::common::{Running, run};
 use port::os::netns;
@@ -10,10 +12,10 @@ use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The most that a test takes, and a namespace lives.
+/// Maximum time of a test in seconds, after which a namespace is removed.
 const LIFE_S: &str = "60";
 
-/// What the bridge's port is.
+/// Kind of a port of the bridge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Tap,
@@ -22,7 +24,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The port's name with which the bridge is told of host `n`.
+    /// Returns the port specification for host `n`.
     pub fn port(self, n: usize) -> String {
         match self {
             Kind::Tap => format!("tap:p{n}"),
@@ -32,7 +34,7 @@ impl Kind {
     }
 }
 
-/// Runs a line of words and wants it to succeed; gives what it printed.
+/// Runs a shell line, which must succeed. Returns its output.
 #[track_caller]
 pub fn ok(line: &str) -> String {
     said(Command::new("sh").args(["-c", line]), line)
@@ -45,7 +47,7 @@ fn said(command: &mut Command, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A namespace with a host in it.
+/// A namespace with one host.
 pub struct Host {
     holder: Child,
     pub n: usize,
@@ -60,14 +62,14 @@ impl Host {
         host
     }
 
-    /// A line of shell in the host.
+    /// Returns a command that runs a shell line in the host's namespace.
     pub fn sh(&self, line: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["-t", &self.holder.id().to_string(), "-n", "sh", "-c", &format!("exec 2>&1; {line}")]);
         command
     }
 
-    /// The same, run to its end, which is to be a good one.
+    /// Runs a shell line in the host, which must succeed. Returns its output.
     #[track_caller]
     pub fn ok(&self, line: &str) -> String {
         said(&mut self.sh(line), line)
@@ -81,7 +83,7 @@ impl Host {
         format!("02:00:00:00:00:{:02x}", self.n)
     }
 
-    /// Takes a device of the test's namespace as eth0.
+    /// Moves a device of the test's namespace into the host as eth0.
     pub fn take(&self, device: &str) {
         ok(&format!("ip link set dev {device} netns {}", self.holder.id()));
         let (mac, addr) = (self.mac(), self.addr());
@@ -90,7 +92,7 @@ impl Host {
         ));
     }
 
-    /// So many pings of another, a twentieth of a second apart; how many were answered.
+    /// Sends `count` pings to another host, one per 50 ms. Returns the number of replies.
     pub fn ping(&self, other: &Host, count: usize) -> usize {
         let output = run(&mut self.sh(&format!("ping -n -q -c {count} -i 0.05 -W 3 {}", other.addr())));
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -106,7 +108,7 @@ impl Drop for Host {
     }
 }
 
-/// Hosts and the bridge between them.
+/// Hosts, and the bridge that connects them.
 pub struct Lan {
     pub hosts: Vec<Host>,
     pub kinds: Vec<Kind>,
@@ -114,7 +116,7 @@ pub struct Lan {
 }
 
 impl Lan {
-    /// A host at a port of each of these kinds; `flags` are the bridge's.
+    /// Creates a host at a port of each kind in `kinds`. `flags` are the flags of the bridge.
     pub fn new(kinds: &[Kind], flags: &[&str]) -> Lan {
         let hosts: Vec<Host> = (1..=kinds.len()).map(Host::new).collect();
         for (host, kind) in hosts.iter().zip(kinds) {
@@ -133,14 +135,14 @@ impl Lan {
         self.kinds[host.n - 1]
     }
 
-    /// What is to be done once the bridge has its port.
+    /// Connects the host once the bridge has opened its port.
     pub fn plug(&self, host: &Host) {
         if self.kind(host) == Kind::Tap {
             host.take(&format!("p{}", host.n));
         }
     }
 
-    /// Every host pings every other, all at once: nothing is lost.
+    /// Pings between all pairs of hosts at once and checks that no ping is lost.
     pub fn ping_all(&self, count: usize) {
         std::thread::scope(|scope| {
             for one in &self.hosts {
@@ -151,27 +153,28 @@ impl Lan {
         });
     }
 
-    /// At which port the bridge knows an address to be.
+    /// Returns the port at which the bridge has learned an address.
     pub fn port_of(&self, mac: &str) -> Option<String> {
         let fdb = fdb(&self.bridge);
         let row = fdb.as_array().unwrap().iter().find(|row| row["mac"] == mac)?;
         row["ifname"].as_str().map(str::to_string)
     }
 
-    /// Each host's address is at its port.
+    /// Checks that each host's address is learned at the host's port.
     pub fn all_known(&self) {
         for host in &self.hosts {
             assert_eq!(self.port_of(&host.mac()), Some(format!("p{}", host.n)), "{}", fdb(&self.bridge));
         }
     }
 
-    /// Ctrl-C; its audit, which adds up, and the rest of what it said.
+    /// Ends the bridge by Ctrl-C. Returns its audit, which must account for all frames, and the
+    /// rest of its output.
     pub fn end(self) -> (Value, String) {
         end(self.bridge)
     }
 }
 
-/// What a port of that kind needs before the bridge is there.
+/// Prepares what a port of this kind needs before the bridge starts.
 pub fn prepare(host: &Host, kind: Kind) {
     if kind == Kind::Tap {
         return;
@@ -182,7 +185,7 @@ pub fn prepare(host: &Host, kind: Kind) {
     host.take(&format!("e{n}"));
 }
 
-/// What the bridge knows of addresses, but for its own.
+/// Returns the bridge's address table without the bridge's own addresses.
 pub fn fdb(bridge: &Running) -> Value {
     let output = run(&mut crate::common::linerate(&["bridge", "--url", &bridge.url(), "-j", "fdb", "show"]));
     assert!(output.status.success(), "{output:?}");
@@ -191,14 +194,15 @@ pub fn fdb(bridge: &Running) -> Value {
     fdb
 }
 
-/// Frames dropped for that reason.
+/// Returns the number of frames dropped for `reason`.
 pub fn dropped(bridge: &Running, reason: &str) -> u64 {
     let drops = bridge.json("show drops");
     let row = drops.as_array().unwrap().iter().find(|row| row["name"] == reason);
     row.map_or(0, |row| row["value"].as_u64().unwrap())
 }
 
-/// Ctrl-C to a bridge with `--json`; its audit, which adds up, and the rest of what it said.
+/// Ends a bridge that runs with `--json` by Ctrl-C. Returns its audit, which must account for all
+/// frames, and the rest of its output.
 pub fn end(bridge: Running) -> (Value, String) {
     let (code, out, err) = bridge.interrupt();
     assert_eq!(code, Some(0), "{out}{err}");
@@ -207,7 +211,8 @@ pub fn end(bridge: Running) -> (Value, String) {
     (audit, err)
 }
 
-/// Waits until it is so, for at most so many seconds; how long it took.
+/// Waits until the condition `so` is true, for at most `most_s` seconds. Returns the time that it
+/// took.
 #[track_caller]
 pub fn until(what: &str, most_s: u64, mut so: impl FnMut() -> bool) -> Duration {
     let begun = Instant::now();

@@ -1,35 +1,39 @@
-//! Two bridges of ours, two links between them: a loop. A broadcast must not go round for ever, and hosts must get through again.
+//! Two bridges of linerate with two links between them, which form a loop. A broadcast must not
+//! circulate endlessly, and hosts must reach each other again.
 
 use super::lan::{Host, Kind, dropped, end, ok, until};
 use crate::common::{Running, isolated};
 use std::time::Duration;
 
-/// What keeps frames from going round.
+/// Mechanism that stops frames from circulating.
 struct Guard {
     flags: &'static [&'static str],
-    /// A reason for which frames are dropped then.
+    /// Reason for which frames are dropped by this mechanism.
     reason: &'static str,
-    /// Hosts get through after so many seconds, though the loop is still there.
+    /// Seconds after which hosts reach each other while the loop still exists; `None` if that is
+    /// not guaranteed.
     meet_s: Option<u64>,
 }
 
-/// Ports are muted when addresses move to and fro: without flags. Each bridge chooses for itself, and when one mutes the one wire and the
-/// other the other, hosts do not get through until it is over: only who takes the loop away can count on it.
+/// Muting, which is on by default: a port is muted when addresses move back and forth. Each bridge
+/// decides alone. If the two bridges mute different links, hosts do not reach each other until the
+/// muting ends. Only the removal of the loop guarantees that they do.
 const MUTE: Guard = Guard { flags: &[], reason: "bridge.in.muted", meet_s: None };
 
-/// The same of two loops, each of which sees what the other muted.
+/// Muting with two forwarding loops, each of which must apply what the other muted.
 const MUTE_BY_TWO: Guard = Guard { flags: &["--loops", "2"], ..MUTE };
 
-/// A spanning tree: one port discards.
+/// A spanning tree, in which one port discards frames.
 const STP: Guard = Guard { flags: &["--stp"], reason: "bridge.in.discarding", meet_s: Some(5) };
 const STP_BY_TWO: Guard = Guard { flags: &["--stp", "--loops", "2"], ..STP };
 
-/// What joins a port of one bridge to one of the other.
+/// Link between a port of one bridge and a port of the other.
 #[derive(Clone, Copy)]
 enum Wire {
-    /// Two TAP devices, and a bridge of the kernel's that learns nothing and so is a wire. BPDUs pass it, as it runs no spanning tree.
+    /// Two TAP devices and a bridge of the kernel that learns no addresses and so acts as a wire.
+    /// BPDUs pass it, since it runs no spanning tree.
     Taps,
-    /// A pair of veth devices, and the kind of port at its ends.
+    /// A veth pair, with ports of this kind at its ends.
     Veth(Kind),
 }
 
@@ -42,7 +46,7 @@ impl Wire {
         }
     }
 
-    /// Before the bridges are there: both ends, down.
+    /// Creates both ends, which are down, before the bridges start.
     fn make(self, n: usize) {
         match self {
             Wire::Taps => ok(&format!("ip link add hub{n} type bridge ageing_time 0 mcast_snooping 0")),
@@ -62,7 +66,7 @@ impl Wire {
     }
 }
 
-/// One bridge, a host at a TAP device of it, two wires.
+/// Starts one bridge with a host at a TAP device and two links.
 fn bridge(wire: Wire, guard: &Guard, side: char, host: &Host) -> Running {
     let ports = [format!("tap:p{}", host.n), wire.port(side, 1), wire.port(side, 2)];
     let mut words = vec!["bridge", "--json"];
@@ -77,7 +81,7 @@ fn received(bridges: &[&Running; 2]) -> u64 {
     bridges.iter().map(|bridge| bridge.json("audit")["received"].as_u64().unwrap()).sum()
 }
 
-/// Fewer than a hundred frames pass in a fifth of a second.
+/// Returns whether fewer than a hundred frames pass in a fifth of a second.
 fn is_calm(bridges: &[&Running; 2]) -> bool {
     let before = received(bridges);
     std::thread::sleep(Duration::from_millis(200));

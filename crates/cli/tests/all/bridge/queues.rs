@@ -1,13 +1,15 @@
-//! Devices of several queues, each polled by a loop of its own: one member of the bridge.
+//! Devices with several queues, each polled by its own loop. Together they are one member of the
+//! bridge.
 
 use super::lan::{Host, Kind, end, fdb, ok, prepare};
 use super::traffic::{Iperf, iperf};
 use crate::common::{Running, has, isolated};
 
-/// Flows, enough that no queue is without one.
+/// iperf3 flags with enough flows that every queue has at least one.
 const FLOWS: &str = "-t 1 -P 16";
 
-/// Host 1 at the two queues `ports` of `p1`, host 2 at a TAP; they talk both ways, and both queues have something to do.
+/// Connects host 1 to the two queues `ports` of `p1`, and host 2 to a TAP. The hosts send in both
+/// directions, and both queues must receive frames.
 fn talk(ports: [&str; 2], prepare: impl FnOnce(&Host)) {
     let hosts = [Host::new(1), Host::new(2)];
     prepare(&hosts[0]);
@@ -39,7 +41,8 @@ fn talk(ports: [&str; 2], prepare: impl FnOnce(&Host)) {
     }
     assert_eq!(bridge.json("show bridge")["members"][0]["loops"], serde_json::json!([0, 1]));
     let (audit, err) = end(bridge);
-    // 16 connections fill a queue that is not served for a while: more of that on a busy machine, but not most.
+    // 16 connections fill a queue that is not polled for a while. On a busy machine more frames are
+    // dropped, but not most of them.
     let [dropped, received] = ["dropped", "received"].map(|name| audit[name].as_u64().unwrap());
     assert!(dropped * 4 <= received.max(20_000), "{audit} {err}");
 }

@@ -1,4 +1,4 @@
-//! What the bridge knows of addresses: they age, they move, there are too many; while hosts talk.
+//! The bridge's address table while hosts send: addresses age and move, and there may be too many.
 
 use super::lan::Kind::{Packet, Tap};
 use super::lan::{Host, Kind, Lan, fdb, ok, until};
@@ -8,7 +8,8 @@ use clock::{Clock, Strategy};
 use port::{Env, Pairs, Port, Spec};
 use wire::Mac;
 
-/// A station without a stack at the far end of a port of the bridge's: it sends what it likes.
+/// A station without a protocol stack at the far end of a port of the bridge. It sends arbitrary
+/// frames.
 struct Station {
     port: Port,
     pool: Pool,
@@ -16,7 +17,7 @@ struct Station {
 }
 
 impl Station {
-    /// At the TAP device of a bridge that runs.
+    /// Creates a station at the TAP device of a running bridge.
     fn at(device: &str) -> Station {
         ok(&format!("echo 1 > /proc/sys/net/ipv6/conf/{device}/disable_ipv6; ip link set {device} up"));
         let pool = Pool::new(&PoolConfig { buffers: 4096, ..PoolConfig::default() }).unwrap();
@@ -25,7 +26,7 @@ impl Station {
         Station { port: port::open(&spec, &env).unwrap(), pool, clock: Clock::live(Strategy::default()) }
     }
 
-    /// A broadcast of that source.
+    /// Sends a broadcast from the source `src`.
     fn send(&mut self, src: [u8; 6]) {
         let mut frame = self.pool.get().unwrap();
         frame.extend(&[0xff; 6]).unwrap();
@@ -38,7 +39,7 @@ impl Station {
     }
 }
 
-/// Two hosts, and a third port, `tap:p3`, in the test's namespace.
+/// Creates two hosts, and a third port `tap:p3` in the test's namespace.
 fn with_a_third(kind: Kind, flags: &[&str]) -> (Lan, Station) {
     let lan = Lan::new(&[kind, kind], &[flags, &["tap:p3"]].concat());
     let station = Station::at("p3");
@@ -67,7 +68,8 @@ fn silent_stations_age_out() {
     });
 }
 
-/// A static address stays where it was put, whoever uses it elsewhere; a learned one follows.
+/// A static address stays at its port, even if another port receives frames from it. A learned
+/// address moves.
 fn moves(kind: Kind, flags: &[&str]) {
     let (lan, mut station) = with_a_third(kind, flags);
     let (one, two) = (&lan.hosts[0], &lan.hosts[1]);
@@ -94,7 +96,8 @@ fn moved_stations_are_relearned_at_packet_ports() {
     isolated("moved_stations_are_relearned_at_packet_ports", || moves(Packet, &[]));
 }
 
-/// Twenty times as many addresses as have room: the table stays as large as it may be, and hosts that talk stay in it.
+/// With twenty times as many addresses as the table can store, the table keeps its maximum size,
+/// and the addresses of active hosts stay in it.
 #[test]
 fn a_flood_of_addresses_evicts_no_active_station() {
     isolated("a_flood_of_addresses_evicts_no_active_station", || {
@@ -110,7 +113,7 @@ fn a_flood_of_addresses_evicts_no_active_station() {
             for n in 0..20_480_u32 {
                 let [_, b, c, d] = n.to_be_bytes();
                 station.send([2, 1, 0, b, c, d]);
-                // The device holds 500 frames, and a bridge on a busy machine is late.
+                // The device can queue 500 frames, and a bridge on a busy machine may be late.
                 if (n + 1) % 256 == 0 {
                     come(n + 1);
                 }

@@ -1,4 +1,5 @@
-//! Hosts talk through the bridge: ping, TCP both ways, UDP; over ports of each kind, and of several.
+//! Traffic between hosts through the bridge (ping, TCP in both directions, UDP), over ports of one
+//! kind and of several kinds.
 
 use super::lan::Kind::{Packet, Tap, Xdp};
 use super::lan::{Host, Kind, Lan, until};
@@ -9,11 +10,11 @@ use std::time::Duration;
 
 const LAST: &str = "iperf3 is not installed";
 
-/// iperf3's server in a host, ended when dropped.
+/// An iperf3 server in a host, which is killed when dropped.
 pub struct Iperf(Child);
 
 impl Iperf {
-    /// It listens.
+    /// Starts the server and waits until it listens.
     pub fn serve(host: &Host) -> Iperf {
         let serve = host.sh("exec iperf3 -s").stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         until("iperf3 listens", 5, || host.ok("ss -Hltn").contains(":5201"));
@@ -30,8 +31,9 @@ impl Drop for Iperf {
 
 /// Returns the results of an iperf3 client, which must succeed.
 ///
-/// A server refuses a test while it still ends another (with exit code 0 and an error in the JSON), and on a busy
-/// machine connections time out: there are five attempts, half a second apart.
+/// A server rejects a test while it still ends another one (with exit code 0 and an error in the
+/// JSON), and connections time out on a busy machine. Up to five attempts are made, half a second
+/// apart.
 #[track_caller]
 pub fn iperf(from: &Host, to: &Host, flags: &str) -> Value {
     for _ in 0..5 {
@@ -51,10 +53,11 @@ fn bits(told: &Value) -> f64 {
     told["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("no sum of what arrived: {told}"))
 }
 
-/// TCP both ways, then some UDP.
+/// Runs TCP in both directions, then a short UDP test.
 ///
-/// On a busy machine stock iperf3 loses a fourth of its datagrams over loopback too, and may end without a sum; then it runs once more.
-/// The bridge's own losses are checked by its audit at the end.
+/// On a busy machine, stock iperf3 also loses a quarter of its datagrams over loopback, and may end
+/// without a sum. The test is then repeated once. The bridge's own losses are checked by its audit
+/// at the end.
 fn streams(from: &Host, to: &Host) {
     let _server = Iperf::serve(to);
     let (there, back) = (iperf(from, to, "-t 1"), iperf(from, to, "-t 1 -R"));
@@ -70,7 +73,8 @@ fn streams(from: &Host, to: &Host) {
     assert!(sent > Some(100) && lost.is_some_and(|lost| lost * 2 < sent.unwrap()), "{udp}");
 }
 
-/// Ping between all, streams between the first and the last, a full account.
+/// Runs pings between all hosts and streams between the first and the last host, and checks the
+/// audit.
 fn talk(kinds: &[Kind], flags: &[&str]) {
     let lan = Lan::new(kinds, flags);
     lan.ping_all(5);

@@ -1,9 +1,11 @@
-//! Our bridge and others': the same frames into both, the same frames out of the same ports.
+//! Comparison of our bridge with other bridges: the same input frames must leave by the same ports.
 //!
-//! Without VLANs the other is the kernel's; with VLANs it is Open vSwitch's in user space, and the kernel's where it was built with them. Theirs
-//! has TAP devices as ports, ours the ends of pairs, by the library and on virtual time. Frames are drawn from a seed, which is printed
-//! (`LINERATE_SEED` sets it), and go in one by one. Where we differ on purpose (crates/bridge/differences.md) the other is told to
-//! do as we do, or we as it does, or the frame is not drawn; each difference then has its own test here.
+//! Without VLANs, the other bridge is the kernel's. With VLANs, it is Open vSwitch in user space,
+//! and also the kernel's if it was built with VLANs. The other bridge has TAP devices as ports.
+//! Ours has pairs of the library, in virtual time. Frames are drawn from a seed, which is printed
+//! (`LINERATE_SEED` sets it), and are processed one by one. Where our bridge differs on purpose
+//! (crates/bridge/differences.md), the other bridge is configured like ours, or ours like the
+//! other, or the frame is not drawn. Each difference then has its own test here.
 
 mod draw;
 mod open_vswitch;
@@ -21,13 +23,13 @@ const PORTS: usize = 4;
 const FRAMES: usize = 3000;
 const AGE_S: u64 = 300;
 
-/// What came out of each port.
+/// Frames that left by each port.
 type Out = Vec<Vec<Vec<u8>>>;
 
-/// What both are told.
+/// Configuration of both bridges.
 #[derive(Clone, Copy)]
 struct Plan {
-    /// Loops of ours.
+    /// Number of forwarding loops of our bridge.
     lanes: usize,
     vlans: Vlans,
     age_s: u64,
@@ -50,7 +52,7 @@ impl Twins {
         Twins { ours: Ours::new(plan, &sets), theirs: Theirs::open_vswitch(&sets) }
     }
 
-    /// What each made of a frame: ours, theirs.
+    /// Passes a frame to both bridges. Returns the frames that left ours and the other.
     fn both(&mut self, from: usize, bytes: &[u8]) -> (Out, Out) {
         let ours = self.ours.pass(from, bytes);
         let theirs = self.theirs.pass(from, bytes, ours.iter().map(Vec::len).sum());
@@ -70,7 +72,7 @@ impl Twins {
         ours
     }
 
-    /// Both let so much time go by.
+    /// Lets `time` pass for both bridges.
     fn wait(&mut self, time: Duration) {
         std::thread::sleep(time);
         self.ours.wait(time);
@@ -85,7 +87,7 @@ fn list(out: &Out) -> String {
     out.iter().map(|frames| format!("{:?} ", frames.iter().map(|bytes| hex(bytes)).collect::<Vec<_>>())).collect()
 }
 
-/// Through which ports something came.
+/// Returns the ports by which frames left.
 fn where_of(out: &Out) -> Vec<usize> {
     (0..PORTS).filter(|at| !out[*at].is_empty()).collect()
 }
@@ -98,7 +100,7 @@ fn seeds() -> Vec<u64> {
     vec![1, now.subsec_nanos().into()]
 }
 
-/// The same of the same, frame by frame.
+/// Checks that our bridge and the kernel's forward equally, frame by frame.
 fn alike(plan: Plan) {
     for seed in seeds() {
         println!("seed {seed}");
@@ -108,7 +110,8 @@ fn alike(plan: Plan) {
     }
 }
 
-/// The same of the same, frame by frame; how many came out.
+/// Checks that both bridges forward equally, frame by frame. Returns the number of frames that
+/// left.
 fn alike_by(mut twins: Twins, whose: For, frames: usize, what: &str, rng: &mut Rng) -> usize {
     let mut out = 0;
     for at in 0..frames {
@@ -121,7 +124,8 @@ fn alike_by(mut twins: Twins, whose: For, frames: usize, what: &str, rng: &mut R
     out
 }
 
-/// In a namespace, with its programs; or says why not.
+/// Runs `body` in a namespace if Open vSwitch is installed; otherwise the test is skipped with a
+/// message.
 fn with_open_vswitch(test: &str, body: impl FnOnce()) {
     if open_vswitch::PROGRAMS.iter().all(|program| has(program)) {
         return isolated(test, body);
@@ -129,7 +133,8 @@ fn with_open_vswitch(test: &str, body: impl FnOnce()) {
     println!("skipped: {test}: Open vSwitch is not installed");
 }
 
-/// Ports are drawn anew with each seed: many short runs show more than a long one.
+/// Compares with Open vSwitch for each seed. The VLANs of the ports are drawn from the seed, so
+/// many short runs test more than a long one.
 fn as_open_vswitch(lanes: usize, seeds: &[u64]) {
     const EACH: usize = 1000;
     let plan = Plan { lanes, vlans: Vlans::DrawnAsModes, age_s: AGE_S };
@@ -169,7 +174,8 @@ fn with_vlans_on_two_loops() {
     isolated("with_vlans_on_two_loops", || where_the_kernel_has_vlans("with_vlans_on_two_loops", || alike(plan)));
 }
 
-/// Access ports, trunks, native VLANs tagged and not: learning by VLAN, what is admitted, which tag leaves; the inner of two tags is payload.
+/// Access ports, and trunks with tagged and untagged native VLANs. Tests learning by VLAN, ingress
+/// filtering and egress tags. The inner of two tags is payload.
 #[test]
 fn with_the_vlans_of_open_vswitch() {
     let seeds = [seeds(), (2..8).collect()].concat();
@@ -182,7 +188,7 @@ fn with_the_vlans_of_open_vswitch_on_two_loops() {
     with_open_vswitch(test, || as_open_vswitch(2, &seeds()));
 }
 
-/// An address that is not heard is forgotten, one that is heard is not.
+/// An address from which no frame arrives is removed, and an address in use is not.
 #[test]
 fn addresses_age_out_as_in_the_kernel() {
     isolated("addresses_age_out_as_in_the_kernel", || {
@@ -203,8 +209,9 @@ fn addresses_age_out_as_in_the_kernel() {
     });
 }
 
-/// Differences: the group of spanning trees passes a kernel's bridge that runs none; frames for reserved groups teach it addresses, unless it is told
-/// otherwise; two tags are refused by us, unless a port is told otherwise.
+/// Known differences: a kernel's bridge that runs no spanning tree forwards frames to the spanning
+/// tree group. It also learns addresses from frames to reserved groups, unless configured
+/// otherwise. Ours drops frames with two tags, unless a port is configured otherwise.
 #[test]
 fn known_differences_occur() {
     isolated("known_differences_occur", || {
@@ -233,20 +240,21 @@ fn two_tags() {
     assert_eq!((where_of(&ours), where_of(&theirs)), (vec![], vec![1, 2, 3]));
 }
 
-/// What is left out of what is drawn for it, and why.
+/// Each difference from Open vSwitch, whose frames are not drawn, and its reason.
 #[test]
 fn known_differences_from_open_vswitch_occur() {
     with_open_vswitch("known_differences_from_open_vswitch_occur", || {
         let mut twins = Twins::with_open_vswitch(Plan { lanes: 1, vlans: Vlans::All, age_s: AGE_S }, &mut Rng(1));
         let (a, all) = (Station(1), draw::ALL);
-        // Drop eligibility: 802.1Q 6.9.3 keeps it.
+        // 802.1Q 6.9.3 preserves drop eligibility.
         let (ours, theirs) = twins.both(0, &frame(a, all, Tags::One(0x1000 | 10)));
         assert_eq!((where_of(&ours), where_of(&theirs)), (vec![1, 2, 3], vec![1, 2, 3]));
         assert_eq!((ours[1][0][14], theirs[1][0][14]), (0x10, 0));
-        // A provider's tag is no tag of a customer's bridge (802.1Q 5.5): the frame is untagged, and not admitted.
+        // A provider tag is not a tag for a customer bridge (802.1Q 5.5), so the frame is untagged
+        // and is not admitted.
         let (ours, theirs) = twins.both(0, &frame(a, all, Tags::Two(0x88a8, 10, 20)));
         assert_eq!((where_of(&ours), where_of(&theirs)), (vec![], vec![1, 2, 3]));
-        // A group's address sends nothing (IEEE 802 8.2.2), and nobody has the address 0.
+        // A group address cannot be a source (IEEE 802 8.2.2), and no station has the address 0.
         for src in [[0x01, 0, 0x5e, 0, 0, 1], [0; 6]] {
             let bytes = [&all[..], &src, &frame(a, all, Tags::One(10))[12..]].concat();
             let (ours, theirs) = twins.both(0, &bytes);

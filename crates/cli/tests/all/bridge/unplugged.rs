@@ -1,5 +1,5 @@
-//! Ports that go while frames pass: taken out and put back by words, or their devices deleted. The bridge goes on, and every frame is
-//! accounted for.
+//! Ports that disappear while frames pass: they are removed and added again by commands, or their
+//! devices are deleted. The bridge continues, and every frame is accounted for.
 
 use super::lan::Kind::{Packet, Tap, Xdp};
 use super::lan::{Host, Kind, Lan, dropped, ok, prepare, until};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const SOON: Duration = Duration::from_millis(500);
 
-/// TCP from one host to another for so many seconds and twice that at most, while `meanwhile` happens.
+/// Sends TCP from one host to another for `seconds`, at most twice as long, while `meanwhile` runs.
 fn under_load(from: &Host, to: &Host, seconds: u32, meanwhile: impl FnOnce()) -> Output {
     std::thread::scope(|scope| {
         let line = format!("timeout {} iperf3 -c {} -t {seconds}", seconds * 2, to.addr());
@@ -21,7 +21,7 @@ fn under_load(from: &Host, to: &Host, seconds: u32, meanwhile: impl FnOnce()) ->
     })
 }
 
-/// Host 2 at its port again.
+/// Connects host 2 to its port again.
 fn replug(lan: &Lan, how: impl FnOnce(&Host)) {
     let host = &lan.hosts[1];
     how(host);
@@ -29,7 +29,7 @@ fn replug(lan: &Lan, how: impl FnOnce(&Host)) {
     lan.plug(host);
 }
 
-/// By words: a connection outlives it.
+/// Removes and adds a port by commands. A connection survives.
 fn by_words(kind: Kind, flags: &[&str]) {
     if !has("iperf3") {
         return println!("skipped: iperf3 is not installed");
@@ -50,7 +50,7 @@ fn by_words(kind: Kind, flags: &[&str]) {
     lan.end();
 }
 
-/// With the device: the port is over, the others are not.
+/// Deletes a device. Its port is closed, and the others stay open.
 fn by_deletion(kind: Kind, flags: &[&str]) {
     if !has("iperf3") {
         return println!("skipped: iperf3 is not installed");
@@ -105,7 +105,7 @@ fn a_device_with_a_program_deleted() {
     isolated("a_device_with_a_program_deleted", || by_deletion(Xdp, &[]));
 }
 
-/// With all its devices gone there is nothing to bridge: it ends, and says what was.
+/// When all its devices are deleted, the bridge ends and reports the reasons.
 #[test]
 fn all_devices_deleted() {
     isolated("all_devices_deleted", || {
@@ -118,7 +118,7 @@ fn all_devices_deleted() {
     });
 }
 
-/// Stations behind a link that went down may be elsewhere: they are looked for anew.
+/// Stations on a link that went down may now be at another port, so their addresses are removed.
 #[test]
 fn addresses_of_a_link_that_went_down_are_flushed() {
     isolated("addresses_of_a_link_that_went_down_are_flushed", || {
@@ -137,8 +137,9 @@ fn addresses_of_a_link_that_went_down_are_flushed() {
     });
 }
 
-/// A host's link goes down while another sends to it: what its device did not take has a reason and is not counted as sent, and
-/// broadcasts do not go there. It comes up again, and is spoken to.
+/// A host's link goes down while another host sends to it. Frames that its device does not accept
+/// have a drop reason and are not counted as sent, and broadcasts are not sent to it. When the link
+/// comes up again, frames reach the host.
 fn goes_down(kind: Kind) {
     let lan = Lan::new(&[kind; 3], &[]);
     lan.ping_all(2);
@@ -151,7 +152,8 @@ fn goes_down(kind: Kind) {
     let why = ["bridge.in.no_carrier", "bridge.in.port_down", "bridge.out.port_failed"];
     let dropped: u64 = why.iter().map(|why| dropped(&lan.bridge, why)).sum();
     let ports = lan.bridge.json("show ports");
-    // The kernel takes frames of an XDP socket for a link that is down, and does not say so: until that is seen, in a tenth of a second.
+    // The kernel accepts frames of an XDP socket for a link that is down without an error, until
+    // the bridge detects the state within a tenth of a second.
     let least = if kind == Xdp { 300 } else { 500 };
     assert!(dropped >= least, "{dropped}: {} {ports}", lan.bridge.json("show drops"));
     assert_eq!(lan.bridge.json("audit")["holds"], true, "{}", lan.bridge.json("audit"));
@@ -175,8 +177,8 @@ fn the_other_end_of_a_veth_with_a_program_goes_down() {
     isolated("the_other_end_of_a_veth_with_a_program_goes_down", || goes_down(Xdp));
 }
 
-/// More comes for a host than its device takes: of all frames that came, each was received by the host's kernel, dropped there with
-/// a count, or has a reason here.
+/// A host is sent more frames than its device accepts. Every frame was received by the host's
+/// kernel, dropped there and counted, or has a drop reason here.
 fn is_flooded(kind: Kind) {
     const FRAMES: u64 = 50_000;
     let lan = Lan::new(&[kind; 2], &[]);
@@ -196,7 +198,7 @@ fn is_flooded(kind: Kind) {
     until("none waits", 20, || lan.bridge.json("audit")["held"].as_u64() == Some(0));
     let sent = of_port(1, "port.tx.frames") - before.1;
     until("the kernel has counted them", 5, || in_kernel() - before.0 >= sent);
-    // Another frame may have been sent too.
+    // Other frames may have been sent, too.
     assert!(sent + dropped(&lan.bridge, "bridge.out.full") >= FRAMES, "{sent} {}", lan.bridge.json("show drops"));
     assert_eq!(lan.bridge.json("audit")["holds"], true, "{}", lan.bridge.json("audit"));
     assert_eq!(in_kernel() - before.0, sent);

@@ -1,4 +1,4 @@
-//! The command: what it refuses, what it is told at its start and while it runs, how it ends.
+//! The command `bridge`: rejected arguments, commands at its start and while it runs, and its end.
 
 use super::lan::Kind::Tap;
 use super::lan::{Lan, dropped, end, ok};
@@ -6,7 +6,8 @@ use crate::common::{Running, has, isolated, linerate, run, said};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// What a command that ends by itself says: exit status and standard error; there is nothing on standard output.
+/// Returns exit status and standard error of a command that ends by itself. Its standard output
+/// must be empty.
 fn refused(words: &[&str]) -> (Option<i32>, String) {
     let (code, out, err) = said(&run(&mut linerate(&[&["bridge"], words].concat())));
     assert_eq!(out, "", "{words:?}");
@@ -43,7 +44,7 @@ fn invalid_arguments_are_rejected() {
     assert!(code != Some(0) && err.contains("/nonexistent/b"), "{code:?} {err}");
 }
 
-/// Who may not open a device is told so, and which.
+/// Without the privilege to open a device, the error has the device and the missing privilege.
 #[test]
 fn missing_privileges_are_reported() {
     if !has("setpriv") {
@@ -59,7 +60,7 @@ fn missing_privileges_are_reported() {
     });
 }
 
-/// Sysctls of cards and of the pool, at its start.
+/// Sysctls of simulated NICs and of the pool are set at the start.
 #[test]
 fn sysctls_of_nics_and_of_the_pool() {
     let words = [
@@ -73,8 +74,8 @@ fn sysctls_of_nics_and_of_the_pool() {
     end(bridge);
 }
 
-/// Zero copy is asked of the driver, with buffers as a device wants them; `veth` has none and says so. A driver that only copies is heard of
-/// at the start, not at the end.
+/// Zero copy is requested from the driver, with buffers that suit the device. `veth` has none,
+/// which is reported. A driver that only copies is reported at the start, not at the end.
 #[test]
 fn missing_driver_features_are_reported_at_start() {
     isolated("missing_driver_features_are_reported_at_start", || {
@@ -126,7 +127,7 @@ fn commands_work_at_start_and_at_run_time() {
     });
 }
 
-/// Two private ports do not meet.
+/// Two private ports do not reach each other.
 fn private(lan: &Lan) {
     lan.bridge.ok("ifconfig bridge0 private p1 private p2");
     assert_eq!(lan.hosts[0].ping(&lan.hosts[1], 1), 0);
@@ -135,7 +136,7 @@ fn private(lan: &Lan) {
     assert!(dropped(&lan.bridge, "bridge.in.apart") + dropped(&lan.bridge, "bridge.in.nowhere") > 0);
 }
 
-/// `stop`, and the name it had before.
+/// The command `stop` and its earlier name end a bridge.
 #[test]
 fn a_bridge_ends_on_the_stop_command() {
     let bridge = Running::start_as("switch", &["switch", "--json", "--stay", "null:a", "null:b", "--loops", "2"]);

@@ -1,4 +1,5 @@
-//! Hosts of ours in a test's own process, which it steps itself while something of the kernel's talks to them.
+//! Hosts in the test's own process, which the test steps itself while a client or server of the
+//! kernel communicates with them.
 
 use lock::Up;
 use node::Host;
@@ -10,14 +11,14 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the host says to a control word.
+/// Returns the host's reply to a control command.
 #[track_caller]
 pub fn word(host: &Host<Up>, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     node::commands::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
 }
 
-/// Steps the hosts until `done`, and sleeps a little where nothing comes.
+/// Steps the hosts until `done` returns true. Sleeps briefly if no frame arrives.
 pub fn drive(hosts: &[&Host<Up>], what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
@@ -29,14 +30,14 @@ pub fn drive(hosts: &[&Host<Up>], what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A TCP socket that never waits.
+/// Creates a non-blocking TCP socket.
 pub fn stream(host: &Host<Up>) -> Fd {
     let fd = host.calls().stream_socket().unwrap();
     host.calls().set_option(fd, Opt::NonBlocking(true)).unwrap();
     fd
 }
 
-/// A connection of ours from `a` to `b`'s address `to`: both its ends.
+/// Opens a connection from `a` to the address `to` of `b`. Returns both ends.
 pub fn connected(a: &Host<Up>, b: &Host<Up>, to: SocketAddr, what: &str) -> (Fd, Fd) {
     let listener = stream(b);
     b.calls().bind(listener, to).unwrap();
@@ -53,7 +54,7 @@ pub fn connected(a: &Host<Up>, b: &Host<Up>, to: SocketAddr, what: &str) -> (Fd,
     (fd, child)
 }
 
-/// `text` from `a` to `b`, which hears it as it is.
+/// Sends `text` from `a` to `b` and checks that it arrives unchanged.
 pub fn heard(a: &Host<Up>, b: &Host<Up>, (fd, child): (Fd, Fd), text: &[u8], what: &str) {
     let (mut sent, mut heard, mut into) = (0, Vec::new(), [0; 8192]);
     drive(&[a, b], what, || {
@@ -68,12 +69,12 @@ pub fn heard(a: &Host<Up>, b: &Host<Up>, (fd, child): (Fd, Fd), text: &[u8], wha
     assert!(heard == text, "{what}");
 }
 
-/// Bytes of a transfer, of which neighbors and those 256 apart differ.
+/// Returns the bytes of a transfer. Adjacent bytes differ, and so do bytes that are 256 apart.
 pub fn pattern() -> Vec<u8> {
     (0..150_001).map(|i: usize| (i * 7 + (i >> 8) * 13) as u8).collect()
 }
 
-/// Sends back the text received on `fd`; returns true after its end.
+/// Sends back the data received on `fd`. Returns true after its end.
 fn echo(host: &Host<Up>, fd: Fd, held: &mut Vec<u8>, over: &mut bool) -> bool {
     let (calls, mut into) = (host.calls(), [0; 8192]);
     while !*over && held.len() < 65_536 {
@@ -94,7 +95,8 @@ fn echo(host: &Host<Up>, fd: Fd, held: &mut Vec<u8>, over: &mut bool) -> bool {
     *over
 }
 
-/// Sends the pattern from a stream of the kernel to `host` and back; steps all `hosts`.
+/// Sends the pattern from a stream of the kernel to `host` and receives it back, while stepping all
+/// `hosts`.
 pub fn transfer(hosts: &[&Host<Up>], host: &Host<Up>, at: [u8; 4], what: &str) {
     let to = SocketAddr::from((at, 7777));
     let listener = stream(host);

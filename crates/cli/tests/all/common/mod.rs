@@ -1,4 +1,4 @@
-//! Starting the program and asking it things, so that no test can hang.
+//! Starts the program and sends commands to it, with time limits, so that no test can hang.
 
 pub mod driven;
 
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 pub const PATIENCE: Duration = Duration::from_secs(150);
 const INSIDE: &str = "LINERATE_IN_NS";
 
-/// `linerate` with `words`.
+/// Returns a command that runs `linerate` with `words`.
 pub fn linerate(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linerate"));
     command.args(words).env_remove("LINERATE_CTL");
     command
 }
 
-/// A running host with its control socket; ended when dropped.
+/// A running host with its control socket. It is ended when dropped.
 pub struct Running {
     pub child: Child,
     pub socket: PathBuf,
@@ -35,7 +35,8 @@ impl Running {
         Running::start_as(name, &[&["host"], flags].concat())
     }
 
-    /// Starts `linerate WORDS --control SOCKET`, a command that makes a host from flags, and waits until it runs.
+    /// Starts `linerate WORDS --control SOCKET`, a command that creates a host from flags, and
+    /// waits until it runs.
     pub fn start_as(name: &str, words: &[&str]) -> Running {
         let socket = unused_path(name);
         let path = socket.display().to_string();
@@ -54,7 +55,7 @@ impl Running {
         format!("unix://{}", self.socket.display())
     }
 
-    /// `linerate ctl WORDS`.
+    /// Runs `linerate ctl WORDS`.
     pub fn ctl(&self, line: &str) -> Output {
         let url = self.url();
         let mut words = vec!["ctl", "--url", &url];
@@ -81,22 +82,23 @@ impl Running {
         serde_json::from_str(&self.ok(&format!("-j {line}"))).unwrap()
     }
 
-    /// Sends SIGINT and waits: exit code, standard output, what standard error had after the start.
+    /// Sends SIGINT and waits. Returns the exit code, standard output, and standard error after the
+    /// start.
     pub fn interrupt(self) -> (Option<i32>, String, String) {
-        // The process is our own child and has not been waited for: its number cannot be anybody else's.
+        // The child has not been waited for, so its process number is not reused.
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
         self.wait()
     }
 
-    /// Interrupts it: it must exit with 0, with every frame accounted for.
+    /// Interrupts the host, which must exit with 0 and account for every frame.
     #[track_caller]
     pub fn end(self) {
         let (code, out, err) = self.interrupt();
         assert!(code == Some(0) && format!("{out}{err}").contains("imbalance           0"), "{out}{err}");
     }
 
-    /// Waits until it ends by itself: the same.
+    /// Waits until the host ends by itself. Returns the same values as [`Running::interrupt`].
     pub fn wait(mut self) -> (Option<i32>, String, String) {
         let status = wait(&mut self.child);
         let out = self.stdout.take().unwrap().join().unwrap();
@@ -125,7 +127,7 @@ impl Drop for Running {
 pub struct Daemon(Child);
 
 impl Daemon {
-    /// Starts it without output.
+    /// Starts the server without output.
     #[track_caller]
     pub fn start(command: &mut Command) -> Daemon {
         Daemon(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
@@ -135,12 +137,13 @@ impl Daemon {
     #[track_caller]
     pub fn iperf3() -> Daemon {
         let server = Daemon::start(Command::new("iperf3").arg("-s"));
-        // Port 5201 in hexadecimal digits: a connection would occupy it.
+        // Checks for port 5201 in hexadecimal digits in /proc, since a connection would occupy the
+        // server.
         until("iperf3 -s", || std::fs::read_to_string("/proc/self/net/tcp6").unwrap().contains(":1451 "));
         server
     }
 
-    /// Ends it by SIGTERM.
+    /// Ends the server by SIGTERM.
     #[track_caller]
     pub fn terminate(mut self) {
         assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
@@ -155,7 +158,7 @@ impl Drop for Daemon {
     }
 }
 
-/// Waits for the child, at most [`PATIENCE`].
+/// Waits for the child, for at most [`PATIENCE`].
 pub fn wait(child: &mut Child) -> Option<i32> {
     wait_within(child, PATIENCE)
 }
@@ -175,12 +178,12 @@ fn wait_within(child: &mut Child, patience: Duration) -> Option<i32> {
     }
 }
 
-/// Runs a command to its end, which takes at most [`PATIENCE`].
+/// Runs a command to its end, for at most [`PATIENCE`].
 pub fn run(command: &mut Command) -> Output {
     run_within(command, PATIENCE)
 }
 
-/// Runs a command to its end, which takes at most `patience`.
+/// Runs a command to its end, for at most `patience`.
 pub fn run_within(command: &mut Command, patience: Duration) -> Output {
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -203,14 +206,15 @@ pub fn run_within(command: &mut Command, patience: Duration) -> Output {
     Output { status, stdout: read_out.join().unwrap(), stderr: read_err.join().unwrap() }
 }
 
-/// Kills the rest of a failed command's process group, which would hold the pipes open. After success nothing is killed: bash does not wait
-/// for its `>( )`, whose files must become whole.
+/// Kills the remaining process group of a failed command, which would hold the pipes open. After
+/// success nothing is killed, since bash does not wait for its `>( )`, whose files must become
+/// complete.
 fn end_group(leader: u32) {
     let kill = ["-KILL", "--", &format!("-{leader}")];
     let _ = Command::new("kill").args(kill).stderr(Stdio::null()).status();
 }
 
-/// `linerate LINE` ends with `code`, and one line on standard error that says `why`.
+/// Checks that `linerate LINE` ends with `code` and prints one line with `why` on standard error.
 #[track_caller]
 pub fn refused(line: &str, code: i32, why: &str) {
     let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
@@ -226,7 +230,7 @@ fn unused_path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("lr-cli-{}-{number}-{name}", std::process::id()))
 }
 
-/// A directory of a test's own, gone at its end.
+/// A directory of one test, which is removed at its end.
 pub struct Dir(pub PathBuf);
 
 impl Dir {
@@ -254,7 +258,8 @@ impl Dir {
         self.path(name)
     }
 
-    /// A line of shell, run here, with the built program as `linerate`.
+    /// Returns a command that runs a shell line in this directory, with the built program as
+    /// `linerate`.
     pub fn bash(&self, line: &str) -> Command {
         let bin = Path::new(env!("CARGO_BIN_EXE_linerate")).parent().unwrap();
         let path = std::env::var("PATH").unwrap_or_default();
@@ -271,7 +276,7 @@ impl Drop for Dir {
     }
 }
 
-/// What a command said: its exit code, standard output, standard error.
+/// Returns exit code, standard output and standard error of a command.
 pub fn said(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
@@ -284,7 +289,7 @@ pub fn kernel(line: &str) {
     assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Waits until a condition holds, at most [`PATIENCE`].
+/// Waits until a condition is true, for at most [`PATIENCE`].
 #[track_caller]
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -294,7 +299,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Is the program installed?
+/// Returns whether the program is installed.
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| Path::new(&dir).join(program).is_file())
@@ -309,9 +314,9 @@ pub fn has_all(test: &str, tools: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// Runs `body`, which needs TAP devices, in a network namespace of its own; skips the test where that
-/// is not possible. The test program runs again inside the namespace, for `test` of the calling module
-/// alone.
+/// Runs `body`, which needs TAP devices, in its own network namespace. The test is skipped if that
+/// is not possible. The test program runs again inside the namespace, only for the test `test` of
+/// the calling module.
 #[track_caller]
 pub fn isolated(test: &str, body: impl FnOnce()) {
     let test = &format!("{}::{test}", module_of(Location::caller().file()));
@@ -328,7 +333,7 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
     let output = run(port::os::netns::command(&mut command));
     let text = String::from_utf8_lossy(&output.stdout);
-    // What went wrong comes first, before the harness's own words, which end what CI shows of a failed test.
+    // The error is printed first, before the output of the test harness, which CI shows last.
     print!("{}{text}", String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("1 passed"), "{test} did not pass in its namespace");
 }
@@ -339,7 +344,7 @@ fn module_of(file: &str) -> String {
     below.trim_end_matches(".rs").replace('/', "::")
 }
 
-/// 64 bits at a time (splitmix64).
+/// Random number generator with 64 bits per call (splitmix64).
 pub struct Rng(pub u64);
 
 impl Rng {

@@ -1,8 +1,10 @@
-//! Our router and the kernel's: the same packets into both, the same packets out of the same links.
+//! Comparison of our router with the kernel's: the same input packets must leave by the same links.
 //!
-//! Theirs has TAP devices as links, ours the ends of pairs, by the library and on virtual time. Packets are drawn from a seed, which is
-//! printed (`LINERATE_SEED` sets it), and go in one by one; what leaves is compared byte by byte. Where we differ is one list,
-//! [`known::KNOWN`], each with its reason and a packet that shows it: what it does not explain fails.
+//! The kernel's router has TAP devices as links. Ours has pairs of the library, in virtual time.
+//! Packets are drawn from a seed, which is printed (`LINERATE_SEED` sets it), and are processed one
+//! by one. Packets that leave are compared byte by byte. The list [`known::KNOWN`] has all
+//! differences, each with its reason and a packet that shows it. Any other difference fails the
+//! test.
 
 mod draw;
 mod known;
@@ -19,10 +21,10 @@ use theirs::Theirs;
 
 const PACKETS: usize = 4000;
 
-/// What came out of each link.
+/// Packets that left by each link.
 type Out = [Vec<Vec<u8>>; 2];
 
-/// Are sources asked for (RFC 3704)?
+/// Mode of source address validation (RFC 3704).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Validation {
     Off,
@@ -41,7 +43,7 @@ impl Twins {
         Twins { validation, ours: Ours::new(validation), theirs: Theirs::new(validation) }
     }
 
-    /// What each made of a frame.
+    /// Passes a frame to both routers. Returns the packets that left.
     fn both(&mut self, from: usize, bytes: &[u8]) -> Case {
         let ours = self.ours.pass(from, bytes);
         let theirs = self.theirs.pass(from, bytes, ours.iter().map(Vec::len).sum());
@@ -59,14 +61,15 @@ fn list(out: &Out) -> String {
         .collect()
 }
 
-/// The second is drawn, or set: what it finds may need what the first left behind.
+/// Returns two seeds. The second one is random or set by the user, and may find errors that depend
+/// on the state after the first.
 fn seeds() -> [u64; 2] {
     let set = std::env::var("LINERATE_SEED").map(|seed| seed.parse().unwrap());
     let drawn = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos().into();
     [1, set.unwrap_or_else(|_| drawn())]
 }
 
-/// The same of the same, packet by packet.
+/// Checks that both routers forward equally, packet by packet.
 fn alike(validation: Validation) {
     let mut twins = Twins::new(validation);
     for (turn, seed) in seeds().into_iter().enumerate() {
@@ -113,7 +116,7 @@ fn forwarding_with_strict_source_validation() {
     isolated("forwarding_with_strict_source_validation", || alike(Validation::Strict));
 }
 
-/// Each known difference is there still, and its packet is explained by it.
+/// Each known difference still occurs, and explains its example packet.
 #[test]
 fn known_differences_occur() {
     isolated("known_differences_occur", || {
@@ -127,7 +130,7 @@ fn known_differences_occur() {
     });
 }
 
-/// Does the difference's packet still show it?
+/// Returns whether the example packet of a difference still shows it.
 fn shows(twins: &mut Twins, known: &Known) -> bool {
     let (from, bytes) = (known.example)();
     let case = twins.both(from, &bytes);

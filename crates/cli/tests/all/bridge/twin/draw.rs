@@ -1,18 +1,18 @@
-//! Frames and VLANs drawn from a seed: what both bridges are given.
+//! Frames and VLANs drawn from a seed, as input to both bridges.
 
 use crate::common::Rng;
 use bridge::Admit;
 
-/// VIDs that are drawn; 4095 is nobody's.
+/// VIDs that are drawn. [`NOBODY`] is never one of them.
 const VIDS: [u16; 4] = [1, 10, 20, 4094];
 const NOBODY: u16 = 4095;
-/// Stations; with a third as many as are drawn there would be nothing unknown.
+/// Number of stations that are drawn. With a third as many, no address would be unknown.
 const STATIONS: usize = 10;
-/// In every payload, so that what the kernel says by itself is told apart.
+/// Text in every payload, which distinguishes these frames from those that the kernel itself sends.
 pub const MARK: &[u8] = b"twin";
 pub const ALL: [u8; 6] = [0xff; 6];
 
-/// A station, which has an address.
+/// A station, by the last byte of its address.
 #[derive(Clone, Copy)]
 pub struct Station(pub u8);
 
@@ -22,22 +22,24 @@ impl Station {
     }
 }
 
-/// 01-80-C2-00-00-0N, which no bridge forwards (IEEE 802.1Q table 8-1).
+/// Returns the address 01-80-C2-00-00-0N, to which no bridge forwards frames (IEEE 802.1Q table
+/// 8-1).
 pub fn reserved(n: u8) -> [u8; 6] {
     [0x01, 0x80, 0xc2, 0, 0, n]
 }
 
-/// A frame's tags.
+/// VLAN tags of a frame.
 #[derive(Clone, Copy)]
 pub enum Tags {
     None,
-    /// Its control information: priority and VID.
+    /// Control information of the tag: priority and VID.
     One(u16),
-    /// The outer one's EtherType, and both.
+    /// EtherType of the outer tag, and control information of both tags.
     Two(u16, u16, u16),
 }
 
-/// One port's VLANs: VID, and whether it leaves untagged; its PVID; and which frames it takes.
+/// VLANs of one port: VIDs, each with whether frames leave untagged; the PVID; and which frames are
+/// admitted.
 #[derive(Clone, Default, Debug)]
 pub struct Set {
     pub member: Vec<(u16, bool)>,
@@ -45,30 +47,32 @@ pub struct Set {
     pub admit: Admit,
 }
 
-/// Whose frames are drawn: what their bridge does otherwise on purpose is left out.
+/// Bridge for which frames are drawn. Frames that this bridge handles differently on purpose are
+/// not drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum For {
     Kernel,
-    /// It keeps no DEI (the bit says there that a tag is present), takes 0x88A8 for a tag as well as 0x8100, and passes frames that come from a
-    /// group's address, or from none: `twin::known_differences_from_open_vswitch_occur`.
+    /// Open vSwitch does not keep the DEI bit (which it uses to mark that a tag is present),
+    /// accepts 0x88A8 as a tag as well as 0x8100, and forwards frames from a group address or from
+    /// address 0: see `twin::known_differences_from_open_vswitch_occur`.
     OpenVswitch,
 }
 
-/// Which VLANs the ports are in.
+/// VLANs of the ports.
 #[derive(Clone, Copy)]
 pub enum Vlans {
-    /// Nobody looks at tags.
+    /// Tags are ignored.
     None,
-    /// As the seed has it.
+    /// Drawn from the seed.
     Drawn,
-    /// As the seed has it, of the kinds of port that Open vSwitch has.
+    /// Drawn from the seed, with the kinds of port that Open vSwitch has.
     DrawnAsModes,
-    /// All ports in all, tagged.
+    /// All ports are tagged members of all VLANs.
     All,
 }
 
 impl Vlans {
-    /// For each port.
+    /// Returns the VLANs of each port.
     pub fn draw(self, rng: &mut Rng, ports: usize) -> Vec<Set> {
         let of = |_| match self {
             Vlans::None => Set::default(),
@@ -80,7 +84,7 @@ impl Vlans {
     }
 }
 
-/// Three of four VLANs, half of them untagged, and three of four times one of them for frames without a tag.
+/// Draws three of the four VLANs, half of them untagged, and in three of four cases a PVID.
 fn set(rng: &mut Rng) -> Set {
     let vids: Vec<u16> = VIDS.into_iter().filter(|_| rng.below(4) > 0).collect();
     let member: Vec<_> = vids.into_iter().map(|vid| (vid, rng.below(2) == 0)).collect();
@@ -88,7 +92,8 @@ fn set(rng: &mut Rng) -> Set {
     Set { member, pvid, admit: Admit::All }
 }
 
-/// ovs-vswitchd.conf.db(5), Port, vlan_mode: access, trunk, native-tagged, native-untagged.
+/// Draws a mode of ovs-vswitchd.conf.db(5), Port, vlan_mode: access, trunk, native-tagged or
+/// native-untagged.
 fn mode(rng: &mut Rng) -> Set {
     let native = rng.one(&VIDS);
     if rng.below(3) == 0 {
@@ -106,7 +111,7 @@ fn mode(rng: &mut Rng) -> Set {
     }
 }
 
-/// A frame, as it is on a wire without its FCS.
+/// Builds a frame as on a wire, without FCS.
 pub fn frame(from: Station, to: [u8; 6], tags: Tags) -> Vec<u8> {
     make(to, from.mac(), tags, 0x88b5, 60)
 }
@@ -126,16 +131,18 @@ fn make(dst: [u8; 6], src: [u8; 6], tags: Tags, kind: u16, len: usize) -> Vec<u8
     bytes
 }
 
-/// A frame, and the port for it.
+/// Draws a frame and the port at which it arrives.
 pub fn any(rng: &mut Rng, ports: usize, whose: For) -> (usize, Vec<u8>) {
     let (port, src) = source(rng, ports, whose);
     let len = rng.one(&[64, 65, 128, 600, 1400]);
-    // The first is for local experiments (IEEE 802 9.2.3), the other a length: LLC.
+    // The first value is an EtherType for local experiments (IEEE 802 9.2.3), the other a length
+    // (LLC).
     let kind = rng.one(&[0x88b5, 0x88b5, 46]);
     (port, make(destination(rng), src, tags(rng, whose), kind, len))
 }
 
-/// Who speaks, and where: mostly at home, now and then elsewhere; and some who must not.
+/// Draws a source address and a port: mostly the station's own port, sometimes another, and
+/// sometimes an invalid source.
 fn source(rng: &mut Rng, ports: usize, whose: For) -> (usize, [u8; 6]) {
     let at = rng.below(STATIONS);
     let port = if rng.below(8) > 0 { at % ports } else { rng.below(ports) };
@@ -154,7 +161,7 @@ fn destination(rng: &mut Rng) -> [u8; 6] {
         0 => ALL,
         1 => [0x01, 0, 0x5e, 1, 2, rng.below(3) as u8],
         2 => [0x33, 0x33, 0, 0, 0, rng.below(3) as u8],
-        // 0: a difference; the last is beside the reserved ones.
+        // Group 0 is a known difference. The last address is next to the reserved ones.
         3 => reserved(1 + rng.below(16) as u8),
         4 | 5 => [0x02, 0, 0, 9, 9, rng.next() as u8],
         _ => Station(rng.below(STATIONS) as u8).mac(),
@@ -173,7 +180,7 @@ fn tags(rng: &mut Rng, whose: For) -> Tags {
         }
         _ => {
             let (outer, inner) = (rng.one(&VIDS), rng.one(&VIDS));
-            // For Open vSwitch now and then with an outer tag that says a priority alone.
+            // For Open vSwitch, sometimes an outer tag is added that has only a priority.
             let (kind, outer) = match whose {
                 For::Kernel => (rng.one(&[0x8100, 0x88a8]), outer),
                 For::OpenVswitch => (0x8100, if rng.below(4) > 0 { outer } else { 0 }),

@@ -1,8 +1,10 @@
-//! Open vSwitch in user space: its database and its switch as two processes of the test's, in a directory of their own, over the test's TAP
-//! devices. The kernel's bridge has VLANs only if it was built with them; this one brings its own.
+//! Open vSwitch in user space: its database and its switch run as two processes of the test, in
+//! their own directory, over the test's TAP devices. The kernel's bridge has VLANs only if it was
+//! built with them; Open vSwitch always has them.
 //!
-//! A port's VLANs are said in its words (vlan_mode, tag, trunks). It keeps no flow (flow-limit 0): what it has decided about a flow would hold
-//! until its revalidators come by, some milliseconds after an address was learned, and a twin is asked frame by frame.
+//! The VLANs of a port are set in its own terms (vlan_mode, tag, trunks). It stores no flows
+//! (flow-limit 0). A stored decision would apply until the revalidators run, some milliseconds
+//! after an address was learned, whereas the comparison is made frame by frame.
 
 use super::super::lan::until;
 use super::draw::Set;
@@ -17,22 +19,22 @@ use std::time::{Duration, Instant};
 
 pub const PROGRAMS: [&str; 4] = ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl"];
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// They end by themselves, should nobody end them.
+/// Seconds after which the processes end by themselves, if the test does not end them.
 const LIFE_S: &str = "120";
-/// How long it may take to begin, or to look at a frame.
+/// Maximum time in seconds to start, or to process a frame.
 const PATIENCE_S: u64 = 10;
 
 pub struct OpenVswitch {
     dir: Dir,
     processes: Vec<Child>,
-    /// To the switch, for questions.
+    /// Connection to the switch for queries.
     control: UnixStream,
-    /// Frames that it was given.
+    /// Number of frames that the switch was given.
     given: u64,
 }
 
 impl OpenVswitch {
-    /// A bridge with ports t0, t1 and so on.
+    /// Creates a bridge with ports t0, t1 and so on.
     pub fn new(sets: &[Set]) -> OpenVswitch {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let dir = Dir::new(&format!("ovs{}", MADE.fetch_add(1, Ordering::Relaxed)));
@@ -54,7 +56,7 @@ impl OpenVswitch {
         ovs
     }
 
-    /// Waits until it has looked at one more frame: what it does about it is done then.
+    /// Waits until the switch has processed one more frame.
     pub fn has_seen_one_more(&mut self) {
         self.given += 1;
         let begun = Instant::now();
@@ -64,7 +66,8 @@ impl OpenVswitch {
         }
     }
 
-    /// Frames that it has looked at: those count as lost for which it has kept no flow.
+    /// Returns the number of frames that the switch has processed. Since it stores no flows, it
+    /// counts them as lost.
     fn seen(&mut self) -> u64 {
         let shown = self.ask("dpctl/show");
         let lookups = shown.lines().find(|line| line.contains("lookups:")).unwrap_or_else(|| panic!("{shown}"));
@@ -73,7 +76,7 @@ impl OpenVswitch {
         each.into_iter().sum()
     }
 
-    /// A word of ovs-appctl's: JSON-RPC over its socket.
+    /// Sends a command of ovs-appctl: JSON-RPC over the switch's socket.
     fn ask(&mut self, method: &str) -> String {
         write!(&self.control, "{}", json!({ "id": 0, "method": method, "params": [] })).unwrap();
         let answer = serde_json::Deserializer::from_reader(&self.control).into_iter::<Value>().next();
@@ -82,7 +85,7 @@ impl OpenVswitch {
     }
 }
 
-/// In ovs-vsctl's words.
+/// Returns the configuration of a port as words for ovs-vsctl.
 fn port(at: usize, set: &Set) -> String {
     let mode = match (set.admit, set.pvid, set.member.iter().any(|(_, untagged)| *untagged)) {
         (Admit::Untagged, _, _) => "access",
@@ -111,12 +114,12 @@ fn said(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-/// Where it is asked.
+/// Returns the path of the socket for queries.
 fn named(dir: &Dir, name: &str) -> String {
     format!("--unixctl={}", dir.path(&format!("{name}.ctl")))
 }
 
-/// In the foreground, for so long at most; what it says goes into its log.
+/// Starts a program in the foreground, with a time limit. Its output goes to its log.
 fn start(dir: &Dir, words: &[&str]) -> Child {
     let log = if words[0] == "ovs-vswitchd" { "switch.log" } else { "db.log" };
     let mut command = Command::new("timeout");
@@ -129,10 +132,11 @@ fn start(dir: &Dir, words: &[&str]) -> Child {
 }
 
 impl Drop for OpenVswitch {
-    /// The switch first: it would look for its database.
+    /// Ends the switch first, since it would otherwise search for its database.
     fn drop(&mut self) {
         for mut process in self.processes.drain(..).rev() {
-            // Our own child, not waited for yet: its number is nobody else's. `timeout` passes the signal on.
+            // The child has not been waited for, so its process number is not reused. `timeout`
+            // forwards the signal.
             let _ = Command::new("kill").args(["-TERM", &process.id().to_string()]).status();
             let _ = process.wait();
         }

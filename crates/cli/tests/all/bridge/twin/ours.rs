@@ -1,4 +1,4 @@
-//! Our side: a switch over pairs, on virtual time.
+//! Our bridge in the comparison: a switch over pair ports, in virtual time.
 
 use super::draw::Set;
 use super::{Out, PORTS, Plan};
@@ -18,7 +18,8 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Loops are not muted and two tags pass, as with the kernel.
+    /// Creates the bridge. Ports are not muted in loops, and frames with two tags pass, as in the
+    /// kernel.
     pub fn new(plan: Plan, sets: &[Set]) -> Ours {
         let mut config = SwitchConfig { loops: plan.lanes, ..SwitchConfig::default() };
         config.bridge.fdb.timeout = Duration::from_secs(plan.age_s);
@@ -57,7 +58,8 @@ impl Ours {
         self.ends.iter_mut().map(|end| received(end, |_| true)).collect()
     }
 
-    /// Three rounds: what crosses from loop to loop arrives in the second, and what was learned.
+    /// Runs three rounds, since frames and learned addresses that cross from loop to loop arrive in
+    /// the second.
     fn turn(&self) {
         (0..3).for_each(|_| self.switch.each_thread(|thread| _ = thread.turn()));
     }
@@ -88,7 +90,7 @@ fn vlan(set: &Set) -> PortVlan {
     }
 }
 
-/// All that waits at a port and is wanted, in an order of its own.
+/// Returns all frames at a port that `wanted` accepts, sorted.
 pub fn received(port: &mut Port, wanted: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut burst = Burst::new();

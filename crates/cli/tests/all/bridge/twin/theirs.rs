@@ -1,4 +1,5 @@
-//! Their side: a bridge of the kernel's, or one of Open vSwitch's, over TAP devices, whose other ends we hold.
+//! The other bridge in the comparison: the kernel's or Open vSwitch, over TAP devices whose other
+//! ends the test holds.
 
 use super::super::lan::ok;
 use super::draw::{MARK, Set};
@@ -13,18 +14,18 @@ use port::tap::{self, TapConfig};
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a frame may take. Not a measure: nearly all are there at once.
+/// Maximum time to wait for a frame. Nearly all frames arrive at once.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 const VLANS: &str = "vlan_filtering 1 vlan_default_pvid 0";
 
-/// Has the kernel's bridge VLANs (CONFIG_BRIDGE_VLAN_FILTERING)?
+/// Returns whether the kernel's bridge has VLANs (CONFIG_BRIDGE_VLAN_FILTERING).
 pub fn has_vlans() -> bool {
     let tried = run(Command::new("ip").args(["link", "add", "brv", "type", "bridge"]).args(VLANS.split(' ')));
     tried.status.success() && run(Command::new("ip").args(["link", "del", "brv"])).status.success()
 }
 
-/// Whose bridge it is.
+/// Implementation of the bridge.
 enum Whose {
     Kernel,
     Ovs(OpenVswitch),
@@ -37,7 +38,7 @@ pub struct Theirs {
 }
 
 impl Theirs {
-    /// TAP devices in nobody's bridge.
+    /// Creates TAP devices that belong to no bridge.
     fn ends() -> (Vec<Port>, Pool) {
         let pool = Pool::new(&PoolConfig { buffers: 256, ..PoolConfig::default() }).unwrap();
         let config = TapConfig { vnet_hdr: false, up: true, ..TapConfig::default() };
@@ -45,7 +46,7 @@ impl Theirs {
         ((0..PORTS).map(|at| tap::open(&format!("t{at}"), &config, &pool).unwrap()).collect(), pool)
     }
 
-    /// In user space, with its VLANs.
+    /// Creates a bridge of Open vSwitch with these VLANs.
     pub fn open_vswitch(sets: &[Set]) -> Theirs {
         let (ends, pool) = Theirs::ends();
         Theirs { whose: Whose::Ovs(OpenVswitch::new(sets)), ends, pool }
@@ -77,7 +78,8 @@ impl Theirs {
         ok(&format!("ip {words}"));
     }
 
-    /// A frame in; what comes out, once as many are there as are expected. What is too much or too late is found with the next.
+    /// Passes a frame in. Returns the frames that leave, once as many as expected have arrived.
+    /// Additional or late frames are found with the next call.
     pub fn pass(&mut self, from: usize, bytes: &[u8], expected: usize) -> Out {
         let mut frame = self.pool.get().unwrap();
         frame.extend(bytes).unwrap();
@@ -102,7 +104,7 @@ impl Theirs {
         received(&mut self.ends[at], |bytes| bytes.windows(MARK.len()).any(|part| part == MARK))
     }
 
-    /// Nothing more comes.
+    /// Checks that no further frames arrive.
     pub fn quiet(&mut self) {
         std::thread::sleep(Duration::from_millis(100));
         for at in 0..PORTS {

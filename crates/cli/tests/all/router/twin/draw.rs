@@ -1,4 +1,4 @@
-//! Packets drawn from a seed: what both routers are given.
+//! Packets drawn from a seed, as input to both routers.
 
 use super::net::{GATEWAYS, LINKS, SECOND, STATIONS};
 use super::packet::{DF, MF, Packet, Spoilt, icmp, tcp, udp};
@@ -8,7 +8,8 @@ use wire::{Mac, Proto};
 
 pub struct Draw {
     pub rng: Rng,
-    /// The stations of which /24 speak, and which of them is next: the kernel redirects each but once in a while.
+    /// The /24 of the current stations, and the next station in it. Stations change, since the
+    /// kernel redirects each one only rarely.
     third: u8,
     next: u8,
 }
@@ -18,7 +19,7 @@ impl Draw {
         Draw { rng: Rng(seed), third: 1 + turn as u8, next: 0 }
     }
 
-    /// A packet's frame, and the link on which it comes.
+    /// Draws a packet as a frame, and the link by which it arrives.
     pub fn any(&mut self) -> (usize, Vec<u8>) {
         let link = self.rng.below(2);
         let (src, dst) = (self.source(link), self.destination(link));
@@ -39,7 +40,8 @@ impl Draw {
         (link, packet.frame(link))
     }
 
-    /// Behind a link mostly, where there are so many that the kernel's limit on errors for each is not reached.
+    /// Draws a source address. Most are beyond a link, where there are so many that the kernel's
+    /// limit of errors per source is not reached.
     fn source(&mut self, link: usize) -> Ipv4Addr {
         match self.rng.below(24) {
             0 => self.odd_address(),
@@ -55,7 +57,7 @@ impl Draw {
         }
     }
 
-    /// Who lives behind a link.
+    /// Returns an address beyond a link.
     fn far(&mut self, link: usize) -> Ipv4Addr {
         Ipv4Addr::new(10, 1 + link as u8, 10 + self.rng.below(200) as u8, 1 + self.rng.below(250) as u8)
     }
@@ -75,7 +77,7 @@ impl Draw {
         }
     }
 
-    /// Addresses that are nobody's, everybody's, or a loop's.
+    /// Draws an address that is unspecified, multicast, broadcast or loopback.
     fn odd_address(&mut self) -> Ipv4Addr {
         let all: [[u8; 4]; 16] = [
             [0, 0, 0, 0],
@@ -117,7 +119,7 @@ impl Draw {
         payload
     }
 
-    /// An ICMP message, errors too, about a packet that the router may have sent.
+    /// Draws an ICMP message, possibly an error, about a packet that the router may have sent.
     fn message(&mut self, len: usize) -> Vec<u8> {
         let ty = self.rng.one(&[8, 8, 8, 0, 3, 4, 5, 11, 12, 15, 17, 30]);
         let body = match ty {
@@ -202,7 +204,8 @@ impl Draw {
             2 => vec![kind, 41, 4],
             3 => vec![kind],
             4 => vec![kind, 2],
-            // A pointer into the option's head, or between two entries, or a length between two.
+            // A pointer into the option's header or between two entries, or a length between two
+            // entries.
             _ => {
                 let (len, pointer) = (self.rng.one(&[7, 8, 10, 12]), self.rng.below(16) as u8);
                 let mut option = vec![kind, len, pointer, 0];
@@ -212,7 +215,7 @@ impl Draw {
         }
     }
 
-    /// The link's address for a destination, or one that does not fit it.
+    /// Draws the link address for a destination, or one that does not match it.
     fn station(&mut self, dst: Ipv4Addr) -> Option<Mac> {
         let group = dst.is_multicast().then(|| Mac::multicast4(dst));
         match self.rng.below(30) {

@@ -1,4 +1,5 @@
-//! Where our router and the kernel's differ on purpose, each with its reason and a packet that shows it.
+//! Intended differences between our router and the kernel's, each with its reason and a packet that
+//! shows it.
 
 use super::net::{LINKS, link_to};
 use super::packet::{Packet, error_of, header_of, icmp, is_routers, mend, packet_of, sums_verify, tcp};
@@ -6,7 +7,7 @@ use super::{Out, Validation};
 use std::net::Ipv4Addr;
 use wire::{Mac, Proto, eth};
 
-/// A frame, and what each router made of it.
+/// A frame, and the packets that each router sent for it.
 pub struct Case {
     pub validation: Validation,
     pub from: usize,
@@ -15,17 +16,17 @@ pub struct Case {
     pub theirs: Out,
 }
 
-/// A difference.
+/// A known difference.
 pub struct Known {
     pub what: &'static str,
     pub why: &'static str,
-    /// Takes the difference out of what left, where the packet that came shows it.
+    /// Removes the difference from the packets that left, if the packet that arrived shows it.
     alike: fn(came: &Came, ours: &mut Out, theirs: &mut Out),
-    /// A packet that shows it, and the link on which it comes.
+    /// Returns a packet that shows the difference, and the link by which it arrives.
     pub example: fn() -> (usize, Vec<u8>),
 }
 
-/// The frame that came, and the link on which it did.
+/// The frame that arrived, and the link by which it did.
 struct Came {
     validation: Validation,
     from: usize,
@@ -33,18 +34,18 @@ struct Came {
 }
 
 impl Case {
-    /// Is all that is different known?
+    /// Returns whether all differences of this case are known.
     pub fn explained(&self) -> bool {
         self.alike_by(KNOWN.iter())
     }
 
-    /// The same if one difference were not.
+    /// Returns whether all differences are known if `left_out` is not one of the known ones.
     pub fn explained_without(&self, left_out: &Known) -> bool {
         self.alike_by(KNOWN.iter().filter(|known| known.what != left_out.what))
     }
 
     fn alike_by<'a>(&self, known: impl Iterator<Item = &'a Known>) -> bool {
-        // Before anything is made alike, which mends them.
+        // Checksums are checked first, since the adjustments recompute them.
         self.ours.iter().flatten().for_each(|frame| assert!(sums_verify(frame), "our sums: {frame:02x?}"));
         let (mut ours, mut theirs) = (self.ours.clone(), self.theirs.clone());
         let came = Came { validation: self.validation, from: self.from, frame: self.came.clone() };
@@ -332,12 +333,13 @@ pub const KNOWN: &[Known] = &[
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 1, 1, 1);
 const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 2, 1, 1);
 const NOWHERE: Ipv4Addr = Ipv4Addr::new(10, 6, 0, 1);
-/// All on a link of the routers'.
+/// Broadcast addresses of the router's links.
 const BROADCASTS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 3, 255), Ipv4Addr::new(10, 0, 4, 255)];
 const STATION: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 7);
 
 impl Came {
-    /// The options, each with where it begins in the packet; none of a packet that is not one.
+    /// Returns the options of the packet with their offsets; an empty list if the frame is not a
+    /// packet.
     fn options(&self) -> Vec<(usize, &[u8])> {
         let packet = packet_of(&self.frame);
         let end = header_of(&self.frame).map_or(20, |header| header.ihl_len);
@@ -361,7 +363,8 @@ impl Came {
         header_of(&self.frame).is_some_and(|header| header.ihl_len > 20)
     }
 
-    /// Is there somebody to tell of what is wrong with it? Not of later fragments, errors, and what came to all (RFC 1122 3.2.2).
+    /// Returns whether an ICMP error about the packet may be sent. None is sent about later
+    /// fragments, errors, and packets to several receivers (RFC 1122 3.2.2).
     fn may_be_told(&self) -> bool {
         let Some(header) = header_of(&self.frame) else { return false };
         let payload = header.payload(packet_of(&self.frame));
@@ -373,7 +376,8 @@ impl Came {
         link_to(header.src).is_some() && header.frag_off == 0 && !may_be_error && !to_all
     }
 
-    /// Is its source asked for, and not valid where it came?
+    /// Returns whether source validation is on and the source is not valid on the link by which the
+    /// packet arrived.
     fn is_from_elsewhere(&self) -> bool {
         let Some(header) = header_of(&self.frame) else { return false };
         let back = link_to(header.src);
@@ -384,7 +388,7 @@ impl Came {
         }
     }
 
-    /// Where the next time goes in its timestamp option.
+    /// Returns the offset of the next timestamp in the Timestamp option.
     fn time(&self) -> Option<usize> {
         let options = self.options();
         let (at, option) = options.iter().find(|(_, option)| option[0] == 68 && option.len() >= 4)?;
@@ -392,12 +396,12 @@ impl Came {
         (place + 4 <= option.len()).then_some(at + place)
     }
 
-    /// Does its timestamp option ask for addresses, whosever?
+    /// Returns whether the Timestamp option requests addresses of any router.
     fn is_stamped_with_address(&self) -> bool {
         self.options().iter().any(|(_, option)| option[0] == 68 && option.len() >= 4 && option[3] & 0xf == 1)
     }
 
-    /// Options of a kind that came before. The source routes are of one kind.
+    /// Returns the options of a kind that occurred before. Both source routes are of the same kind.
     fn come_again(&self) -> Vec<(usize, &[u8])> {
         let kind = |option: &[u8]| if option[0] == 137 { 131 } else { option[0] };
         let options = self.options();
@@ -405,7 +409,7 @@ impl Came {
         (0..options.len()).filter(|at| options[*at].1[0] > 1 && is_second(*at)).map(|at| options[at]).collect()
     }
 
-    /// What stands behind the octet that ends the list.
+    /// Returns the offset after the octet that ends the list of options.
     fn options_end(&self) -> Option<usize> {
         self.options().last().filter(|(_, option)| option[0] == 0).map(|(at, _)| at + 1)
     }
@@ -428,7 +432,7 @@ fn each(ours: &mut Out, theirs: &mut Out, change: impl Fn(&mut Vec<u8>)) {
     ours.iter_mut().chain(theirs).flatten().for_each(change);
 }
 
-/// The error that both have sent, if it is one of one kind.
+/// Applies `change` to the errors that both routers have sent, if they are of the same type.
 fn pairs(ours: &mut Out, theirs: &mut Out, change: impl Fn(&mut Vec<u8>, &mut Vec<u8>)) {
     for (ours, theirs) in ours.iter_mut().zip(theirs) {
         let our = ours.iter_mut().find(|frame| error_of(frame).is_some());
@@ -441,14 +445,14 @@ fn pairs(ours: &mut Out, theirs: &mut Out, change: impl Fn(&mut Vec<u8>, &mut Ve
     }
 }
 
-/// Writes into a frame's IP header, and mends its sums.
+/// Writes into the IP header of a frame and recomputes its checksums.
 fn set(frame: &mut [u8], at: usize, bytes: &[u8]) {
     let at = eth::HEADER_LEN + at;
     frame[at..at + bytes.len()].copy_from_slice(bytes);
     mend(frame);
 }
 
-/// Writes into the packet that an error quotes, as far as it goes.
+/// Writes into the packet that an error quotes, as far as the quote extends.
 fn quoted(frame: &mut [u8], at: usize, bytes: &[u8]) {
     let Some((_, quote)) = error_of(frame) else { return };
     for (byte, new) in frame[quote + at..].iter_mut().zip(bytes) {
@@ -465,7 +469,8 @@ fn strip_options(frame: &mut Vec<u8>) {
     cut(frame, len);
 }
 
-/// Zeros the times of a Timestamp option: each word of flag 0, each second one of flags 1 and 3 (RFC 791 3.1).
+/// Zeros the times of a Timestamp option: each word with flag 0, each second word with flags 1 and
+/// 3 (RFC 791 3.1).
 fn forget_times(frame: &mut [u8]) {
     let Some(header) = header_of(frame) else { return };
     let options = &packet_of(frame)[20..header.ihl_len];
@@ -487,8 +492,9 @@ fn cut(frame: &mut Vec<u8>, len: usize) {
     set(frame, 2, &total.to_be_bytes());
 }
 
-/// The fragments among some frames as one, as long as it may be: the first one's header, all payloads. They stay as they are if
-/// the headers of the later ones are not as the first one's has them.
+/// Joins the fragments among the frames into one packet of any length, with the header of the first
+/// fragment and all payloads. The frames stay unchanged if the headers of later fragments do not
+/// match the first one's.
 fn put_together(frames: &mut Vec<Vec<u8>>) {
     let header = |frame: &Vec<u8>| header_of(frame).filter(wire::ip4::Header::is_fragment);
     let mut parts: Vec<_> = frames.extract_if(.., |frame| header(frame).is_some()).collect();

@@ -1,9 +1,10 @@
-//! The network that both routers stand in: two links, who is on them, and routes to what lies behind.
+//! The network of both routers: two links, the stations on them, and routes to networks beyond
+//! them.
 
 use std::net::Ipv4Addr;
 use wire::Mac;
 
-/// One of the two links, as the router has it.
+/// One of the two links of the router.
 pub struct Link {
     pub addr: Ipv4Addr,
     pub len: u8,
@@ -20,25 +21,27 @@ const fn octets([a, b, c, d]: [u8; 4]) -> Ipv4Addr {
 }
 
 pub const LINKS: [Link; 2] = [link([10, 0, 0, 1], 22, 1500, 0), link([10, 0, 4, 1], 24, 600, 1)];
-/// A router on each link, and a second one on the first.
+/// The gateway of each link; [`SECOND`] is another gateway on the first link.
 pub const GATEWAYS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 2), Ipv4Addr::new(10, 0, 4, 2)];
 pub const SECOND: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
-/// Stations on the first link are in 10.0.1.0 and the two /24 behind it, on the second link below this one.
+/// Number of stations. Those on the first link are in 10.0.1.0 and the two /24 after it; those on
+/// the second link have numbers below this one.
 pub const STATIONS: u8 = 240;
 
-/// Where a route leads.
+/// Destination of a route.
 #[derive(Clone, Copy)]
 pub enum To {
-    /// The link's gateway.
+    /// The gateway of the link.
     Gateway(usize),
-    /// The first link's second one.
+    /// The second gateway of the first link.
     Second,
     Reject,
     Prohibit,
     Blackhole,
 }
 
-/// 10.1 lies behind the first link and 10.2 behind the second, but a part of it: who asks the router for that is redirected.
+/// 10.1 is beyond the first link and 10.2 beyond the second. A part of 10.2 is beyond the first
+/// link, so stations there are redirected.
 pub const ROUTES: [(&str, To); 6] = [
     ("10.1.0.0/16", To::Gateway(0)),
     ("10.2.0.0/16", To::Gateway(1)),
@@ -48,7 +51,7 @@ pub const ROUTES: [(&str, To); 6] = [
     ("10.5.0.0/16", To::Blackhole),
 ];
 
-/// The link by which the routes lead to an address.
+/// Returns the link by which the routes reach an address.
 pub fn link_to(addr: Ipv4Addr) -> Option<usize> {
     match addr.octets() {
         [10, 0, 0..=3, _] | [10, 1, ..] | [10, 2, 9, _] => Some(0),
@@ -57,13 +60,13 @@ pub fn link_to(addr: Ipv4Addr) -> Option<usize> {
     }
 }
 
-/// A station's MAC address.
+/// Returns the MAC address of a station.
 pub fn mac(addr: Ipv4Addr) -> Mac {
     let [_, b, c, d] = addr.octets();
     Mac([0x02, 0, 0, b, c, d])
 }
 
-/// Who is on the links: all that either router needs to send to.
+/// Returns the neighbors on the links: all stations to which either router needs to send.
 pub fn neighbors() -> Vec<(usize, Ipv4Addr)> {
     let first = (1..=3).flat_map(|third| (1..=STATIONS).map(move |last| (0, Ipv4Addr::new(10, 0, third, last))));
     let second = (2..=STATIONS).map(|last| (1, Ipv4Addr::new(10, 0, 4, last)));

@@ -1,4 +1,4 @@
-//! Our side: a host with forwarding on over two pairs, on virtual time.
+//! Our router in the comparison: a host with forwarding over two pair ports, in virtual time.
 
 use super::net::{GATEWAYS, LINKS, ROUTES, SECOND, To, mac, neighbors};
 use super::{Out, Validation};
@@ -18,7 +18,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// No limit on errors, as with the kernel.
+    /// Creates the router without a limit of errors, like the kernel's.
     pub fn new(validation: Validation) -> Ours {
         let config = HostConfig { seed: Some(1), ..HostConfig::default() };
         let host = Host::<Up>::new(&config, Clock::sim(&SimClock::new())).unwrap();
@@ -45,7 +45,7 @@ impl Ours {
         for (prefix, to) in ROUTES {
             host.stack.add_route(host.cx(), prefix.parse().unwrap(), via(to)).unwrap();
         }
-        // Fragments for the router itself stay, as time does.
+        // Fragments for the router itself stay in buffers, since time does not advance.
         let pool = Pool::new(&PoolConfig { buffers: 4096, ..PoolConfig::default() }).unwrap();
         let mut ours = Ours { host, ends, pool };
         ours.turn();
@@ -71,7 +71,7 @@ impl Ours {
     }
 }
 
-/// `lo0` is the first.
+/// Returns the iface of a link. `lo0` is the first iface.
 fn iface(link: usize) -> IfaceId {
     IfaceId(link as u16 + 1)
 }
@@ -86,7 +86,7 @@ fn via(to: To) -> Via {
     }
 }
 
-/// All the IPv4 packets that wait at a port, in an order of their own.
+/// Returns all IPv4 packets that wait at a port, sorted.
 pub fn received(port: &mut Port) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut burst = Burst::new();

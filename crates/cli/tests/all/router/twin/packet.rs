@@ -1,40 +1,40 @@
-//! An IPv4 packet to be made, wrong ones too, and what is asked of those that come out.
+//! An IPv4 packet to build, possibly an invalid one, and functions that inspect packets.
 
 use super::net::LINKS;
 use std::net::Ipv4Addr;
 use wire::eth::{self, EtherType};
 use wire::{Mac, Proto, checksum, ip4};
 
-/// What is wrong with a header beside what its fields say.
+/// Error in a header that its other fields do not describe.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Spoilt {
     #[default]
     Not,
     Checksum,
     Version,
-    /// The header's length in words.
+    /// Length of the header in 32-bit words.
     Ihl(u8),
-    /// Bytes more than there are, or fewer.
+    /// Difference between the stated total length and the actual one, in bytes.
     TotalLen(i16),
 }
 
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// The station's address that the frame has; `None`: the router's own.
+    /// Destination MAC address of the frame; `None` means the router's own.
     pub to: Option<Mac>,
     pub tos: u8,
     pub id: u16,
-    /// Flags and offset, as in the header.
+    /// Flags and fragment offset, as in the header.
     pub frag: u16,
     pub ttl: u8,
     pub proto: Proto,
     pub src: Ipv4Addr,
     pub dst: Ipv4Addr,
-    /// Whole words.
+    /// Options as whole 32-bit words.
     pub options: Vec<u8>,
     pub payload: Vec<u8>,
     pub spoilt: Spoilt,
-    /// Bytes behind the packet, as a link's padding.
+    /// Number of bytes after the packet, as padding of a link.
     pub padding: usize,
 }
 
@@ -98,7 +98,7 @@ impl Packet {
     }
 }
 
-/// A datagram that nobody waits for.
+/// Builds a datagram to a port without a socket.
 pub fn udp(src: Ipv4Addr, dst: Ipv4Addr, len: usize) -> Vec<u8> {
     let total = (8 + len) as u16;
     let mut bytes = [4000u16, 9, total, 0].map(u16::to_be_bytes).concat();
@@ -108,7 +108,7 @@ pub fn udp(src: Ipv4Addr, dst: Ipv4Addr, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A segment that nobody listens for.
+/// Builds a segment to a port without a listener.
 pub fn tcp(src: Ipv4Addr, dst: Ipv4Addr, flags: u8, text: usize) -> Vec<u8> {
     let mut bytes =
         [4000u16, 9, 0, 1000, 0, 2000, 0x5000 | u16::from(flags), 8000, 0, 0].map(u16::to_be_bytes).concat();
@@ -118,7 +118,7 @@ pub fn tcp(src: Ipv4Addr, dst: Ipv4Addr, flags: u8, text: usize) -> Vec<u8> {
     bytes
 }
 
-/// An ICMP message whose header ends in `rest`.
+/// Builds an ICMP message whose header ends with the word `rest`.
 pub fn icmp(ty: u8, code: u8, rest: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![ty, code, 0, 0];
     bytes.extend(rest.to_be_bytes());
@@ -128,7 +128,7 @@ pub fn icmp(ty: u8, code: u8, rest: u32, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What stands behind the link header.
+/// Returns the bytes after the link header.
 pub fn packet_of(frame: &[u8]) -> &[u8] {
     &frame[eth::HEADER_LEN..]
 }
@@ -137,12 +137,12 @@ pub fn header_of(frame: &[u8]) -> Option<ip4::Header> {
     ip4::Header::parse(packet_of(frame)).ok()
 }
 
-/// Is it from the router itself?
+/// Returns whether the packet is from the router itself.
 pub fn is_routers(frame: &[u8]) -> bool {
     header_of(frame).is_some_and(|header| LINKS.iter().any(|link| link.addr == header.src))
 }
 
-/// Type, code and the rest of an ICMP message of the router's, with where its quote begins in the frame, if it is an error.
+/// Returns the type of an ICMP error from the router, with the offset of its quote in the frame.
 pub fn error_of(frame: &[u8]) -> Option<(u8, usize)> {
     let header = header_of(frame).filter(|header| header.proto == Proto::ICMP && is_routers(frame))?;
     let at = eth::HEADER_LEN + header.ihl_len;
@@ -150,7 +150,8 @@ pub fn error_of(frame: &[u8]) -> Option<(u8, usize)> {
     matches!(ty, 3 | 5 | 11 | 12).then_some((ty, at + 8))
 }
 
-/// Are the sums of its IP header right, and of its ICMP message if it is from the router itself?
+/// Returns whether the checksum of the IP header is correct, and that of the ICMP message if the
+/// router itself sent it.
 pub fn sums_verify(frame: &[u8]) -> bool {
     let Some(header) = header_of(frame) else { return false };
     let message = header.proto == Proto::ICMP && is_routers(frame) && !header.is_fragment();
@@ -158,7 +159,7 @@ pub fn sums_verify(frame: &[u8]) -> bool {
         && (!message || checksum::sum(header.payload(packet_of(frame))).verifies())
 }
 
-/// Sums of a frame of ours whose bytes have been changed.
+/// Recomputes the checksums of a frame of ours whose bytes have been changed.
 pub fn mend(frame: &mut [u8]) {
     let Some(header) = header_of(frame) else { return };
     let end = eth::HEADER_LEN + header.ihl_len;

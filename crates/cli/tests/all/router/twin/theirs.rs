@@ -1,4 +1,5 @@
-//! The kernel's side: the test's namespace forwards between two TAP devices, whose other ends we hold.
+//! The kernel's router in the comparison: the test's namespace forwards between two TAP devices,
+//! whose other ends the test holds.
 
 use super::net::{GATEWAYS, LINKS, ROUTES, SECOND, To, mac, neighbors};
 use super::ours::received;
@@ -12,7 +13,7 @@ use std::fmt::Write;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a packet may take. Not a measure: nearly all are there at once.
+/// Maximum time to wait for a packet. Nearly all packets arrive at once.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 pub struct Theirs {
@@ -35,7 +36,8 @@ impl Theirs {
         theirs
     }
 
-    /// A frame in; what comes out, once as much is there as is expected. What is too much or too late is found with the next.
+    /// Passes a frame in. Returns the packets that leave, once as many as expected have arrived.
+    /// Additional or late packets are found with the next call.
     pub fn pass(&mut self, from: usize, bytes: &[u8], expected: usize) -> Out {
         let mut frame = self.pool.get().unwrap();
         frame.extend(bytes).unwrap();
@@ -52,7 +54,7 @@ impl Theirs {
         }
     }
 
-    /// Nothing more comes.
+    /// Checks that no further packets arrive.
     pub fn quiet(&mut self) {
         std::thread::sleep(Duration::from_millis(100));
         for end in &mut self.ends {
@@ -61,7 +63,8 @@ impl Theirs {
     }
 }
 
-/// A router that answers every packet that asks for it: no limits, redirects only to who shares the gateway's network.
+/// Configures the kernel as a router that answers every packet that requires it: without limits,
+/// and with redirects only to stations that share the gateway's network.
 fn set_up(validation: Validation) {
     let filter = match validation {
         Validation::Off => 0,
@@ -88,7 +91,7 @@ fn set_up(validation: Validation) {
     }
 }
 
-/// Addresses, routes and neighbors, for `ip -batch`.
+/// Returns the addresses, routes and neighbors as commands for `ip -batch`.
 fn script() -> String {
     let mut text = String::from("link set lo up\n");
     for (at, link) in LINKS.iter().enumerate() {
