@@ -463,7 +463,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     };
     let role = Role::Client(to, port, families);
     let (app, outcome, _) = serve::run_as(&args.served_here(), words, role, app, turned)?;
-    // Standard output carries only the report of the measurement, since other programs parse it.
+    // Standard output contains only the report of the measurement, since other programs parse it.
     let exit = hosts::report(&[outcome], Audits::Stderr)?;
     let measured = matches!(app.result(), Some(Ok(()) | Err(ClientError::Interrupted)));
     if measured && !args.json {

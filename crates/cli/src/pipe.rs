@@ -260,8 +260,8 @@ fn between(
     })
 }
 
-/// Moves frames as [`between`] does, for stages that hold frames or report at certain times. `tell`
-/// reports errors of the source and returns whether frames are missing.
+/// Moves frames as [`between`] does, for stages that buffer frames or report at certain times.
+/// `tell` reports errors of the source and returns whether frames are missing.
 fn by_the_clock<S: run::Source + Send + 'static>(
     source: S,
     tell: fn(&S) -> bool,

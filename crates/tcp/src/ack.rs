@@ -52,8 +52,8 @@ impl Tcb {
             self.window_answered(now);
             return Ok(());
         }
-        // RFC 5681 2: acknowledges nothing new, carries no data, leaves the window unchanged, and
-        // data is outstanding.
+        // RFC 5681 2: the segment acknowledges nothing new, contains no data and leaves the window
+        // unchanged, while data is outstanding.
         shown.duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
         if shown.duplicate {
             self.rare_events |= RareEvents::DUPLICATE_ACK;

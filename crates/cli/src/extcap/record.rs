@@ -19,7 +19,7 @@ use wire::filter::Filter;
 /// Interval between two checks of whether the FIFO has a reader.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Captures until the port ends, the FIFO is closed or a signal arrives; all three count as
+/// Captures until the port ends, the FIFO is closed or a signal arrives. All three are treated as
 /// success.
 pub fn run(interface: &Interface, args: &ExtcapArgs, expression: &str, filter: &Filter) -> anyhow::Result<Exit> {
     let Some(fifo) = &args.fifo else { return Err(Fault::usage("--capture: requires --fifo")) };

@@ -164,8 +164,7 @@ impl Sources {
                 if malformed > 0 && source.warnings().is_empty() {
                     notice(&format!("{malformed} frames skipped: longer than the port's buffers, or malformed"));
                 }
-                // In text, lines that are not frames count as comments if at least one line is a
-                // frame.
+                // In text, invalid lines are treated as comments if at least one line is a frame.
                 let is_missing = malformed > 0 && !(*is_text && counts.rx.frames.get() > 0);
                 source.refused() > 0 || is_missing
             }

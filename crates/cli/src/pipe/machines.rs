@@ -124,7 +124,7 @@ fn converse(mut ping: Ping, mut port: Port, pool: &Pool) -> anyhow::Result<Figur
         if let Some(mut frame) = pool.get()
             && frame.extend(bytes).is_some()
         {
-            // If the port does not accept a request, the request counts as unanswered.
+            // If the port does not accept a request, the request is reported as unanswered.
             let _ = port.tx.tx_one(frame, at);
         }
     };

@@ -4,7 +4,7 @@
 pub const SACKED: u8 = 1;
 /// The latest transmission but a retransmission in flight, if any, is considered lost.
 pub const LOST: u8 = 1 << 1;
-/// Retransmitted, and the retransmission counts as in flight.
+/// Retransmitted, and the retransmission is considered in flight.
 pub const RETRANS: u8 = 1 << 2;
 /// Retransmitted at least once, so it cannot be used for RTT measurement (Karn).
 pub const EVER: u8 = 1 << 3;

@@ -57,8 +57,8 @@ impl Case {
 
 pub const KNOWN: &[Known] = &[
     Known {
-        what: "identifications of packets that the routers make",
-        why: "RFC 6864 4.1, 4.2: any that is not used again soon",
+        what: "identifications of packets that the routers originate",
+        why: "RFC 6864 4.1, 4.2: any value is permitted that is not reused soon",
         alike: |_, ours, theirs| {
             each(ours, theirs, |frame| {
                 if is_routers(frame) {
@@ -69,8 +69,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, NOWHERE, 8).frame(0)),
     },
     Known {
-        what: "the time that is stamped",
-        why: "RFC 791 3.1: not since midnight UT, which the stack is not told, and the high bit says so",
+        what: "the time in a Timestamp option",
+        why: "RFC 791 3.1: the stack does not know midnight UT, which the high bit of its times indicates",
         alike: |came, ours, theirs| {
             let Some(time) = came.time() else { return };
             each(ours, theirs, |frame| {
@@ -82,8 +82,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 8).options(&[68, 8, 5, 0, 0, 0, 0, 0]).frame(0)),
     },
     Known {
-        what: "the kernel puts a packet's options into the error about it, and quotes less",
-        why: "RFC 1812 4.3.2.6 asks for that with source routes, which neither answers",
+        what: "the kernel copies a packet's options to the error about it, and quotes less",
+        why: "RFC 1812 4.3.2.6 requires that only for source routes, which neither router supports",
         alike: |came, ours, theirs| {
             if !came.has_options() {
                 return;
@@ -98,8 +98,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, NOWHERE, 600).options(&[7, 7, 4, 0, 0, 0, 0]).frame(0)),
     },
     Known {
-        what: "the kernel quotes options that it has begun to fill in, and the checksum of before",
-        why: "RFC 792: the original datagram's header",
+        what: "the kernel quotes options that it has partly filled in, and the old checksum",
+        why: "RFC 792: the header of the original datagram is quoted",
         alike: |came, ours, theirs| {
             let Some(header) = header_of(&came.frame).filter(|header| header.ihl_len > 20) else { return };
             let packet = packet_of(&came.frame);
@@ -111,8 +111,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, NOWHERE, 8).options(&[7, 7, 4, 0, 0, 0, 0]).frame(0)),
     },
     Known {
-        what: "the kernel quotes in a redirect the TTL that it sends on",
-        why: "RFC 792: the original datagram's header",
+        what: "in a redirect, the kernel quotes the decremented TTL",
+        why: "RFC 792: the header of the original datagram is quoted",
         alike: |came, ours, theirs| {
             pairs(ours, theirs, |ours, theirs| {
                 if let Some((5, _)) = error_of(ours) {
@@ -125,8 +125,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(STATION, Ipv4Addr::new(10, 2, 9, 9), 8).frame(0)),
     },
     Known {
-        what: "the kernel clears what stands behind End of Option List",
-        why: "RFC 791 3.1 has no router look there",
+        what: "the kernel clears the octets after End of Option List",
+        why: "RFC 791 3.1: routers do not process these octets",
         alike: |came, ours, _| {
             let Some(end) = came.options_end() else { return };
             each(ours, &mut Out::default(), |frame| {
@@ -138,7 +138,7 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 8).options(&[1, 0, 1, 1]).frame(0)),
     },
     Known {
-        what: "later fragments: the kernel puts No Operations where options are not copied",
+        what: "in later fragments, the kernel replaces options that are not copied by No Operations",
         why: "RFC 791 3.1: with the copied flag 0 an option is in the first fragment only",
         alike: |came, ours, theirs| {
             if came.has_options() {
@@ -148,8 +148,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 900).options(&[7, 7, 4, 0, 0, 0, 0]).frame(0)),
     },
     Known {
-        what: "0.0.0.0/8 and 240.0.0.0/4: the kernel takes them for networks of hosts",
-        why: "RFC 6890 tables 1 and 15: no source but of who has none yet, no destination, not forwardable",
+        what: "the kernel treats 0.0.0.0/8 and 240.0.0.0/4 as ordinary networks",
+        why: "RFC 6890 tables 1 and 15: not forwardable, no destinations, and sources only of hosts without an address",
         alike: |came, ours, theirs| {
             let reserved = |addr: Ipv4Addr| matches!(addr.octets()[0], 0 | 240..);
             if header_of(&came.frame).is_some_and(|header| reserved(header.src) || reserved(header.dst))
@@ -161,8 +161,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(Ipv4Addr::new(240, 0, 0, 1), BEHIND, 8).frame(0)),
     },
     Known {
-        what: "where sources are asked for, the kernel tells of a destination that leads nowhere all the same",
-        why: "RFC 1812 5.3.8: what fails source validation SHOULD be silently discarded",
+        what: "with source validation, the kernel still sends errors about unreachable destinations",
+        why: "RFC 1812 5.3.8: a packet that fails source validation SHOULD be silently discarded",
         alike: |came, ours, theirs| {
             let leads = |dst: Ipv4Addr| matches!(dst.octets(), [10, 0..=2, ..]);
             let nowhere = header_of(&came.frame).is_some_and(|header| !leads(header.dst));
@@ -174,8 +174,8 @@ pub const KNOWN: &[Known] = &[
         example: || (1, Packet::udp(FAR, NOWHERE, 8).frame(1)),
     },
     Known {
-        what: "the kernel stamps a time with the address of the link on which the packet came",
-        why: "RFC 1812 4.2.2.2: that of the one on which it is being sent",
+        what: "the kernel stamps the address of the link on which the packet arrived",
+        why: "RFC 1812 4.2.2.2: the address is that of the link on which the packet is sent",
         alike: |came, ours, theirs| {
             let Some(time) = came.time().filter(|_| came.is_stamped_with_address()) else { return };
             each(ours, theirs, |frame| {
@@ -187,7 +187,7 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 8).options(&[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]).frame(0)),
     },
     Known {
-        what: "the kernel sends an error about a source route back along it, if it can",
+        what: "the kernel sends an error about a source route back along the route, if possible",
         why: "RFC 7126 4.3: source routes are not followed",
         alike: |came, ours, theirs| {
             let refused = ours.iter().flatten().all(|frame| error_of(frame).is_some());
@@ -198,8 +198,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 8).options(&[137, 7, 8, 9, 9, 9, 9, 7, 1]).frame(0)),
     },
     Known {
-        what: "the kernel puts a packet's options into the reset for it",
-        why: "nobody asks for it; RFC 1812 4.3.3.6 does for echo replies, which have Record Route and Timestamp",
+        what: "the kernel copies a packet's options to the reset for it",
+        why: "no RFC requires it; RFC 1812 4.3.3.6 requires it only for echo replies (Record Route, Timestamp)",
         alike: |_, _, theirs| {
             each(&mut Out::default(), theirs, |frame| {
                 if is_routers(frame) && header_of(frame).is_some_and(|header| header.proto == Proto::TCP) {
@@ -213,8 +213,8 @@ pub const KNOWN: &[Known] = &[
         },
     },
     Known {
-        what: "the times in an echo reply are not those of the kernel",
-        why: "RFC 791 3.1: as in packets that are passed on",
+        what: "the times in an echo reply",
+        why: "RFC 791 3.1: the stack does not know midnight UT, as in forwarded packets",
         alike: |_, ours, theirs| {
             each(ours, theirs, |frame| {
                 if is_routers(frame) && error_of(frame).is_none() {
@@ -228,8 +228,8 @@ pub const KNOWN: &[Known] = &[
         },
     },
     Known {
-        what: "the kernel gives a reset the type of service of what it is about",
-        why: "RFC 9293 3.9.2: no application has asked for one",
+        what: "the kernel copies the type of service of a segment to the reset for it",
+        why: "RFC 9293 3.9.2: no application has set one",
         alike: |_, _, theirs| {
             each(&mut Out::default(), theirs, |frame| {
                 if is_routers(frame) && header_of(frame).is_some_and(|header| header.proto == Proto::TCP) {
@@ -246,8 +246,8 @@ pub const KNOWN: &[Known] = &[
         },
     },
     Known {
-        what: "the kernel forwards what comes from a broadcast address of its own links",
-        why: "RFC 1812 4.2.2.11: a broadcast address is no source",
+        what: "the kernel forwards packets from a broadcast address of its own links",
+        why: "RFC 1812 4.2.2.11: a broadcast address cannot be a source",
         alike: |came, ours, theirs| {
             if header_of(&came.frame).is_some_and(|header| BROADCASTS.contains(&header.src)) && is_empty(ours) {
                 *theirs = Out::default();
@@ -256,8 +256,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(Ipv4Addr::new(10, 0, 4, 255), BEHIND, 8).frame(0)),
     },
     Known {
-        what: "the kernel forwards what a host sends to itself by way of a router",
-        why: "LAND: who sent that is not who it says, and some hosts answer themselves for ever",
+        what: "the kernel forwards packets with equal source and destination",
+        why: "LAND attack: the source is forged, and some hosts reply to themselves endlessly",
         alike: |came, ours, theirs| {
             if header_of(&came.frame).is_some_and(|header| header.src == header.dst) && is_empty(ours) {
                 *theirs = Out::default();
@@ -266,7 +266,7 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(BEHIND, BEHIND, 8).frame(0)),
     },
     Known {
-        what: "the kernel answers a ping of its own address in a frame to all",
+        what: "the kernel answers a ping to its address in a broadcast frame",
         why: "RFC 1122 3.3.6: a unicast packet in a link broadcast SHOULD be discarded",
         alike: |came, ours, theirs| {
             if came.frame[0] & 1 != 0 && is_empty(ours) {
@@ -279,7 +279,7 @@ pub const KNOWN: &[Known] = &[
         },
     },
     Known {
-        what: "pointers and lengths that end within an entry: the kernel passes them on while there is room",
+        what: "the kernel forwards options whose pointer or length ends within an entry, if space is left",
         why: "RFC 791 3.1: entries have four or eight octets each",
         alike: |came, ours, theirs| {
             let refused = ours.iter().flatten().all(|frame| matches!(error_of(frame), Some((12, _))));
@@ -290,8 +290,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 8).options(&[7, 11, 5, 0, 0, 0, 0, 0, 0, 0, 0]).frame(0)),
     },
     Known {
-        what: "a wrong length: the kernel points at the option's type",
-        why: "RFC 792: the pointer names the octet where the error was detected; 20 is the first option's type",
+        what: "for a wrong length, the kernel's error points at the option's type",
+        why: "RFC 792: the pointer identifies the octet of the error; 20 is the first option's type",
         alike: |_, ours, theirs| {
             pairs(ours, theirs, |ours, theirs| {
                 let at = |frame: &[u8]| {
@@ -308,8 +308,8 @@ pub const KNOWN: &[Known] = &[
         example: || (0, Packet::udp(FAR, BEHIND, 8).options(&[7, 1, 4, 0]).frame(0)),
     },
     Known {
-        what: "an option that comes again and is wrong besides: the kernel points at its type",
-        why: "RFC 791 3.1: it comes at most once; RFC 792: the pointer names the octet where the error was detected, and there are two",
+        what: "for a repeated and also invalid option, the kernel's error points at its type",
+        why: "RFC 791 3.1: it may occur once; RFC 792: the pointer identifies the octet of one of two errors",
         alike: |came, ours, theirs| {
             pairs(ours, theirs, |ours, theirs| {
                 let (Some((12, our)), Some((12, their))) = (error_of(ours), error_of(theirs)) else { return };
