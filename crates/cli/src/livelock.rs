@@ -13,8 +13,8 @@ use std::path::PathBuf;
 One processor forwards from nic:em0 to nic:em1. In mode interrupts, the handler moves frames from the ring to a queue \
 of 50, before all other work; in mode moderated, at most once per --itr. In modes clock, adaptive and wakeup, frames \
 are polled. The time spent on simulating generator, wires and NICs is subtracted. The options of nic: set the cost of \
-a register access ('linerate ports nic'). A second table shows whether the loop of a bridge obeys the kern.polling sysctls (user_frac and \
-others) while a user process runs on its core.
+a register access ('linerate ports nic'). A second table shows whether the loop of a bridge obeys the kern.polling \
+sysctls (user_frac and others) while a user process runs on its core.
 
 Example:
   linerate livelock --svg livelock.svg")]

@@ -1,4 +1,5 @@
-//! Raw and ICMP sockets, ancillary data and source filters against the kernel over a TAP device, in both families.
+//! Raw and ICMP sockets, ancillary data and source filters against the kernel over a TAP device,
+//! with both address families.
 
 use crate::common::driven::{drive, word};
 use crate::common::{has, isolated, kernel};
