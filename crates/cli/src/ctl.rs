@@ -44,7 +44,7 @@ pub fn run(url: Option<&str>, json: bool, words: Vec<String>) -> anyhow::Result<
 pub struct Flags {
     /// Control socket as given: a URL, a path or the name of a host.
     pub url: String,
-    /// Whether JSON output is requested.
+    /// True if JSON output is requested.
     pub json: bool,
 }
 

@@ -312,7 +312,7 @@ impl Sink for Whole {
 /// data.
 struct Stoppable {
     file: File,
-    /// Whether reads may block; false for regular files.
+    /// True if reads may block; false for regular files.
     waits: bool,
 }
 
@@ -372,8 +372,8 @@ pub fn name(stream: &StreamArgs) -> String {
     }
 }
 
-/// Prints errors in lines or packets of `input`. Returns whether they count as a failure: an error
-/// in a packet of a capture always does; errors in lines do only if no line is a frame.
+/// Prints errors in lines or packets of `input`. Returns whether they are a failure. An invalid
+/// packet of a capture is always one; invalid lines are one only if no line is a frame.
 pub fn print_warnings(input: &Input) -> bool {
     let tally = input.tally();
     let is_capture = input.section().is_some();

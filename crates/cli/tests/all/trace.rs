@@ -82,7 +82,7 @@ fn the_program_has_exactly_these_points_each_at_a_nop_with_its_arguments_in_regi
     assert_eq!(found, expected);
 }
 
-/// Runs bpftrace with `script` on `command`. Returns `None` and prints a message where bpftrace is not
+/// Runs bpftrace with `script` on `command`. Returns `None` and prints a message if bpftrace is not
 /// installed or the test does not run as root.
 fn bpftrace(script: &str, command: &str) -> Option<String> {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
