@@ -34,11 +34,11 @@ pub struct Config {
     pub recv_space_max: u32,
     /// Initial size of the send buffer in bytes.
     pub send_space: u32,
-    /// Whether window scaling is offered and accepted.
+    /// True if window scaling is offered and accepted.
     pub window_scaling: bool,
-    /// Whether SACK is offered and accepted.
+    /// True if SACK is offered and accepted.
     pub sack: bool,
-    /// Whether timestamps are offered and accepted.
+    /// True if timestamps are offered and accepted.
     pub timestamps: bool,
     /// Explicit congestion notification mode.
     pub ecn: EcnMode,
@@ -46,20 +46,20 @@ pub struct Config {
     pub algorithm: Algorithm,
     /// Initial congestion window in segments (RFC 6928: 10).
     pub initial_window: u8,
-    /// Whether slow start grows the window by only a few segments per ACK (RFC 3465, RFC 9406 4.3).
+    /// True if slow start grows the window by only a few segments per ACK (RFC 3465, RFC 9406 4.3).
     /// Otherwise the window grows by all bytes newly delivered, which excludes those SACKed
     /// earlier.
     pub limit_growth: bool,
-    /// Whether a reduction on congestion starts from the congestion window, which is kept no larger
+    /// True if a reduction on congestion starts from the congestion window, which is kept no larger
     /// than what is used. Otherwise it starts from the bytes in flight.
     pub reduce_cwnd: bool,
     /// Minimum number of segments in a batch of new data. Data is sent in batches of about a
     /// millisecond (as Linux cuts it for TSO), and a batch of several segments ends with PSH. 0
     /// disables batches.
     pub push_runs: u8,
-    /// Whether the ACK of a FIN is delayed like that of data, and no D-SACK is sent with it.
+    /// True if the ACK of a FIN is delayed like that of data, and no D-SACK is sent with it.
     pub delay_fin_ack: bool,
-    /// Whether the window is reduced after an idle period (RFC 5681 4.1).
+    /// True if the window is reduced after an idle period (RFC 5681 4.1).
     pub idle_restart: bool,
     /// RTO before the first RTT measurement (RFC 6298 2.1).
     pub rto_initial: Duration,
@@ -103,11 +103,11 @@ pub struct Config {
     pub challenge_acks: u8,
     /// Minimum time between two replies to out-of-window segments of one connection.
     pub invalid_interval: Duration,
-    /// Whether tail loss probes and RACK are used (RFC 8985).
+    /// True if tail loss probes and RACK are used (RFC 8985).
     pub rack: bool,
-    /// Whether spurious timeouts are detected (F-RTO, RFC 5682).
+    /// True if spurious timeouts are detected (F-RTO, RFC 5682).
     pub frto: bool,
-    /// Whether the path MTU is searched: for a larger one, and for a smaller one when segments are
+    /// True if the path MTU is searched: for a larger one, and for a smaller one when segments are
     /// lost (RFC 8899).
     pub mtu_probing: bool,
     /// Minimum MSS to which an ICMP message or the MTU search can reduce a connection (RFC 1191:

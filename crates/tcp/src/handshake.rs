@@ -27,13 +27,13 @@ pub struct Handshake {
     pub snd_wscale: Option<u8>,
     /// Window shift of our advertisements; 0 without window scaling.
     pub rcv_wscale: u8,
-    /// Whether SACK was negotiated.
+    /// True if SACK was negotiated.
     pub sack: bool,
     /// State of timestamps; `None` if they were not negotiated.
     pub ts: Option<TsState>,
     /// Window field of the segment that completed the handshake, unscaled.
     pub window: u16,
-    /// Whether ECN was negotiated (RFC 3168 6.1.1).
+    /// True if ECN was negotiated (RFC 3168 6.1.1).
     pub ecn: bool,
     /// Time from SYN-ACK to ACK; `None` if the SYN-ACK was retransmitted (Karn).
     pub rtt: Option<Duration>,

@@ -37,7 +37,7 @@ pub struct Expected {
     pub window: u16,
     /// Bytes of data, all in one packet.
     pub len: u32,
-    /// Whether the FIN flag is set.
+    /// True if the FIN flag is set.
     pub fin: bool,
     /// Timestamps option.
     pub timestamps: Timestamps,

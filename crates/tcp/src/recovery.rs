@@ -26,13 +26,13 @@ mod undo;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Shown {
     pub got: Delivered,
-    /// Whether SND.UNA moved.
+    /// True if SND.UNA moved.
     pub advanced: bool,
-    /// Whether the segment is a duplicate ACK (RFC 5681 2).
+    /// True if the segment is a duplicate ACK (RFC 5681 2).
     pub duplicate: bool,
     /// End of the D-SACK block; `None` without such a block.
     pub dsack: Option<SeqNum>,
-    /// Whether ECN-Echo was set.
+    /// True if ECN-Echo was set.
     pub ece: bool,
     pub prior_in_flight: u32,
     /// Exponent of the RTO back-off before this ACK.

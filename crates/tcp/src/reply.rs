@@ -175,7 +175,7 @@ pub struct Reply {
     pub dropped: Option<Dropped>,
     /// Segment to send that is not part of the data stream: a RST or a challenge ACK.
     pub answer: Option<Out>,
-    /// Whether a round trip was measured.
+    /// True if a round trip was measured.
     pub measured: bool,
 }
 

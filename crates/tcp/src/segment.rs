@@ -100,7 +100,7 @@ pub struct SegmentOptions {
     pub mss: Option<u16>,
     /// Window scale as received; may exceed 14.
     pub window_scale: Option<u8>,
-    /// Whether the SACK-permitted option is present.
+    /// True if the SACK-permitted option is present.
     pub sack_permitted: bool,
     /// Timestamps option; `None` if absent.
     pub timestamps: Option<Timestamps>,
@@ -410,9 +410,9 @@ pub struct Out {
     pub mss: u16,
     /// ECN field for the IP header.
     pub ecn: Ecn,
-    /// Whether the segment is a retransmission.
+    /// True if the segment is a retransmission.
     pub retransmission: bool,
-    /// Whether the segment only announces more space in the window (RFC 9293 3.8.6.2.2).
+    /// True if the segment only announces more space in the window (RFC 9293 3.8.6.2.2).
     pub window_update: bool,
 }
 

@@ -93,9 +93,9 @@ pub(crate) struct TcbOptions {
     pub starved: bool,
     /// The connection is orphaned: no process has it open any more.
     pub orphan: bool,
-    /// Whether the open was passive.
+    /// True if the open was passive.
     pub passive: bool,
-    /// Whether the peer offered window scaling.
+    /// True if the peer offered window scaling.
     pub scaling: bool,
 }
 

@@ -13,7 +13,7 @@ use wire::tcp::Flags;
 pub struct Ended {
     /// Number of bytes that the send queue may release.
     pub acked: u32,
-    /// Whether a round trip was measured.
+    /// True if a round trip was measured.
     pub measured: bool,
     /// Events for the application.
     pub events: Events,

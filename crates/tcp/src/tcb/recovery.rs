@@ -38,7 +38,7 @@ pub(crate) struct Episode {
     pub copies: Copies,
     /// TSval of the first retransmission.
     pub retrans_stamp: Option<u32>,
-    /// Whether a retransmission has the same TSval as the transmission before it, so that an echo
+    /// True if a retransmission has the same TSval as the transmission before it, so that an echo
     /// matches both.
     pub blurred: bool,
     pub prr_delivered: u32,

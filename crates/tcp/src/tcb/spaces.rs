@@ -40,12 +40,12 @@ pub(crate) struct Snd {
     /// Largest segment that the peer accepts, options included.
     pub peer_mss: u16,
     pub wscale: u8,
-    /// Whether a FIN follows the queue.
+    /// True if a FIN follows the queue.
     pub fin: bool,
     pub urgent_on: bool,
-    /// Whether the congestion window limited sending.
+    /// True if the congestion window limited sending.
     pub limited: bool,
-    /// Whether a SYN or SYN-ACK must be sent.
+    /// True if a SYN or SYN-ACK must be sent.
     pub syn_due: bool,
     /// Number of times the SYN or SYN-ACK was sent.
     pub syns: u8,
@@ -74,18 +74,18 @@ pub(crate) struct Rcv {
     pub wscale: u8,
     /// Number of immediate ACKs that remain before ACKs are delayed.
     pub quick: u8,
-    /// Whether use is interactive: request and response alternate, so that data segments can
+    /// True if use is interactive: request and response alternate, so that data segments can
     /// contain the ACKs.
     pub pingpong: bool,
     pub ack_now: bool,
-    /// Whether the application freed buffer space that an ACK must announce.
+    /// True if the application freed buffer space that an ACK must announce.
     pub opens: bool,
-    /// Whether the last advertised window was 0.
+    /// True if the last advertised window was 0.
     pub shut: bool,
     pub urgent_on: bool,
-    /// Whether the peer's FIN was received.
+    /// True if the peer's FIN was received.
     pub fin_came: bool,
-    /// Whether auto-tuning may change the buffer's size: the application has not set it.
+    /// True if auto-tuning may change the buffer's size: the application has not set it.
     pub tunable: bool,
 }
 

@@ -19,7 +19,7 @@ const FOREIGN_MAX: u8 = 16;
 struct Range {
     start: SeqNum,
     end: SeqNum,
-    /// Whether the retransmission was sent, or was in flight, since the current reduction began.
+    /// True if the retransmission was sent, or was in flight, since the current reduction began.
     counts: bool,
 }
 
@@ -28,9 +28,9 @@ struct Range {
 pub(crate) struct Copies {
     /// Ranges in transmission order.
     ranges: Vec<Range>,
-    /// Whether a retransmission was sent since the reduction began.
+    /// True if a retransmission was sent since the reduction began.
     any: bool,
-    /// Whether a retransmission is missing from `ranges`, because it was full.
+    /// True if a retransmission is missing from `ranges`, because it was full.
     overflow: bool,
     /// Number of D-SACKs of data that was never retransmitted.
     foreign: u8,
