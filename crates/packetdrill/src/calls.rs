@@ -30,7 +30,7 @@ pub(crate) struct Received {
     pub control: Vec<Vec<u8>>,
     /// Flags returned by `recvmsg`.
     pub flags: c_int,
-    /// Whether the call continues until the buffer is full (`MSG_WAITALL`).
+    /// True if the call continues until the buffer is full (`MSG_WAITALL`).
     fills: bool,
 }
 

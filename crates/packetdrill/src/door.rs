@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Maximum number of successive events. Then time is advanced even if further events are due.
 const EVENTS_MAX: usize = 1_000_000;
 
-/// Whether a further attempt at a blocked call may follow.
+/// Position of an attempt at a blocked call: another one may follow, or it is the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chance {
     /// More attempts may follow.

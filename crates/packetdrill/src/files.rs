@@ -21,16 +21,16 @@ pub(crate) struct Socket {
     pub fd: Fd,
     pub domain: Domain,
     pub nonblocking: bool,
-    /// Whether a connect was started and no call has returned its result yet.
+    /// True if a connect was started and no call has returned its result yet.
     pub connecting: bool,
-    /// Whether the receive direction is closed (`SHUT_RD`): pending data can still be read,
+    /// True if the receive direction is closed (`SHUT_RD`): pending data can still be read,
     /// followed by end of file. There is no effect on the wire.
     pub shut_read: bool,
-    /// Whether receive calls report the number of unread bytes (`TCP_INQ`).
+    /// True if receive calls report the number of unread bytes (`TCP_INQ`).
     pub inq: bool,
     /// Value of `TCP_NOTSENT_LOWAT` in bytes; `None` if not set.
     pub lowat: Option<u32>,
-    /// Whether a writer found no space and has not been notified since.
+    /// True if a writer found no space and has not been notified since.
     pub no_space: bool,
     /// Number of bytes accepted in the last chunk.
     pub tail: usize,

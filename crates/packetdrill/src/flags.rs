@@ -22,9 +22,9 @@ pub(crate) struct Settings {
     pub local6: Ipv6Addr,
     pub mtu: u16,
     pub seed: Option<u64>,
-    /// Whether calls are handled that packetdrill makes directly, not through its interface.
+    /// True if calls are handled that packetdrill makes directly, not through its interface.
     pub interpose: bool,
-    /// Whether sysctls of this network namespace are applied that a script sets during the run.
+    /// True if sysctls of this network namespace are applied that a script sets during the run.
     pub follow: bool,
     pub sysctls: Vec<(String, String)>,
 }
