@@ -35,7 +35,7 @@ pub use up::Up;
 pub trait Locks: Sized + 'static {
     /// Name of the kind, as the value of the setting `locks`.
     const NAME: &'static str;
-    /// Whether several threads can use a stack with this kind of lock.
+    /// True if several threads can use a stack with this kind of lock.
     const SHARED: bool;
     /// Type of the lock for a value of type `T`.
     type Lock<T>: Lock<T>;
