@@ -267,7 +267,7 @@ pub struct Facts {
     pub doorbells: u64,
     /// Kind of the pool's free-buffer store.
     pub pool: buf::Kind,
-    /// Whether IPv4 and UDP checksums are left to the port.
+    /// True if IPv4 and UDP checksums are left to the port.
     pub offload: bool,
 }
 
