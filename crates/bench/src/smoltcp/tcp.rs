@@ -95,7 +95,7 @@ impl Pair {
 struct Way {
     /// Maximum number of bytes passed to the socket before the other host is polled.
     most: usize,
-    /// Whether the host sends (`poll_egress`) after each `send_slice`, and not only when it is
+    /// True if the host sends (`poll_egress`) after each `send_slice`, and not only when it is
     /// polled.
     at_once: bool,
 }

@@ -28,7 +28,7 @@ const LINK: usize = 14;
 pub struct Wire {
     /// Maximum length of an IP packet in bytes.
     pub mtu: usize,
-    /// Whether checksums are computed in software or omitted.
+    /// Computation of checksums: in software, or none.
     pub checksums: Checksums,
 }
 
