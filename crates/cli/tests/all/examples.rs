@@ -1,8 +1,8 @@
 //! Runs the examples in the help of every command as they are printed.
 //!
 //! They run in the test's own network namespace and in a directory with the files that they use;
-//! `/tmp/` in an example is replaced by that directory. An example passes if it ends with exit code
-//! 0. Examples of the commands in [`RUNNING_ON`] may still run after [`PATIENCE`], and are then
+//! `/tmp/` in an example is replaced by that directory. An example passes if its exit code is 0.
+//! Examples of the commands in [`RUNNING_ON`] may still run after [`PATIENCE`], and are then
 //! interrupted.
 
 use crate::common::{has, isolated, linerate, run_within};
