@@ -20,7 +20,7 @@
 //! of a TSC of 2.0 GHz: with huge pages, a lookup takes 7 ticks over 64 k random addresses and 16
 //! to 18 ticks over 1 M, where the memory loads alone take 13 to 17. With 4 kB pages it takes 11
 //! and 20 ticks. On the same machine, rte_lpm of DPDK 22.11 with 4 kB pages takes 11 and 22 ticks.
-//! Source: examples/fib_speed.rs, minimum of 31 samples on a shared machine.
+//! Source: `linerate bench parts`, minimum of 31 samples on a shared machine.
 //!
 //! A lookup is a longest prefix match as in RFC 1812 5.2.4.3 (2), without type of service or
 //! metrics. There is one route per prefix.

@@ -166,7 +166,7 @@ impl Table {
     /// loaded first. The loads are independent, so they overlap. Then the few lookups that need the
     /// full entry continue; a mispredicted branch in this part no longer delays a load of a code.
     ///
-    /// These loads are nearly all of the cost; examples/fib_speed.rs measures them separately. A
+    /// These loads are nearly all of the cost; `linerate bench parts` measures them separately. A
     /// random load takes 23 TSC ticks from an array of 64 MB, 19 from 32 MB, 14 from 16 MB, and 7
     /// from 4 MB. 1 M routes have 2 M range boundaries, so no structure for them fits into the L2
     /// cache. Two alternatives were measured with the array of 64 MB. Reading the full entries

@@ -37,7 +37,7 @@ fn tail(bytes: &[u8]) -> u64 {
 /// already counted drop out. For 22 bytes this takes 5.7 ticks; loading the last bytes by fours,
 /// twos and ones takes 6.8. Two alternatives are slower: end-around carry instead of counting
 /// carries takes 6.0 ticks. Separate sums of whole words and high halves, as in the vector code,
-/// take 6.6 (examples/checksum_speed.rs, 2.0 GHz TSC).
+/// take 6.6 (`linerate bench parts`, 2.0 GHz TSC).
 #[inline(always)]
 pub(super) fn short(bytes: &[u8]) -> u64 {
     let Some(&last) = bytes.last_chunk::<8>() else {
