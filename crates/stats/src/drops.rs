@@ -1,10 +1,10 @@
 //! Drop reasons: the complete list of reasons why a frame ends without being delivered or sent.
 //!
-//! Each line gives the enum's variant, the counter's dotted name (module path first), and the
-//! description. The last part of the name is the word in traces. `linerate audit` adds up the
-//! counters: frames in = frames out + frames held + frames dropped by reason, exactly. Reasons of
-//! kind [`End::Consumed`] are not losses: they are part of the frames out, so that an alert can
-//! watch the losses alone.
+//! Each entry of the list gives the enum's variant, the counter's dotted name (module path first),
+//! and the description. Traces print the last part of the name. `linerate audit` adds up the
+//! counters: frames in = frames out + frames held + frames dropped by reason, exactly. Frames of
+//! kind [`End::Consumed`] are not lost: they count as frames out, so an alert can watch the losses
+//! alone.
 
 use crate::{Counter, Described, Entry};
 
@@ -131,7 +131,7 @@ drop_reasons! {
     BridgeUnknownStorm = "bridge.in" . unknown_storm,
     /// Bridge: IGMP or MLD message is malformed or has a wrong checksum (RFC 4541 2.1.1).
     BridgeSnoopMalformed = "bridge.in" . snoop_malformed,
-    /// Bridge: no other port may get the frame.
+    /// Bridge: there is no other port to which the frame may be sent.
     BridgeNowhere = "bridge.in" . nowhere,
     /// Bridge: no free buffer for the copy to another port.
     BridgeNoCopy = "bridge.out" . no_copy,
@@ -159,7 +159,8 @@ drop_reasons! {
     EtherOwnSource = "inet.link.ether.in" . own_source,
     /// Addressed to another station (ports also deliver frames for other stations).
     EtherOtherHost = "inet.link.ether.in" . other_host,
-    /// EtherType or VLAN is not supported here.
+    /// EtherType is not supported, the frame has a VLAN tag other than VLAN 0, or it contains IPv6 and
+    /// the interface has no IPv6 address.
     EtherUnknownType = "inet.link.ether.in" . unknown_type,
     /// The interface is administratively down.
     IfaceDown = "inet.link.ether.in" . iface_down,
@@ -174,15 +175,15 @@ drop_reasons! {
     ArpConflict = "inet.arp.in" . conflict,
     /// ARP sender would overwrite a static (permanent) entry.
     ArpStatic = "inet.arp.in" . would_overwrite_static,
-    /// Neighbor did not answer in time (RFC 1122 2.3.2.2).
+    /// Neighbor did not reply in time (RFC 1122 2.3.2.2).
     NeighTimeout = "inet.neigh" . timeout,
     /// Queue of packets for this neighbor is full: the oldest was dropped.
     NeighQueueFull = "inet.neigh" . queue_full,
-    /// Packets waiting for neighbors have used up their share of the pool: this one was dropped in
-    /// favor of a packet to a neighbor requested later.
+    /// Packets waiting for address resolution have used up their share of the buffer pool: this one
+    /// was dropped in favor of a packet to a neighbor requested later.
     NeighShareFull = "inet.neigh" . share_full,
-    /// Neighbor had not answered when another neighbor replaced its entry in the full table (RFC
-    /// 6583 7).
+    /// Address resolution was not complete when another neighbor replaced this entry in the full
+    /// neighbor table (RFC 6583 7).
     NeighDisplaced = "inet.neigh" . displaced,
     /// Neighbor table is full of entries in use.
     NeighTableFull = "inet.neigh" . table_full,
@@ -285,7 +286,7 @@ drop_reasons! {
     Ip6BadOption = "inet.ip6.in" . unknown_option,
     /// IPv6 source route is present: dropped, not followed (RFC 5095, RFC 8200 4.4).
     Ip6RoutingHeader = "inet.ip6.in" . routing_header,
-    /// IPv6 group without a listener here.
+    /// IPv6 multicast group that no socket here has joined.
     Ip6NotMember = "inet.ip6.in" . not_member,
     /// Link-local address that is not one of ours on this link; such packets are never forwarded
     /// (RFC 4007 9).
@@ -329,11 +330,12 @@ drop_reasons! {
     /// Neighbor discovery message is malformed, has an option of length 0, or is fragmented (RFC
     /// 4861 7.1, RFC 6980).
     NdMalformed = "inet.nd.in" . malformed,
-    /// Neighbor discovery message with a hop limit other than 255: it comes from beyond the link.
+    /// Neighbor discovery message with a hop limit other than 255: it was not sent by a node on
+    /// this link.
     NdHopLimit = "inet.nd.in" . hop_limit,
     /// Neighbor discovery message processed.
     NdConsumed = "inet.nd.in" . consumed => Consumed,
-    /// Neighbor discovery for another host, or a router message on an interface without
+    /// Neighbor discovery message for another host, or a router message on an interface without
     /// accept_rtadv or advertise.
     NdIgnored = "inet.nd.in" . ignored => Consumed,
     /// Neighbor discovery: another host has, or requests, one of our addresses.
@@ -342,7 +344,7 @@ drop_reasons! {
     NdStatic = "inet.nd.in" . would_overwrite_static,
     /// MLD message processed or ignored.
     MldConsumed = "inet.mld.in" . consumed => Consumed,
-    /// MLD message is malformed, or from beyond the link.
+    /// MLD message is malformed, or was not sent by a node on this link.
     MldMalformed = "inet.mld.in" . malformed,
     /// UDP length is shorter than the header or longer than the packet.
     UdpBadLength = "inet.udp.in" . bad_length,
@@ -418,7 +420,7 @@ drop_reasons! {
     TcpTimeWait = "inet.tcp.in" . time_wait,
     /// The listener's accept queue is full.
     TcpAcceptQueueFull = "inet.tcp.in" . accept_queue_full,
-    /// No room for another TCP connection.
+    /// No free entry for another TCP connection.
     TcpNoRoom = "inet.tcp.in" . no_room,
     /// TCP data not stored: the memory limit of all connections is reached (net.inet.tcp.memlimit).
     TcpNoMemory = "inet.tcp.in" . no_memory,
@@ -426,10 +428,10 @@ drop_reasons! {
     TunnelMalformed = "inet.tunnel.in" . malformed,
     /// GRE checksum is wrong (RFC 2784 2.1).
     TunnelBadChecksum = "inet.tunnel.in" . bad_checksum,
-    /// Source is not the far end of a tunnel here (gif(4)'s ingress filter, RFC 4213 3.6).
+    /// Source address is not the remote end of any tunnel here (gif(4)'s ingress filter, RFC 4213
+    /// 3.6).
     TunnelBadSource = "inet.tunnel.in" . bad_source,
-    /// Sent by a tunnel's far end with another key or VNI than the tunnel's (RFC 2890 2.1, RFC 7348
-    /// 4.1).
+    /// Key or VNI differs from that of the tunnel to this sender (RFC 2890 2.1, RFC 7348 4.1).
     TunnelBadKey = "inet.tunnel.in" . bad_key,
     /// GRE sequence number is not newer than that of a packet received before (RFC 2890 2.2).
     TunnelLate = "inet.tunnel.in" . late,
@@ -444,10 +446,10 @@ drop_reasons! {
     TunnelQueueFull = "inet.tunnel.in" . queue_full,
     /// The tunnel's addresses are not configured.
     TunnelNoEnds = "inet.tunnel.out" . no_ends,
-    /// No route to the tunnel's far end.
+    /// No route to the tunnel's remote end.
     TunnelNoRoute = "inet.tunnel.out" . no_route,
     /// Too many nested tunnels (net.link.gif.max_nesting), a tunnel routed into itself, or a packet
-    /// routed back to the far end that sent it.
+    /// routed back to the remote end that sent it.
     TunnelNested = "inet.tunnel.out" . nested,
     /// Larger than the tunnel's path MTU and must not be fragmented (the sender was notified).
     TunnelTooBig = "inet.tunnel.out" . too_big,
@@ -456,9 +458,9 @@ drop_reasons! {
     TunnelMoved = "inet.tunnel.out" . moved => Consumed,
     /// Large segment cut into packets for the tunnel, and its frame freed.
     TunnelCut = "inet.tunnel.out" . cut => Consumed,
-    /// No buffer with room for the tunnel's headers.
+    /// Large segment split into packets for the tunnel, and its frame freed.
     TunnelNoBuffer = "inet.tunnel.out" . no_buffer,
-    /// The interface's transmit queue is full.
+    /// No free buffer with space for the tunnel's headers.
     TxQueueFull = "inet.link.ether.out" . queue_full,
     /// The interface has no port, is down, or its port is gone.
     TxNoPort = "inet.link.ether.out" . no_port,

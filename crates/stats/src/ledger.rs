@@ -1,10 +1,10 @@
-//! The cost ledger: CPU ticks spent in each stage of the path. Each tick is counted in one stage
-//! only.
+//! The cost ledger: CPU ticks spent in each processing stage of a frame's path. Each tick is
+//! counted in one stage only.
 //!
-//! A ledger belongs to one thread. A public call starts a lap, a stopwatch for one burst
+//! A ledger belongs to one thread. A public call starts a lap, which is a stopwatch for one burst
 //! ([`Ledger::lap`]). Each [`Lap::mark`] adds the ticks since the previous reading to a stage
 //! ("books" them). Code that runs within another stage encloses its own marks in [`Lap::nest`] and
-//! [`Lap::unnest`]; its ticks are then not added to the outer stage a second time.
+//! [`Lap::unnest`], so that its ticks are not also added to the outer stage.
 //!
 //! When the ledger is off (the default), a mark is one predicted branch, which [`Ledger::lap_at`]
 //! and [`Lap::mark_at`] share with a tracepoint. Code that processes frames cannot read the state
@@ -42,7 +42,7 @@ macro_rules! stages {
 }
 
 stages! {
-    /// Choosing the port to poll: the work of a loop between two ports.
+    /// Choosing the port to poll, in a loop between two ports.
     Polling = "dispatch.polling",
     /// Receiving frames from a port.
     PortRx = "port.rx",
@@ -54,22 +54,23 @@ stages! {
     PortLook = "port.rx.idle",
     /// Bridge: learning the source and looking up the destination.
     BridgeInput = "bridge.input",
-    /// Ethernet input: prefetching a burst's frames, or checking the header of a frame processed
-    /// alone (with source validation, of every frame).
+    /// Ethernet input: prefetching the frames of a burst, or checking the header of a frame
+    /// processed alone. With source validation, the header of every frame is checked here.
     LinkInput = "inet.link.ether.input",
-    /// Checks of IPv4 headers, and for a burst also the Ethernet header checks made in the same
-    /// pass.
+    /// Checks of IPv4 headers. For a burst, this includes the checks of Ethernet headers, which are
+    /// made in the same pass.
     Ip4Input = "inet.ip4.input",
-    /// FIB lookup, and for forwarded packets also the rewriting of headers.
+    /// FIB lookup; for forwarded packets also the rewriting of headers.
     Ip4Forward = "inet.ip4.forward",
     /// UDP and TCP input: checksum, socket lookup, queueing, TCP state.
     Demux = "inet.demux",
-    /// The socket call itself: descriptor lookup, checks, copy of received data, TCP's send queue.
+    /// The socket call itself: descriptor lookup, argument checks, copy of received data, TCP send
+    /// queue.
     Socket = "socket",
-    /// UDP output: buffer, copy of the payload, checksum, UDP header; if headers of the previous
-    /// datagram are reused, also the IPv4 and Ethernet headers.
+    /// UDP output: buffer, copy of the payload, checksum, UDP header. If the headers of the
+    /// previous datagram are reused, also the IPv4 and Ethernet headers.
     UdpOutput = "inet.udp.output",
-    /// TCP output: segment selection, buffer, checksum, TCP header; if headers of the previous
+    /// TCP output: segment selection, buffer, checksum, TCP header. If the headers of the previous
     /// segment are reused, also the IPv4 and Ethernet headers.
     TcpOutput = "inet.tcp.output",
     /// IPv4 output: route, source address, identification, header, fragments.
@@ -78,23 +79,24 @@ stages! {
     LinkOutput = "inet.link.ether.output",
     /// Sending frames to a port.
     PortTx = "port.tx",
-    /// Within port.tx: returning to the pool the buffers that the device has sent.
+    /// Within port.tx: returning the buffers of sent frames from the device to the pool.
     PortReclaim = "port.tx.reclaim",
     /// Within port.tx: putting frames into the device's ring.
     PortFill = "port.tx.fill",
-    /// Within port.tx: notifying the device (for a kernel device, a system call that does its
-    /// work).
+    /// Within port.tx: notifying the device. For a kernel device, this is a system call that sends
+    /// the frames.
     PortKick = "port.tx.kick",
     /// Sending frames made ready by timers and other threads, at the end of a round over all ports.
     PortFlush = "port.tx.flush",
-    /// Timers and aging of tables.
+    /// Timers, and aging of table entries.
     Timers = "inet.timers",
 }
 
 impl Stage {
-    /// For a stage that is a part of another, such as [`Stage::PortTake`] of [`Stage::PortRx`]:
-    /// returns the other stage, and the number of counter readings per booking of the part. The
-    /// first part of a call has two readings, because [`Ledger::begin`] takes one.
+    /// Returns the stage that contains this one, such as [`Stage::PortRx`] for [`Stage::PortTake`],
+    /// and the number of counter readings per booking of this stage; `None` for a stage that is not
+    /// a part of another. The first part of a call has two readings, because [`Ledger::begin`]
+    /// takes one.
     fn within(self) -> Option<(Stage, u64)> {
         match self {
             Stage::PortTake => Some((Stage::PortRx, 2)),
@@ -114,15 +116,15 @@ pub struct Ledger {
     on: AtomicBool,
     /// Function that reads the tick counter, set by the first lap.
     read: OnceLock<fn() -> u64>,
-    /// Counter reading at the previous mark; 0: there is none, and the next mark books nothing.
+    /// Counter reading at the previous mark. 0 if there is none; then the next mark books nothing.
     last: AtomicU64,
     ticks: [Counter; STAGES],
     units: [Counter; STAGES],
     bookings: [Counter; STAGES],
     readings: Counter,
-    /// Counter reading at which the ledger was switched on; 0: it is off.
+    /// Counter reading at which the ledger was switched on; 0 if it is off.
     since: AtomicU64,
-    /// Ticks for which the ledger was on in earlier periods, before `since`.
+    /// Ticks for which the ledger was on in earlier periods, which ended before `since`.
     on_before: Counter,
 }
 
@@ -154,7 +156,7 @@ impl Ledger {
         }
     }
 
-    /// Private on purpose: code outside this module must not branch on it.
+    /// Private on purpose: code outside this module must not branch on the state of the ledger.
     #[inline(always)]
     fn is_on(&self) -> bool {
         trace::is_hooked() && self.on.load(Ordering::Relaxed)
@@ -252,7 +254,7 @@ impl Ledger {
     }
 
     /// Books the ticks since the reading `began` to `stage`, which is a part of another stage, for
-    /// `units` frames. Returns the new reading, at which the next part begins.
+    /// `units` frames. Returns the new reading, which is the start of the next part.
     #[inline(always)]
     pub fn since(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
         if self.is_on() {
@@ -275,7 +277,7 @@ impl Ledger {
         Stage::ALL.iter().map(cost).filter(|cost| cost.bookings > 0)
     }
 
-    /// Returns the number of counter readings so far. Their cost is that of the ledger itself.
+    /// Returns the number of counter readings so far, from which the ledger's own cost is computed.
     pub fn readings(&self) -> u64 {
         self.readings.get()
     }
@@ -350,8 +352,8 @@ impl Probe {
     const BATCHES: usize = 33;
     const MARKS: u64 = 256;
 
-    /// Measures the cost with the counter `read`, which the ledger uses: marks with nothing between
-    /// them, the median of 33 batches of 256 marks.
+    /// Measures the cost of one mark with `read`, the tick counter of the ledger: the median of 33
+    /// batches of 256 marks with no work between them.
     pub fn measure(read: fn() -> u64) -> Probe {
         let ledger = Ledger::default();
         ledger.set_on(true, read());

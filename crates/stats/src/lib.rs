@@ -1,4 +1,5 @@
-//! Statistics: counters, drop reasons, the cost ledger and tracepoints; and sysctls.
+//! Statistics: counters, drop reasons, the cost ledger (CPU ticks by processing stage),
+//! tracepoints, and sysctls.
 //!
 //! One declaration ([`counters!`], `drop_reasons!`, `stages!`, [`sysctls!`]) gives the struct, the
 //! dotted name, and the description that the documentation and `linerate netstat` print. Each

@@ -1,10 +1,10 @@
-//! One value per writing thread, found by the thread's number without a lock.
+//! One value per writing thread, found without a lock by the thread's number.
 //!
 //! The values for the declared number of writers are created at once, in one array. A writer with a
-//! higher number gets its value on first access. Such values are in chunks, each twice as long as
-//! the previous one. Chunks and values are created once and never move, so access takes three
-//! loads. Values are freed only together with the whole, because a later thread reuses the number
-//! of an ended one.
+//! higher number gets its value on first access. These later values are stored in chunks, each
+//! twice as long as the previous one. Chunks and values are created once and never move, so access
+//! takes three loads. Values are freed only when the whole [`Shards`] is dropped, because a new
+//! thread may reuse the number of a thread that has ended.
 
 use crate::{Described, Entry};
 use once::Once;
@@ -12,7 +12,7 @@ use once::Once;
 /// A `T` per writing thread, each on cache lines of its own, for any number of threads.
 #[derive(Debug)]
 pub struct Shards<T> {
-    /// Value for a single writer. It is separate, so that access needs no index check.
+    /// Value for a single writer, stored separately so that access needs no index check.
     sole: Box<Shard<T>>,
     /// Values of the declared writers; empty if there is only one.
     each: Box<[Shard<T>]>,
@@ -26,8 +26,8 @@ struct Shard<T>(T);
 
 type Chunk<T> = Once<Box<[Once<Box<Shard<T>>>]>>;
 
-/// Chunk `k` holds the values of writers from `n << k` on, where `n` is the declared number of
-/// writers.
+/// Chunk `k` contains the values of the `n << k` writers from number `n << k` on, where `n` is the
+/// declared number of writers.
 type Chunks<T> = Box<[Chunk<T>; CHUNKS]>;
 
 /// Number of chunks, enough for 32-bit writer numbers.
@@ -124,7 +124,7 @@ impl<T> Shards<T> {
 }
 
 impl<T: Described> Shards<T> {
-    /// Returns the sum over all shards for each counter, in order of declaration.
+    /// Returns the value of each counter, summed over all shards, in order of declaration.
     pub fn snapshot(&self) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
         for (i, shard) in self.iter().enumerate() {
@@ -142,14 +142,14 @@ impl<T: Described> Shards<T> {
     }
 }
 
-/// A value that is initialised once: the standard library's type.
+/// A value that is initialized once: the type of the standard library.
 #[cfg(not(loom))]
 mod once {
     pub(super) type Once<T> = std::sync::OnceLock<T>;
 }
 
-/// Under loom, the flag and the lock that publish the value are loom's, with the orderings of
-/// [`std::sync::OnceLock`].
+/// Under loom, the flag and the lock that publish the value are types of loom, with the orderings
+/// of [`std::sync::OnceLock`].
 #[cfg(loom)]
 mod once {
     use loom::sync::Mutex;

@@ -50,24 +50,26 @@ impl Sysctl {
         self.get() != 0
     }
 
-    /// Sets the value without a range check. The `set` method of the sysctls' struct checks the
-    /// range.
+    /// Sets the value without a range check. The method `set` of the struct that
+    /// [`sysctls!`](crate::sysctls) generates checks the range.
     pub fn set(&self, value: i64) {
         self.0.store(value, Ordering::Relaxed);
     }
 }
 
-/// A set of sysctls of any type declared by [`sysctls!`](crate::sysctls).
+/// A set of sysctls. [`sysctls!`](crate::sysctls) generates the implementations.
 pub trait SysctlSet: Send + Sync {
     /// Returns the descriptions of all sysctls.
     fn infos(&self) -> &'static [SysctlInfo];
-    /// Returns the value of the sysctl `name`.
+    /// Returns the value of the sysctl `name`; `None` if no sysctl has that name.
     fn read(&self, name: &str) -> Option<i64>;
-    /// Sets the sysctl `name`; returns `None` if no sysctl has that name.
+    /// Sets the sysctl `name`; returns `None` if no sysctl has that name, and an error if the value
+    /// is out of range.
     fn write(&self, name: &str, value: i64) -> Option<Result<(), OutOfRange>>;
 }
 
-/// Declares a set of sysctls: `/// description`, `field = "dotted.name", min..=max, default;`.
+/// Declares a set of sysctls, each as `/// description`, `field = "dotted.name", min..=max,
+/// default;`.
 #[macro_export]
 macro_rules! sysctls {
     ($(#[doc = $about:literal])+ pub struct $Set:ident {
@@ -96,7 +98,8 @@ macro_rules! sysctls {
 
             fn cells(&self) -> [&$crate::Sysctl; $Set::INFO.len()] { [$( &self.$field ),+] }
 
-            /// Sets the sysctl `name`; returns `None` if no sysctl has that name.
+            /// Sets the sysctl `name`; returns `None` if no sysctl has that name, and an error if
+            /// the value is out of range.
             pub fn set(&self, name: &str, value: i64) -> Option<Result<(), $crate::OutOfRange>> {
                 let (info, cell) = self.find(name)?;
                 Some(if (info.min..=info.max).contains(&value) {
@@ -108,14 +111,14 @@ macro_rules! sysctls {
                 })
             }
 
-            /// Returns a count that grows whenever a sysctl is set by name. If it has changed,
-            /// values derived from sysctls earlier are stale.
+            /// Returns a number that grows whenever a sysctl is set by name. If it has changed
+            /// since a value was derived from sysctls, that value is stale.
             #[inline(always)]
             pub fn generation(&self) -> u64 {
                 self.generation.load(std::sync::atomic::Ordering::Acquire)
             }
 
-            /// Returns the value of the sysctl `name`.
+            /// Returns the value of the sysctl `name`; `None` if no sysctl has that name.
             pub fn get(&self, name: &str) -> Option<i64> {
                 self.find(name).map(|(_, cell)| cell.get())
             }

@@ -21,7 +21,7 @@ fn shards_sum_and_keep_names_and_sentences() {
     assert_eq!(got, [("test.sample.seen".to_string(), "Seen.", 7), ("test.sample.done".to_string(), "Done.", 1)]);
 }
 
-/// Writers beyond the declared number have shards of their own, and get the same one each time.
+/// A writer above the declared number has its own shard, and gets the same one each time.
 #[test]
 fn shards_grow_with_their_writers() {
     let shards = Shards::<Sample>::new(2);
@@ -95,8 +95,7 @@ fn lost_and_consumed_frames_are_separate_and_add_up() {
     assert_eq!((lost + consumed, drops.total()), (drops.total(), DropReason::ALL.len() as u64));
     for why in DropReason::ALL {
         let used = ["consumed", "merged", "fragmented", "moved", "cut", "ignored"].contains(&why.word());
-        // An unwanted ICMP message counts as lost; ARP and neighbor discovery for other hosts do
-        // not.
+        // An unwanted ICMP message is a loss; ARP and neighbor discovery for other hosts are not.
         let refused = [DropReason::IcmpIgnored, DropReason::Icmp6Ignored].contains(why);
         assert_eq!(why.end() == End::Consumed, used && !refused, "{}", why.name());
     }

@@ -1,23 +1,22 @@
-//! Static tracepoints (USDT), provider `linerate`: the points for which rump2014 used LTTng. See
-//! docs/tracing.md.
+//! Static tracepoints (USDT) of the provider `linerate`. See docs/tracing.md.
 //!
 //! A tracepoint is one `nop` in the code, and a note (version 3) in the ELF section
-//! `.note.stapsdt`, which perf, bpftrace, gdb and SystemTap read. They replace the `nop` by a trap
-//! while they are attached. All tracepoints share one semaphore: a counter of attached tracers that
-//! the kernel maintains. It is stored next to the number of active ledgers, so that one compare and
-//! one branch cover both ([`crate::Ledger::lap_at`], [`crate::Lap::mark_at`]). Arguments are 8-byte
-//! integers in registers, computed after that branch. On targets other than Linux on x86-64,
-//! tracepoints compile to nothing.
+//! `.note.stapsdt`, which perf, bpftrace, gdb and SystemTap read. These tracers replace the `nop`
+//! by a trap while they are attached. All tracepoints share one semaphore, which is the number of
+//! attached tracers and is maintained by the kernel. It is stored next to the number of active
+//! ledgers, so that one compare and one branch cover both numbers ([`crate::Ledger::lap_at`],
+//! [`crate::Lap::mark_at`]). Arguments are 8-byte integers in registers, computed after that
+//! branch. On targets other than Linux on x86-64, tracepoints compile to nothing.
 //!
-//! The crate `probe` emits such notes without a semaphore. A `nop` whose arguments must be in
-//! registers costs more than the compare (docs/decisions/0022).
+//! The crate `probe` is not used, because it emits notes without a semaphore: a `nop` whose
+//! arguments must always be in registers costs more than the compare (docs/decisions/0022).
 #![allow(unsafe_code)] // inline assembly
 
 use crate::DropReason;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// Number of attached tracers and of active ledgers. While both are 0, no tracepoint fires and
-/// nothing is booked.
+/// Numbers of attached tracers and of active ledgers. While both numbers are 0, no tracepoint fires
+/// and no ticks are booked.
 #[repr(C, align(8))]
 struct Hooks {
     /// Number of attached tracers. The kernel counts them in every process that runs the program
@@ -51,10 +50,10 @@ mod hooks {
 
     #[inline(always)]
     pub(super) fn any() -> bool {
-        // SAFETY: reads the eight bytes above. In assembly, their address is part of the compare
-        // instruction; for a static it would come from the global offset table. With `nomem`,
-        // values can stay in registers across it; as a consequence this thread may notice its own
-        // change one mark late.
+        // SAFETY: reads the eight bytes of `HOOKS`. In this assembly, their address is part of the
+        // compare instruction; the compiler would load the address of a static from the global
+        // offset table. `nomem` allows values to stay in registers across the compare; as a
+        // consequence, this thread may notice its own change one mark late.
         unsafe {
             std::arch::asm!(
                 "cmpq $0, linerate_hooks(%rip)",
@@ -104,7 +103,7 @@ pub(crate) fn ledgers() -> u32 {
     hooks::HOOKS.ledgers.load(Ordering::Relaxed)
 }
 
-/// Counts a ledger that is switched on or off.
+/// Updates the number of active ledgers when a ledger is switched on or off.
 pub(crate) fn count_ledger(on: bool) {
     let ledgers = &hooks::HOOKS.ledgers;
     if on {
@@ -114,8 +113,8 @@ pub(crate) fn count_ledger(on: bool) {
     };
 }
 
-/// Emits one tracepoint: its name, and its arguments, each with its size as written in the note
-/// (negative: signed).
+/// Emits one tracepoint. Its arguments are the name, then each value with its size as written in
+/// the note (negative: signed).
 macro_rules! point {
     ($name:literal $(, $size:literal @ $arg:expr)+) => {
         #[cfg(all(target_arch = "x86_64", target_os = "linux", not(miri)))]
@@ -124,8 +123,8 @@ macro_rules! point {
         unsafe {
             std::arch::asm!(
                 "771: nop",
-                // In the section group of the function, so that the note is kept or dropped with
-                // the function.
+                // The note is in the section group of the function, so that the linker keeps or
+                // drops both together.
                 ".pushsection .note.stapsdt, \"?\", \"note\"",
                 ".balign 4",
                 ".4byte 773f - 772f, 775f - 774f, 3",
@@ -155,7 +154,7 @@ macro_rules! point {
     (@list $first:literal $(, $size:literal)*) => { concat!($first, "@{}" $(, " ", $size, "@{}")*) };
 }
 
-/// Fires at the start of `sendto` or `send`: descriptor, bytes of payload.
+/// Fires at the start of `sendto` or `send`. Arguments: descriptor, payload length in bytes.
 #[inline(always)]
 pub fn sendto_start(fd: usize, len: usize) {
     if is_attached() {
@@ -163,7 +162,7 @@ pub fn sendto_start(fd: usize, len: usize) {
     }
 }
 
-/// Fires at the end of `sendto` or `send`: descriptor, bytes sent or a negative errno.
+/// Fires at the end of `sendto` or `send`. Arguments: descriptor, bytes sent or a negative errno.
 #[inline(always)]
 pub fn sendto_done(fd: usize, result: isize) {
     if is_attached() {
@@ -171,7 +170,7 @@ pub fn sendto_done(fd: usize, result: isize) {
     }
 }
 
-/// Fires at the start of `recvfrom` or `recv`: descriptor, size of the buffer in bytes.
+/// Fires at the start of `recvfrom` or `recv`. Arguments: descriptor, buffer size in bytes.
 #[inline(always)]
 pub fn recvfrom_start(fd: usize, room: usize) {
     if is_attached() {
@@ -179,7 +178,8 @@ pub fn recvfrom_start(fd: usize, room: usize) {
     }
 }
 
-/// Fires at the end of `recvfrom` or `recv`: descriptor, bytes received or a negative errno.
+/// Fires at the end of `recvfrom` or `recv`. Arguments: descriptor, bytes received or a negative
+/// errno.
 #[inline(always)]
 pub fn recvfrom_done(fd: usize, result: isize) {
     if is_attached() {
@@ -187,7 +187,8 @@ pub fn recvfrom_done(fd: usize, result: isize) {
     }
 }
 
-/// Fires when a host takes a buffer for a datagram or segment that it sends: the pool's number.
+/// Fires when a host allocates a buffer for a datagram or segment to send. Argument: number of the
+/// pool.
 #[inline(always)]
 pub fn buffer_made(pool: impl FnOnce() -> u16) {
     if is_attached() {
@@ -195,7 +196,8 @@ pub fn buffer_made(pool: impl FnOnce() -> u16) {
     }
 }
 
-/// Fires when a port's burst is delivered to the stack: the interface's number, frames.
+/// Fires when a burst from a port is delivered to the stack. Arguments: number of the interface,
+/// number of frames.
 #[inline(always)]
 pub fn burst_delivered(iface: u16, frames: usize) {
     if is_attached() {
@@ -203,8 +205,8 @@ pub fn burst_delivered(iface: u16, frames: usize) {
     }
 }
 
-/// Fires when a frame is dropped: number of the reason, and address and length of the reason's
-/// dotted name.
+/// Fires when a frame is dropped. Arguments: number of the reason, and address and length of the
+/// reason's dotted name.
 #[inline]
 pub(crate) fn frame_dropped(why: DropReason) {
     if is_attached() {

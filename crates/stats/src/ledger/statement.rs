@@ -1,5 +1,5 @@
-//! Statement of a ledger: the cost of each stage without the ledger's own cost; the ledger's own
-//! cost; and the rest of a separately measured total.
+//! Statement of a ledger: the cost of each stage without the ledger's own cost, the ledger's own
+//! cost, and the unexplained rest of a separately measured total.
 
 use super::{Ledger, Probe, Stage, StageCost};
 
@@ -16,8 +16,8 @@ pub struct Row {
     pub probes: u64,
 }
 
-/// Ticks by stage, the ledger's own ticks, and the unexplained rest. Together they add up exactly
-/// to the total.
+/// Ticks by stage, the ledger's own ticks, and the unexplained rest. Their sum is exactly the
+/// total.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// Costs of the stages, in the order of the path.
@@ -29,8 +29,8 @@ pub struct Statement {
     pub probes: u64,
     /// Total ticks, measured by the caller, including the ledger's own.
     pub total: u64,
-    /// Total minus the rows and the ledger's own ticks: time outside of all stages. Negative if the
-    /// readings cost less than was subtracted for them.
+    /// Total minus the rows and the ledger's own ticks: time spent outside of all stages. Negative
+    /// if more ticks were subtracted for the readings than the readings cost.
     pub unexplained: i64,
 }
 
@@ -46,8 +46,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Returns the sum of the costs of `ledgers`. `now` is a reading of the tick counter, up to
-    /// which `on_for` counts.
+    /// Returns the sum of the costs of `ledgers`. `on_for` covers the time up to `now`, a reading
+    /// of the tick counter.
     pub fn of<'a>(ledgers: impl IntoIterator<Item = &'a Ledger>, now: u64) -> Costs {
         let mut all = Costs::default();
         for ledger in ledgers {

@@ -41,7 +41,7 @@ fn a_ledger_that_is_off_reads_no_counter_and_books_nothing() {
 fn ledgers_are_counted_while_they_are_on() {
     let kept = on();
     assert!(trace::ledgers() >= 1);
-    // Other tests of this process have ledgers too, but not hundreds.
+    // Other tests of this process also switch ledgers on, but not hundreds of them.
     for _ in 0..1000 {
         let ledger = on();
         ledger.set_on(true, TICKS.get());
@@ -87,7 +87,7 @@ fn nested_stages_are_not_booked_twice() {
     ledger.resume().unnest(outer);
     pass(30);
     lap.mark(Stage::Demux, 1);
-    // 100 and a reading before, 30 and one after the nested stage.
+    // Demux has 100 ticks and a reading before the nested stage, and 30 and a reading after it.
     assert_eq!(ticks(&ledger), [(Stage::Demux, 150), (Stage::PortTx, 17)]);
 }
 
