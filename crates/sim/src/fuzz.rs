@@ -3,7 +3,8 @@
 
 use crate::pkt;
 
-/// Checks that parsing a script does not panic, and that the line of an error is within the script.
+/// Checks that parsing a script does not panic, and that the line number of an error is within the
+/// script.
 ///
 /// Short scripts are also run, as sequences of hostile segments. A script that sets no IP version
 /// is run with one of the versions, chosen by the length of the script.
@@ -30,7 +31,7 @@ pub fn script(data: &[u8]) {
 mod tests {
     use super::*;
 
-    /// Runs the seeds of the fuzz target, each truncated at several places and with single bytes
+    /// Runs the seeds of the fuzz target, also truncated at several positions and with single bytes
     /// replaced.
     #[test]
     fn corpus_and_mutations_do_not_panic() {

@@ -1,12 +1,12 @@
-//! Simulation of many nodes with one virtual clock and one seed.
+//! Simulation of many hosts and switches with one virtual clock and one random seed.
 //!
 //! A [`World`] runs the same hosts and switches as a live network, on a clock that jumps from event
-//! to event. Links are pairs of ports with an impairment on each end. The same seed gives the same
-//! bytes: every secret, loss and delay is derived from the world's seed, and hosts, then switches,
-//! are stepped in a fixed order.
+//! to event. Links are pairs of ports with an impairment on each end. Every secret, loss and delay
+//! is derived from the world's seed. In each round the hosts, then the switches, are stepped in a
+//! fixed order. The same seed therefore gives the same bytes.
 //!
-//! [`shape`] builds a world from the file that `linerate up` runs; [`pkt`] runs scripted packet
-//! exchanges with one host.
+//! [`shape`] builds a world from a file that `linerate up` can also run; [`pkt`] runs scripted
+//! packet exchanges with one host.
 #![forbid(unsafe_code)]
 
 #[cfg(any(test, fuzzing))]
@@ -62,7 +62,8 @@ pub struct World {
     warnings: Vec<String>,
 }
 
-/// Maximum number of rounds at one instant; more indicate a loop that produces frames endlessly.
+/// Maximum number of rounds at one instant. If this limit is reached, a loop produces frames
+/// endlessly.
 const ROUNDS_MAX: usize = 100_000;
 
 impl World {
@@ -99,9 +100,9 @@ impl World {
         HostId(self.hosts.len() - 1)
     }
 
-    /// Links two hosts. `impairment` has the options of `impair(...)`, as in `loss=1%,delay=10ms`;
-    /// empty: no impairment. `wrapper` is a wrapper around the port of `a`, as in
-    /// `tracer(file=x.pcapng)`; empty: none.
+    /// Links two hosts. `impairment` has the options of `impair(...)`, as in `loss=1%,delay=10ms`,
+    /// or is empty. `wrapper` is a wrapper for the port of `a`, as in `tracer(file=x.pcapng)`, or
+    /// is empty.
     ///
     /// # Errors
     /// Returns the errors of [`Host::add_port`].
@@ -129,7 +130,7 @@ impl World {
         &self.hosts[id.0]
     }
 
-    /// Runs a control command in a host; returns its output.
+    /// Runs a control command on a host and returns its output.
     ///
     /// # Errors
     /// Returns a message if the command is unknown or failed.
@@ -142,7 +143,7 @@ impl World {
         self.clock.now()
     }
 
-    /// Advances the time by `span`; every event occurs at its own instant.
+    /// Advances the virtual time by `span`; every event is processed at its own instant.
     ///
     /// # Panics
     /// Panics if frames are produced endlessly at one instant, for example by a broadcast in a loop
@@ -151,7 +152,7 @@ impl World {
         self.run_beside(span, &mut []);
     }
 
-    /// Advances the time by `span`, running the programs of each host.
+    /// Advances the virtual time by `span`, running the programs of each host.
     fn run_beside(&self, span: Duration, programs: &mut [OfHost<'_>]) {
         let end = self.now().after(span);
         loop {
@@ -165,7 +166,8 @@ impl World {
         self.run_until_idle(programs);
     }
 
-    /// Steps all nodes until nothing changes at this instant. Returns the time of the next event.
+    /// Steps all hosts and switches until nothing changes at this instant. Returns the time of the
+    /// next event.
     fn run_until_idle(&self, programs: &mut [OfHost<'_>]) -> Option<Instant> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
@@ -210,13 +212,14 @@ impl World {
         self.switches.iter().find(|switch| switch.name == name)
     }
 
-    /// Ends the simulation: drops queued frames and returns the audit results of each host, then of
-    /// each switch.
+    /// Ends the simulation: drops queued frames, and returns the audit results of each host and
+    /// then of each switch.
     pub fn end(self) -> Vec<Outcome> {
         self.hosts.iter().map(node::run::end).chain(self.switches.iter().map(Switch::outcome)).collect()
     }
 
-    /// Returns the frames unaccounted for at each host and switch; empty unless there is a bug.
+    /// Returns the hosts and switches that have unaccounted frames, with their number; empty unless
+    /// there is a bug.
     pub fn imbalances(&self) -> Vec<(String, i64)> {
         let of_host = |host: &Host<Up>| (host.stack.name.clone(), host.audit().imbalance());
         let of_switch = |switch: &Switch| (switch.name.clone(), switch.audit().imbalance().iter().sum());

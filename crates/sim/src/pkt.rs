@@ -1,5 +1,5 @@
-//! Scripted packet exchanges: socket calls, packets to our host, and packets that it must send,
-//! each with its time.
+//! Scripted packet exchanges. A script contains socket calls, packets to our host, and packets that
+//! our host must send, each with its time.
 //!
 //! ```text
 //!  lex, parse     text to events, in packetdrill's syntax where applicable, to read its scripts
@@ -11,9 +11,9 @@
 //!  counted, code, shell  counters; assertions on TCP_INFO; sysctls
 //! ```
 //!
-//! Extension to packetdrill: `counters tcp.in.received +1 ...` states every counter change since
-//! the previous such line, and that no packet is left that the script did not expect. `docs/pkt.md`
-//! describes the syntax.
+//! The `counters` lines are an extension to packetdrill: `counters tcp.in.received +1 ...` states
+//! every counter change since the previous such line. It also requires that our host has sent no
+//! packet that the script did not expect. `docs/pkt.md` describes the syntax.
 
 mod call;
 mod code;
@@ -37,9 +37,9 @@ use std::path::Path;
 /// Error in a script, or in the behavior of our host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PktError {
-    /// File name, if there is one.
+    /// File name; empty if the script was not read from a file.
     pub file: String,
-    /// Line number, from 1; 0: the file as a whole.
+    /// Line number, from 1; 0 if the error concerns the whole file.
     pub line: usize,
     /// Description; expected and actual values are on separate lines.
     pub what: String,
@@ -68,25 +68,25 @@ impl std::error::Error for PktError {}
 /// Result of a successful script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Played {
-    /// Number of events run.
+    /// Number of events that were run.
     pub events: usize,
-    /// Virtual time that passed.
+    /// Virtual time from start to end of the script.
     pub time: clock::Duration,
-    /// The `counters` lines accepted because of [`Rules::any_counters`]: line number, and the
-    /// correct content.
+    /// The `counters` lines that [`Rules::any_counters`] accepted: line number, and the correct
+    /// content.
     pub counters: Vec<(usize, String)>,
 }
 
 /// Rules for running scripts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rules {
-    /// IP version to use regardless of the script; `None`: the version that the script sets, or
-    /// IPv4.
+    /// IP version to use regardless of the script. With `None`, the version that the script sets,
+    /// or IPv4.
     pub ip_version: Option<IpVersion>,
-    /// Accepts PSH on any segment: RFC 9293 3.9.1.2 leaves its use mostly to the sender, and
+    /// Accept PSH on any segment. RFC 9293 3.9.1.2 leaves the use of PSH mostly to the sender, and
     /// scripts for other stacks expect different rules.
     pub any_psh: bool,
-    /// Accepts any `counters` line; [`Played::counters`] has the correct content.
+    /// Accept any `counters` line; [`Played::counters`] then has the correct content.
     pub any_counters: bool,
 }
 
@@ -117,8 +117,8 @@ fn read(path: &Path) -> Result<String, PktError> {
     port::os::read_text(path, SCRIPT_MAX).map_err(|why| PktError::at(0, why.to_string()))
 }
 
-/// Runs the script `text`. Files that it refers to are relative to `dir`; without `dir`, none are
-/// read.
+/// Runs the script `text`. Files that it refers to are relative to `dir`. If `dir` is `None`, it
+/// cannot use files.
 ///
 /// # Errors
 /// Returns a [`PktError`] without a file name.

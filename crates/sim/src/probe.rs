@@ -8,7 +8,8 @@ use node::config::{HostConfig, ServiceKind};
 use socket::{Errno, Fd, Opt};
 use std::net::SocketAddr;
 
-/// Resolution of the round-trip times: interval at which sockets are polled for replies.
+/// Interval at which sockets are polled for replies, and thus the resolution of the round-trip
+/// times.
 pub const GRAIN: Duration = Duration::from_micros(100);
 
 /// Result for one host and one echo service.
@@ -22,11 +23,11 @@ pub struct EchoReplies {
     pub sent: u32,
     /// Number of unmodified replies that arrived before the next request.
     pub answered: u32,
-    /// Minimum round-trip time.
+    /// Minimum round-trip time of the replies.
     pub least: Duration,
-    /// Maximum round-trip time.
+    /// Maximum round-trip time of the replies.
     pub most: Duration,
-    /// Sum of the round-trip times.
+    /// Sum of the round-trip times of the replies.
     pub sum: Duration,
 }
 
@@ -38,8 +39,8 @@ struct Asker {
     heard: EchoReplies,
 }
 
-/// Advances the time by `span` in a world made of `hosts`; each host probes each echo service once
-/// per `every`.
+/// Advances the virtual time by `span`. Meanwhile each of `hosts`, from which the world was built,
+/// probes each echo service once per `every`.
 ///
 /// # Errors
 /// Returns the error of creating or closing a socket.
@@ -96,7 +97,7 @@ fn askers(world: &World, hosts: &[HostConfig]) -> Result<Vec<Asker>, Errno> {
 impl Asker {
     fn ask(&mut self, world: &World) {
         self.heard.sent += 1;
-        // A request without a route counts as one without a reply.
+        // If a request has no route, it counts as sent and unanswered.
         let sent = world.hosts[self.host].calls().send_to(self.fd, &self.heard.sent.to_be_bytes(), &self.to);
         self.waits = sent.is_ok();
     }
@@ -107,7 +108,7 @@ impl Asker {
             return;
         }
         let calls = world.hosts[self.host].calls();
-        // A link may have duplicated a reply.
+        // Skips late and duplicated replies: a link may have duplicated a frame.
         while self.waits
             && let Ok((len, from)) = calls.recv_from(self.fd, &mut into)
         {

@@ -5,8 +5,8 @@ use clock::{Duration, Instant};
 use node::config::ServiceConfig;
 use node::run::{Programs, Running};
 
-/// Virtual time that a program's turn takes. Without it, a stream over a link of unlimited rate
-/// would prevent time from advancing.
+/// Virtual time that one turn of a program takes. If it took none, a stream over a link of
+/// unlimited rate would prevent the time from advancing.
 pub const TURN: Duration = Duration::from_micros(10);
 
 /// The programs of one host.
@@ -17,8 +17,8 @@ pub(crate) struct OfHost<'w> {
 }
 
 impl OfHost<'_> {
-    /// Runs the programs of host number `at` once, unless their last turn has not ended in virtual
-    /// time. Returns the amount of work done.
+    /// Runs the programs of host number `at` once, unless the virtual time of their last turn has
+    /// not passed yet. Returns the amount of work done.
     pub(crate) fn turn(&mut self, world: &World, at: usize) -> usize {
         let now = world.now();
         if now < self.free_at {
@@ -31,7 +31,7 @@ impl OfHost<'_> {
         done
     }
 
-    /// Returns the time of the next turn if no packets arrive.
+    /// Returns the time of the next turn, assuming that no packets arrive.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let busy = Some(self.free_at).filter(|free_at| *free_at > now);
         let timer = self.running.next_timer().map(|timer| timer.max(self.free_at));
@@ -45,13 +45,13 @@ impl OfHost<'_> {
 pub struct NotOpened {
     /// Name of the host.
     pub host: String,
-    /// The service and its port.
+    /// Kind and port of the service.
     pub service: String,
     /// Reason for the failure.
     pub why: String,
 }
 
-/// A world with hosts that also run stream servers, and clients started by control commands.
+/// A world whose hosts also run TCP servers, and clients started by control commands.
 pub struct WithPrograms<'w> {
     world: &'w World,
     of_hosts: Vec<OfHost<'w>>,
@@ -82,8 +82,8 @@ impl<'w> WithPrograms<'w> {
         self.world
     }
 
-    /// Advances the time like [`World::run_for`], and gives each program a turn at each event of
-    /// its host and at its timers.
+    /// Advances the virtual time like [`World::run_for`]. Each program gets a turn at each event of
+    /// its host and when its timers expire.
     ///
     /// # Panics
     /// Panics as [`World::run_for`] does.

@@ -1,9 +1,9 @@
-//! Builds a world from the file that `linerate up` runs: the same hosts and switches, with `pair`
-//! ports as links, in virtual time.
+//! Builds a world from a file that `linerate up` can also run: the same hosts and switches, with
+//! `pair` ports as links, on virtual time.
 //!
 //! Random values are derived from the world's seed: each `impair` wrapper and each host without a
-//! configured seed gets a seed from it. Ports that need the real world (a TAP, a file of frames,
-//! the threads of a card) are not available. TCP services run in
+//! configured seed gets a seed from it. Ports that need a real device, a file of frames or threads
+//! of a card are not available on virtual time. TCP services run in
 //! [`WithPrograms`](crate::programs::WithPrograms). [`World::warnings`] lists the parts of a file
 //! that are not simulated.
 
@@ -33,7 +33,7 @@ pub enum ShapeError {
         host: String,
         /// Specification of the port.
         port: String,
-        /// Reason, and the available kinds.
+        /// Reason, and the kinds of ports that are available.
         why: String,
     },
     /// A host could not be built.
@@ -47,15 +47,15 @@ pub enum ShapeError {
     Service {
         /// Name of the host.
         host: String,
-        /// The service and its port.
+        /// Kind and port of the service.
         what: String,
         /// Error of the socket.
         why: Errno,
     },
 }
 
-/// Builds a world from the text of a file with `[[host]]` and `[[switch]]` tables; `file` is its
-/// name in messages. Random values are derived from `seed`.
+/// Builds a world from `text`, a file with `[[host]]` and `[[switch]]` tables. `file` is the name
+/// of the file in error messages. Random values are derived from `seed`.
 ///
 /// # Errors
 /// Returns a [`ShapeError`].
@@ -85,7 +85,8 @@ pub fn from_hosts(configs: &[HostConfig], seed: u64) -> Result<World, ShapeError
     Ok(world)
 }
 
-/// Index of the first switch for deriving seeds: greater than the index of any host in a file.
+/// Index of the first switch in the derivation of seeds, which is greater than the index of any
+/// host in a file.
 const HOSTS_BEFORE_SWITCHES: usize = 1 << 16;
 
 /// Formats the name of a service.
@@ -94,13 +95,13 @@ fn what(service: &ServiceConfig) -> String {
 }
 
 impl World {
-    /// Returns warnings, one sentence each, about parts of the hosts' configuration that are not
-    /// simulated or behave differently.
+    /// Returns one warning, a sentence, per part of the hosts' configuration that is not simulated
+    /// or behaves differently.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Adds a host with the configuration `config` and its datagram services, [on one
+    /// Adds a host with the configuration `config` and its datagram services. The host runs [on one
     /// thread](HostConfig::on_one_thread).
     ///
     /// # Errors
@@ -136,8 +137,8 @@ impl World {
         Ok(HostId(self.hosts.len() - 1))
     }
 
-    /// Adds a switch with the configuration `file`. Its MAC address, if `file` sets none, and the
-    /// hash key of its forwarding table are derived from the world's seed.
+    /// Adds a switch with the configuration `file`. The hash key of its forwarding table is derived
+    /// from the world's seed, and so is its MAC address unless `file` sets one.
     ///
     /// # Errors
     /// Returns a [`ShapeError`].
@@ -159,7 +160,7 @@ impl World {
         self.hosts.iter().position(|host| host.stack.name == name).map(HostId)
     }
 
-    /// Returns a number derived from the world's seed for an iface of a host.
+    /// Returns a seed, derived from the world's seed, for an iface of a host.
     fn draw(&self, host: usize, iface: usize) -> u64 {
         let mixed = [host as u64, iface as u64]
             .iter()
@@ -176,8 +177,8 @@ impl World {
     }
 
     /// Returns the port specification with a seed in each `impair`, or an error if the port is not
-    /// available in virtual time. `place` is the index of the node, and `at` the index of the port
-    /// in the node.
+    /// available on virtual time. `place` is the index of the node, and `at` the index of the port
+    /// within the node.
     fn on_virtual_time(&self, whose: &str, port: &str, place: usize, at: usize) -> Result<String, ShapeError> {
         let fault = |why: String| ShapeError::Port { host: whose.to_owned(), port: port.to_owned(), why };
         let mut spec = Spec::parse(port).map_err(|why| fault(why.to_string()))?;

@@ -159,8 +159,8 @@ drop_reasons! {
     EtherOwnSource = "inet.link.ether.in" . own_source,
     /// Addressed to another station (ports also deliver frames for other stations).
     EtherOtherHost = "inet.link.ether.in" . other_host,
-    /// EtherType is not supported, the frame has a VLAN tag other than VLAN 0, or it contains IPv6 and
-    /// the interface has no IPv6 address.
+    /// EtherType is not supported, the frame has a VLAN tag other than VLAN 0, or it contains IPv6
+    /// and the interface has no IPv6 address.
     EtherUnknownType = "inet.link.ether.in" . unknown_type,
     /// The interface is administratively down.
     IfaceDown = "inet.link.ether.in" . iface_down,

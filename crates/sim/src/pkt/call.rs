@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 type Done = Result<i64, Errno>;
 
 impl Player<'_> {
-    /// Makes a call and compares its result with the script.
+    /// Executes a call and compares its result with the script.
     pub(super) fn call(&self, call: &Call) -> Result<(), String> {
         let done = self.make(call)?;
         if done == Err(Errno::EINTR) {
@@ -86,7 +86,8 @@ impl Player<'_> {
                 let accepted = calls.accept(listener).map(|(fd, _)| fd);
                 if let Ok(fd) = accepted {
                     let nonblocking = args.get(3).is_some_and(|flags| names(flags).any(|n| n == "SOCK_NONBLOCK"));
-                    // The status flags of a new descriptor are not inherited.
+                    // A descriptor returned by accept() does not inherit the listener's status
+                    // flags.
                     let _ = calls.set_option(fd, Opt::NonBlocking(nonblocking));
                 }
                 Ok(self.opened(accepted, &call.returns))
@@ -151,9 +152,9 @@ impl Player<'_> {
         Ok(self.state.borrow().fds.get(&number).copied().unwrap_or(Fd(SOCK_BIT - 1)))
     }
 
-    /// Returns the address that the script passes in a call on `fd`: the defaults `addr` and `port`
-    /// for `...`, or the address in a structure. For an IPv6 socket, an IPv4 address becomes an
-    /// IPv4-mapped address, and `INADDR_ANY` becomes `::`.
+    /// Returns the address that the script passes in a call on `fd`. For `...` this is `addr` and
+    /// `port`; otherwise it is the address in a structure. For an IPv6 socket, an IPv4 address
+    /// becomes an IPv4-mapped address, and `INADDR_ANY` becomes `::`.
     fn address(&self, fd: Fd, expr: &Expr, addr: IpAddr, port: u16) -> Result<SocketAddr, String> {
         let of_six = self.calls().local_addr(fd).is_ok_and(|own| own.is_ipv6());
         let inside = |names: [&str; 2]| match names.into_iter().find_map(|name| expr.field(name)) {
@@ -180,7 +181,7 @@ impl Player<'_> {
         Ok(SocketAddr::new(addr, port))
     }
 
-    /// Returns the number of bytes that a call sends or receives, and its flags.
+    /// Returns the number of bytes that a call sends or receives, and the call's flags.
     fn sizes(&self, call: &Call) -> Result<(usize, Expr), String> {
         let none = Expr::Int(0);
         let arg = |at: usize| call.args.get(at).unwrap_or(&none);
@@ -325,7 +326,7 @@ impl Player<'_> {
             self.calls().poll(&mut fds);
             for poll in &mut fds {
                 poll.told.hangup &= poll.asked.hangup;
-                // poll() in C reports these two only if requested.
+                // In C, poll() reports the following two events only if they were requested.
                 poll.told.peer_closed &= poll.asked.peer_closed;
                 poll.told.urgent &= poll.asked.urgent;
             }

@@ -1,5 +1,5 @@
-//! `%{ assert tcpi_snd_cwnd == 10 }%`: evaluates the subset of Python that scripts use, on values
-//! of `TCP_INFO`.
+//! Runs code such as `%{ assert tcpi_snd_cwnd == 10 }%`: evaluates the subset of Python that
+//! scripts use, on values of `TCP_INFO`.
 
 use std::collections::BTreeMap;
 use tcp::Info;
@@ -7,8 +7,8 @@ use tcp::Info;
 /// Maximum number of variables in a script.
 const VARS_MAX: usize = 64;
 
-/// Runs the statements of `code` on `info`; the error contains the failed assertion and the values
-/// in it.
+/// Runs the statements of `code` on `info`. An error contains the failed assertion and the values
+/// used in it.
 pub(super) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> Result<(), String> {
     let code = code.replace("\\\n", " ");
     for statement in split(&code) {
@@ -75,7 +75,7 @@ struct Eval<'a> {
     rest: &'a str,
     info: &'a Info,
     vars: &'a BTreeMap<String, i64>,
-    /// Names and values of the fields used, for the error message.
+    /// Names and values of the fields that were read, for the error message.
     seen: Vec<String>,
     depth: usize,
 }

@@ -1,4 +1,4 @@
-//! A connection of a script: translates sequence numbers and timestamps between the script and our
+//! A connection in a script. Translates sequence numbers and timestamps between the script and our
 //! host.
 //!
 //! In a script, our host's sequence numbers start at the value stated for its SYN, usually 0. The
@@ -11,21 +11,21 @@ use wire::tcp::Flags;
 #[derive(Clone, Debug)]
 pub(super) struct Conn {
     pub ends: Ends,
-    /// Difference between our host's sequence numbers and the script's; `None` before the host's
-    /// SYN.
+    /// Difference between our host's sequence numbers and the script's; `None` until the host has
+    /// sent its SYN.
     offset: Option<u32>,
     from_zero: bool,
     /// Sequence number of the peer's first SYN; a different one starts a new connection.
     peer_syn: Option<u32>,
     /// Set if the peer started a new connection, so that our host may send a new SYN too.
     renewed: bool,
-    /// Timestamps of our host as (stated in the script, actual), the latest last.
+    /// Timestamps of our host as (stated in the script, actual), in the order of sending.
     stamps: Vec<(u32, u32)>,
-    /// Last segment of our host, with the host's own sequence numbers; ICMP errors quote it.
+    /// Last segment sent by our host, with the host's own sequence numbers; ICMP errors quote it.
     pub last: Option<Seg>,
 }
 
-/// Maximum number of timestamps stored, to translate those that the peer echoes.
+/// Maximum number of stored timestamps, which are used to translate the echoes from the peer.
 const STAMPS_MAX: usize = 4096;
 
 impl Conn {
@@ -39,7 +39,7 @@ impl Conn {
     }
 
     /// Returns whether `text`, sent with our host's sequence number `seq`, is the data that
-    /// [`super::call`] wrote at this position. Returns `true` unchecked if the script's sequence
+    /// [`super::call`] wrote at this position. Not checked (`true`) if the script's sequence
     /// numbers do not start at 0.
     pub fn is_written(&self, seq: u32, text: &[u8]) -> bool {
         let at = seq.wrapping_sub(self.offset.unwrap_or(0));
@@ -84,9 +84,10 @@ impl Conn {
         }
     }
 
-    /// Translates a segment of our host to the script's sequence numbers and timestamps; `stated`
-    /// is the segment that the script expects. A timestamp may differ from the stated one by
-    /// `tolerance_ns`, or by any amount if `tick_ns`, the length of a timestamp tick, is 0.
+    /// Translates a segment of our host to the script's sequence numbers and timestamps. `stated`
+    /// is the segment that the script expects, and `tick_ns` is the length of a timestamp tick. A
+    /// timestamp may differ from the stated one by `tolerance_ns`, or by any amount if `tick_ns` is
+    /// 0.
     pub fn leaving(&mut self, live: &Seg, stated: &Tcp, tick_ns: u64, tolerance_ns: u64) -> Seg {
         if live.flags.contains(Flags::SYN) && (self.offset.is_none() || self.renewed) {
             self.renewed = false;
@@ -109,8 +110,8 @@ impl Conn {
         seg
     }
 
-    /// Translates our host's timestamp `live` to the script's timestamps; `stated` is the expected
-    /// value.
+    /// Translates `live`, a timestamp of our host, to the script's timestamps. `stated` is the
+    /// expected value.
     fn stated_stamp(&mut self, live: u32, stated: u32, tick_ns: u64, tolerance_ns: u64) -> u32 {
         let first = self.stamps.first().copied();
         if self.stamps.len() < STAMPS_MAX {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Counter values by name.
 pub(super) type Counts = BTreeMap<String, u64>;
 
-/// Returns the name of the counter that `name` in a script stands for: over IPv6, the name of an
-/// IPv4 counter stands for the corresponding IPv6 counter.
+/// Returns the full name of the counter for `name` in a script. Over IPv6, the name of an IPv4
+/// counter denotes the corresponding IPv6 counter.
 pub(super) fn meant(name: &str, version: IpVersion) -> String {
     match version {
         IpVersion::V6 => name.replacen("inet.icmp4.", "inet.icmp6.", 1).replacen("inet.ip4.", "inet.ip6.", 1),
@@ -17,7 +17,7 @@ pub(super) fn meant(name: &str, version: IpVersion) -> String {
     }
 }
 
-/// Returns the counters that scripts must state: TCP's, ICMP's, UDP's, and all drop reasons.
+/// Returns the counters that scripts must state: those of TCP, ICMP and UDP, and all drop reasons.
 /// Counters of frames and packets in lower layers would add no information.
 pub(super) fn counters(stack: &Stack<Up>, version: IpVersion) -> Counts {
     let icmp = meant("inet.icmp4.", version);

@@ -1,16 +1,16 @@
 //! ICMP messages by packetdrill's names, for IPv4 and IPv6.
 //!
-//! A name belongs to one address family or both. If a script runs over the other family, the name
-//! stands for the corresponding message of that family, as translated by RFC 7915 4.2 and 5.2. A
-//! stated MTU counts the IP header of the name's own family, and is converted by 20 bytes for the
-//! other family.
+//! A name belongs to one address family or to both. If a script runs over the other family, the
+//! name denotes the corresponding message of that family, as translated by RFC 7915 4.2 and 5.2. A
+//! stated MTU includes the IP header of the name's own family; for the other family it is converted
+//! by adding or subtracting 20 bytes.
 
 use wire::icmp6::{parameter, time_exceeded, ty, unreachable};
 
 /// Difference between the lengths of IPv6 and IPv4 headers, in bytes.
 pub(super) const HEADERS_DIFFER_BY: u32 = 20;
 
-/// Address family that a name belongs to.
+/// Address family to which a name belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Of {
     Both,
@@ -18,10 +18,10 @@ enum Of {
     Six,
 }
 
-/// Type and code in a packet; `None` if the family has no such message.
+/// Type and code in a packet; `None` if the address family has no such message.
 type Wire = Option<(u8, u8)>;
 
-/// (type name, code name, family of the names, numbers in IPv4, numbers in IPv6). If a script
+/// (Type name, code name, family of the names, numbers in IPv4, numbers in IPv6.) If a script
 /// states no code, the first entry of the type applies.
 type Entry = (&'static str, &'static str, Of, Wire, Wire);
 
@@ -94,7 +94,7 @@ impl Words {
     pub fn message(&self, is_six: bool) -> Result<Message, String> {
         let number = |word: &str, front: &str| word.strip_prefix(front).and_then(|number| number.parse::<u8>().ok());
         let code = self.code.as_deref();
-        // Numeric names of packetdrill: type_3, code_1.
+        // packetdrill also accepts numeric names: type_3, code_1.
         if let Some(ty) = number(&self.ty, "type_") {
             let code = code.map_or(Some(0), |code| number(code, "code_"));
             let code = code.ok_or_else(|| format!("'{}': unknown code of ICMP type '{}'", self.shown(), self.ty))?;
@@ -121,7 +121,7 @@ impl Words {
         Ok(Message { ty, code: numbered.unwrap_or(code), mtu })
     }
 
-    /// Returns type and code as stated.
+    /// Returns the type and code as stated in the script.
     pub fn shown(&self) -> String {
         self.code.as_ref().map_or(self.ty.clone(), |code| format!("{} {code}", self.ty))
     }

@@ -2,8 +2,8 @@
 
 use super::PktError;
 
-/// One token. The text of numbers is kept, because the hexadecimal data of an option can have the
-/// form of a number.
+/// One token. The source text of numbers is kept, because the hexadecimal data of an option can
+/// look like a number.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Tok {
     /// `10`, `-1`, `0x1f`.
@@ -181,7 +181,7 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// Returns the number of leading bytes of `text` for which `fits` holds.
+/// Returns the number of leading bytes of `text` whose characters satisfy `fits`.
 fn run(text: &str, fits: impl Fn(char) -> bool) -> usize {
     text.find(|c| !fits(c)).unwrap_or(text.len())
 }

@@ -1,4 +1,4 @@
-//! Parses tokens into events: the applicable part of packetdrill's grammar, and `counters`.
+//! Parses tokens into events. Accepts the applicable part of packetdrill's grammar, and `counters`.
 
 use super::PktError;
 use super::icmp::Words;
@@ -7,7 +7,8 @@ use super::script::{Action, Body, Call, Event, Expr, Icmp, Ip, Opt, Packet, Scri
 use wire::tcp::Flags;
 
 const SECOND: i64 = 1_000_000_000;
-/// Latest time in a script, in nanoseconds: ten years, so that sums of times do not overflow.
+/// Latest time in a script, in nanoseconds: ten years. The limit prevents overflow of sums of
+/// times.
 const TIME_MAX: i64 = 10 * 366 * 86_400 * SECOND;
 /// Maximum nesting of structures.
 const DEPTH_MAX: usize = 16;
@@ -98,7 +99,7 @@ impl Parser {
         }
     }
 
-    /// Parses the value in `--name=value`, which ends with the line or at a blank.
+    /// Parses the value in `--name=value`, which ends at white space.
     fn flag_value(&mut self) -> Parsed<String> {
         let mut value = String::new();
         while let Some(token) = self.tokens.get(self.at) {
@@ -394,11 +395,11 @@ impl Parser {
             "FOEXP" => Opt::Raw(254, [vec![0xf9, 0x89], self.hex()?].concat()),
             "md5" => Opt::Raw(19, self.hex()?),
             "unknown" => {
-                // Extension: `unknown 250 a1b2`.
+                // Extension to packetdrill: `unknown 250 a1b2`.
                 let kind = self.int("an option kind")?;
                 Opt::Raw(kind, self.hex()?)
             }
-            // Extension: `bytes 0200`, copied verbatim.
+            // Extension to packetdrill: `bytes 0200`, copied verbatim.
             "bytes" => Opt::Bytes(self.hex()?),
             other => {
                 return Err(PktError::at(self.line(), format!("unknown TCP option '{other}'")));

@@ -1,11 +1,11 @@
 //! Runs the events of a script in virtual time against one host.
 //!
-//! Time stands still during processing and then jumps to the next timer or event. A blocking call
-//! drives the player ([`Drive`]): the script continues with its packets until the call returns or
-//! times out.
+//! Virtual time does not advance while events are processed, and then jumps to the next timer or
+//! event. A blocking call runs the player ([`Drive`]): the packets of the script are processed
+//! until the call returns or times out.
 //!
 //! Packets sent by our host are queued with their time until the script expects them. Several
-//! segments may together match one stated segment, as when a port splits large segments
+//! segments may together match one stated segment, because a port may split large segments
 //! (`--strict_segments` forbids this).
 
 mod claims;
@@ -36,18 +36,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::eth::EtherType;
 
-/// Time 0 of the script on the host's clock.
+/// Time on the host's clock at which the script starts.
 const START: Instant = Instant::from_millis(1_000_000);
 /// Maximum wait for a packet without a stated time.
 const PATIENCE: Duration = Duration::from_secs(7200);
 const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-/// First L4 port given to peers for which the script states no port.
+/// First L4 port assigned to peers for which the script states no port.
 const PEER_PORTS: u16 = 40_000;
 /// Maximum number of bytes that a script may write or read at once.
 pub(super) const BYTES_MAX: usize = 64 << 20;
-/// Maximum length of a packet that fits a buffer of the host's pool, in bytes.
+/// Maximum length in bytes of a packet for which a buffer of the host's own pool is used.
 const SMALL: usize = 2000;
 /// Maximum number of polls at one instant; more indicate that the host is stuck.
 const POLLS_MAX: usize = 10_000;
@@ -81,15 +81,15 @@ pub(super) struct State {
     base: Instant,
     conns: Vec<Conn>,
     current: Option<usize>,
-    /// Segments received so far that are parts of one larger stated segment.
+    /// Segments received so far that are parts of one larger stated segment, joined.
     gathered: Option<Seg>,
     peer_port: u16,
     failed: Option<PktError>,
     counters: Counts,
     /// Descriptors of the script, by number.
     pub fds: BTreeMap<i64, Fd>,
-    /// L4 port that was bound last: the destination port of peers for which the script states no
-    /// port.
+    /// L4 port that was bound last. It is the destination port of packets from peers for which the
+    /// script states no port.
     pub bound: u16,
     /// Time until which the current call may block.
     deadline: Instant,
@@ -114,15 +114,15 @@ pub(super) struct Player<'s> {
     rules: Rules,
     pub settings: Settings,
     pub stack: Stack<Up>,
-    /// Pool for packets larger than the host's buffers.
+    /// Pool for packets that do not fit the host's own buffers.
     large: Pool,
     wire: Wire,
     now: Cell<Instant>,
     pub state: RefCell<State>,
 }
 
-/// Configures the host's address, and a default route via a router; neighbor entries for router and
-/// peer have the same MAC address.
+/// Configures the host's address, and a default route via a router. The neighbor entries of the
+/// router and of the peer have the same MAC address.
 fn apply_settings(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> {
     match (settings.local, settings.remote) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => {
@@ -275,8 +275,8 @@ impl<'s> Player<'s> {
         }
     }
 
-    /// Performs one step: handles the next event if it is due and not a call; otherwise advances to
-    /// the next event or timer, up to `cap`.
+    /// Performs one step. Processes the next event if it is due and is not a call; otherwise
+    /// advances the time to the next event or timer, but not beyond `cap`.
     fn progress(&self, cap: Instant) -> Result<(), PktError> {
         let timer = self.poll()?;
         let mut target = cap.min(timer);
@@ -423,7 +423,8 @@ impl Player<'_> {
     fn is_blocking(&self) -> bool {
         let before = self.state.borrow().at.checked_sub(1);
         let event = before.and_then(|at| self.script.events.get(at));
-        // If the previous event is a packet handled during the call, the call is blocking.
+        // If the previous event is a packet, it was processed during the call, so the call is
+        // blocking.
         event.is_none_or(|event| !matches!(&event.what, Action::Call(call) if call.until.is_none()))
     }
 }

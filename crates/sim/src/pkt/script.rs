@@ -71,9 +71,9 @@ impl Script {
         .transpose()
     }
 
-    /// Returns the versions in which the script can run: all, unless the script sets
-    /// `--ip_version`. A script for `ipv4` concerns IPv4 packets and can run with both kinds of
-    /// sockets.
+    /// Returns the versions in which the script can run: all versions, unless the script sets
+    /// `--ip_version`. A script for `ipv4` describes IPv4 packets, so it can run with `AF_INET` and
+    /// with `AF_INET6` sockets.
     ///
     /// # Errors
     /// Returns the errors of [`Script::ip_version`].
@@ -134,18 +134,18 @@ pub(super) struct Packet {
     pub body: Body,
 }
 
-/// Stated fields of the IP header.
+/// Fields of the IP header that the script states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Ip {
-    /// Value of the ECN bits.
+    /// Value of the ECN bits, if stated.
     pub ecn: Option<u8>,
-    /// Requires ECT(0) or ECT(1).
+    /// Set if the ECN bits must be ECT(0) or ECT(1).
     pub ect01: bool,
-    /// Whole TOS or traffic class.
+    /// Whole TOS or traffic class byte, if stated.
     pub tos: Option<u8>,
-    /// TTL or hop limit.
+    /// TTL or hop limit, if stated.
     pub ttl: Option<u8>,
-    /// Flow label of IPv6.
+    /// Flow label of IPv6, if stated.
     pub flow_label: Option<u32>,
 }
 
@@ -157,7 +157,7 @@ pub(super) enum Body {
     Icmp(Icmp),
 }
 
-/// A TCP segment with the script's sequence numbers, which start at the value stated for the SYN,
+/// A TCP segment with the script's sequence numbers. They start at the value stated for the SYN,
 /// usually 0.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Tcp {
@@ -167,7 +167,7 @@ pub(super) struct Tcp {
     pub ack: Option<u32>,
     pub win: Option<u16>,
     pub urgent: u16,
-    /// `None` for `<...>`: any options.
+    /// Options in order; `None` if the script states `<...>`, which accepts any options.
     pub options: Option<Vec<Opt>>,
 }
 
@@ -201,7 +201,7 @@ pub(super) struct Icmp {
 pub(super) struct Call {
     pub name: String,
     pub args: Vec<Expr>,
-    /// Return time in nanoseconds, if the call blocks.
+    /// Time in nanoseconds at which the call must return, if it blocks.
     pub until: Option<i64>,
     pub returns: Expr,
     pub errno: Option<String>,
@@ -221,7 +221,7 @@ pub(super) enum Expr {
     List(Vec<Expr>),
     /// `{a, b}`.
     Braces(Vec<Expr>),
-    /// `name = value`; the name without the part in parentheses.
+    /// `name = value`; the name does not include a part in parentheses.
     Field(String, Box<Expr>),
     /// `name(a, b)`.
     Apply(String, Vec<Expr>),

@@ -11,7 +11,7 @@ use wire::checksum::Partial;
 use wire::tcp::{Flags, HEADER_LEN, Header};
 use wire::{L4Port, Proto, ip4, ip6};
 
-/// Addresses and L4 ports of a connection, as our host sees them.
+/// Addresses and L4 ports of a connection, from the point of view of our host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
     pub local: IpAddr,
@@ -51,7 +51,7 @@ pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
     out
 }
 
-/// Decodes options. Malformed options are left out, so that the comparison with the script fails.
+/// Decodes options. Malformed options are omitted, so that the comparison with the script fails.
 pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
     let options = wire::tcp::Options::new(bytes).flatten().map(|option| match option {
         wire::tcp::Opt::End => Opt::Eol,
@@ -109,8 +109,8 @@ impl Seg {
     }
 }
 
-/// Returns the byte at sequence number `seq` of every stream in a script; adjacent bytes differ, so
-/// that shifts are detected.
+/// Returns the byte at sequence number `seq`, the same in every stream of a script. Adjacent bytes
+/// differ, so that shifted data is detected.
 pub(super) fn text_byte(seq: u32) -> u8 {
     (seq ^ (seq >> 8) ^ (seq >> 16)) as u8
 }
@@ -123,7 +123,7 @@ fn pseudo(src: IpAddr, dst: IpAddr, proto: Proto, len: usize) -> Partial {
     }
 }
 
-/// Returns the address as IPv6; IPv4 addresses are mapped.
+/// Returns the address as an IPv6 address; an IPv4 address becomes an IPv4-mapped one.
 pub(super) fn six(addr: IpAddr) -> Ipv6Addr {
     match addr {
         IpAddr::V4(addr) => addr.to_ipv6_mapped(),

@@ -1,8 +1,8 @@
 //! Settings from the flags `--name=value` at the start of a script.
 //!
 //! A script without `--ip_version=ipv6` states lengths for IPv4. When it runs over IPv6, its MTU is
-//! increased by 20 bytes, as in packetdrill's own tests (`--mtu=1520`): segments keep their length,
-//! and `<mss 1460>` stays valid.
+//! increased by 20 bytes, so that segments keep their length and `<mss 1460>` stays valid. The
+//! tests of packetdrill do the same with `--mtu=1520`.
 
 use super::PktError;
 use super::icmp::HEADERS_DIFFER_BY;
@@ -30,8 +30,8 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings of `script` for the IP version `wanted`; `None`: for the script's own
-    /// version.
+    /// Returns the settings of `script` for the IP version `wanted`, or for the script's own
+    /// version if `wanted` is `None`.
     pub fn of(script: &Script, wanted: Option<IpVersion>) -> Result<Settings, PktError> {
         let own = script.ip_version()?;
         let version = wanted.or(own).unwrap_or(IpVersion::V4);
@@ -65,7 +65,8 @@ impl Settings {
                 }
                 "ip_version" => {} // read above
                 "strict_segments" => out.strict = true,
-                // Flags that configure a real network, or that describe our behavior anyway.
+                // Ignored: flags that configure a real network, or that state what our host does
+                // anyway.
                 "tcp_ts_ecr_scaled" | "gateway_ip" | "netmask_ip" | "speed" | "verbose" | "non_fatal" | "mss" => {}
                 _ => return Err(PktError::at(*line, format!("unknown flag '--{name}'"))),
             }

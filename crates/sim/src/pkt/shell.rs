@@ -1,8 +1,8 @@
 //! Interprets text in back quotes: only commands that set sysctls.
 //!
-//! `sysctl`, `echo ... > /proc/sys/...`, and shell scripts consisting of such lines are
-//! interpreted, not executed. Linux names are translated to the names of our sysctls; a name
-//! without an equivalent is accepted if its value matches our behavior.
+//! `sysctl`, `echo ... > /proc/sys/...`, and shell scripts that consist of these commands are
+//! interpreted, not executed. Linux names are translated to the names of our sysctls. A name
+//! without an equivalent is accepted if the value matches our behavior.
 
 use inet::sysctls::Sysctls;
 use std::path::Path;
@@ -10,8 +10,8 @@ use std::path::Path;
 /// Maximum nesting of shell scripts.
 const DEPTH_MAX: usize = 4;
 
-/// Applies the commands in `text` to `sysctls`. Files are relative to `dir`; without `dir`, none
-/// are read.
+/// Applies the commands in `text` to `sysctls`. Files are relative to `dir`. If `dir` is `None`, it
+/// cannot use files.
 pub(super) fn run(text: &str, sysctls: &Sysctls, dir: Option<&Path>, depth: usize) -> Result<(), String> {
     let text = text.replace("\\\n", " ");
     for line in text.lines() {
@@ -74,13 +74,13 @@ fn one(words: &[String], sysctls: &Sysctls, dir: Option<&Path>, depth: usize) ->
         }
         "echo" => match args {
             [value, to, path] if to == ">" && path.starts_with("/proc/sys/") => sysctls.set_as_linux(path, value),
-            // Both detection methods are always enabled.
+            // Both detection methods of HyStart are always enabled.
             [value, to, path] if to == ">" && path.ends_with("hystart_detect") && value == "3" => Ok(()),
             _ => Err(format!("unsupported command '{}'", words.join(" "))),
         },
         _ if name.starts_with("sysctl_restore_") => Ok(()), // sysctls are reset with each script
         "ip" if args.first().is_some_and(|arg| arg == "tcp_metrics") => Ok(()), // no metrics are cached
-        // Our default behavior.
+        // These commands set what is our default behavior.
         "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()),
         "ethtool" if args.iter().skip(2).step_by(2).eq(["tso", "gso"]) && !args.iter().any(|arg| arg == "on") => Ok(()),
         _ if name.ends_with(".sh") && args.is_empty() => {

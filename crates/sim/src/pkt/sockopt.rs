@@ -1,4 +1,4 @@
-//! Socket options with their names and units in C.
+//! Socket options with their names and units in the C API.
 
 use super::call::value;
 use super::play::Player;
@@ -14,7 +14,8 @@ fn name(expr: &Expr) -> Result<&str, String> {
     }
 }
 
-/// Returns an option with the value in the script; the inner `Err` is for an invalid value.
+/// Returns an option with the value in the script. The inner `Err` is the errno for an invalid
+/// value.
 fn option(name: &str, given: &Expr) -> Result<Result<Opt, Errno>, String> {
     let number = || match given {
         Expr::List(parts) => value(parts.first().unwrap_or(&Expr::Int(0))),
@@ -93,7 +94,8 @@ pub(super) fn set(
     }
 }
 
-/// Compares a value with the value in the script, `number` or `[number]`; `...` accepts any value.
+/// Compares a value with the value in the script, which is `number`, `[number]`, or `...` for any
+/// value.
 pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
     let stated = match stated {
         Expr::Ellipsis => return Ok(()),
@@ -120,7 +122,7 @@ pub(super) fn get(
         return match calls.take_error(fd) {
             Err(errno) => Ok(Err(errno)),
             Ok(error) => {
-                // A symbol is accepted too: [ECONNREFUSED].
+                // The script may also state an errno by its name: [ECONNREFUSED].
                 if let (Expr::List(parts), Some(errno)) = (stated, error)
                     && let [Expr::Word(word)] = parts.as_slice()
                     && word == errno.name()

@@ -1,7 +1,7 @@
 //! Streams over links that reorder, duplicate, lose and corrupt frames, with fixed seeds.
-//! Retransmissions are not much more than the losses, a reduction of the congestion window is not
-//! undone after a real loss (RFC 3522, RFC 3708, RFC 4015, RFC 8985 6.2), and corruption is
-//! detected.
+//! The tests check that retransmissions are not much more than the losses, that a reduction of the
+//! congestion window is not undone after a real loss (RFC 3522, RFC 3708, RFC 4015, RFC 8985 6.2),
+//! and that corruption is detected.
 
 use clock::Duration;
 use linerate_sim::World;
@@ -56,8 +56,8 @@ fn stream_of(bytes: usize, faults: &str, far: &str, timestamps: bool, seed: u64)
     }
 }
 
-/// Sends `most` bytes from `a` to `b`, and checks that they arrive unchanged. Returns the time it
-/// took.
+/// Sends `most` bytes from `a` to `b`, and checks that they arrive unchanged. Returns the virtual
+/// time of the transfer.
 fn transfer(world: &mut World, most: usize) -> Duration {
     let (from, to) = (world.host_named("a").unwrap(), world.host_named("b").unwrap());
     let at: SocketAddr = "10.0.0.2:8000".parse().unwrap();
@@ -110,9 +110,9 @@ fn reordering_causes_few_retransmissions() {
 }
 
 /// Segments that overtake others by a whole round trip make the minimum round-trip time almost 0,
-/// and RFC 8985 6.2 derives the reordering window from it. Once D-SACKs show that the window is too
-/// short, it is derived from the smoothed round-trip time. Before this, a transfer took twenty
-/// times as long as without reordering.
+/// and RFC 8985 6.2 derives the reordering window from that minimum. Once D-SACKs indicate that the
+/// window is too short, it is derived from the smoothed round-trip time. Without that rule, a
+/// transfer took twenty times as long as without reordering.
 #[test]
 fn segments_that_overtake_by_a_round_trip_cost_little() {
     for seed in 1..=5 {
@@ -125,8 +125,8 @@ fn segments_that_overtake_by_a_round_trip_cost_little() {
     }
 }
 
-/// Duplicates made by the network undo no reduction (RFC 3708 3), and little more than the lost
-/// segments is retransmitted.
+/// Frames duplicated by the network do not undo a reduction of the congestion window (RFC 3708 3),
+/// and little more than the lost segments is retransmitted.
 #[test]
 fn a_real_loss_is_not_undone() {
     for faults in ["loss=1%", "dup=5%", "loss=1%,dup=2%", "loss=3%", "loss=2%,dup=10%"] {
@@ -138,7 +138,7 @@ fn a_real_loss_is_not_undone() {
     }
 }
 
-/// A frame is corrupted after its checksum is computed, also with checksum offload. Otherwise the
+/// A frame is corrupted after its checksum is computed, even with checksum offload. Otherwise the
 /// checksum would cover the corrupted data, and the receiver would accept it.
 #[test]
 fn corruption_is_detected_with_checksum_offload() {

@@ -32,7 +32,7 @@ fn every_script_holds_in_each_version() {
     assert!(four >= 500 && mapped >= 500 && six >= 500, "{four} {mapped} {six} scripts");
 }
 
-/// A script without a `counters` line could not detect a missing counter.
+/// Every script ends with a `counters` line; without one it could not detect a missing counter.
 #[test]
 fn every_script_states_its_counters() {
     for file in scripts() {
@@ -43,7 +43,7 @@ fn every_script_states_its_counters() {
     }
 }
 
-/// Returns the error of a correct script in which `from` was replaced by `to`.
+/// Replaces `from` by `to` in a correct script, and returns the error of the changed script.
 fn broken(from: &str, to: &str) -> PktError {
     let text = include_str!("../pkt/established/write_and_ack.pkt");
     assert!(text.contains(from), "{from}");

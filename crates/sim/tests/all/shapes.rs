@@ -1,5 +1,5 @@
-//! Every file of `topo/` on virtual time: all hosts reach each other with datagrams and streams,
-//! the same seed gives the same bytes, every frame is accounted for, and none loops.
+//! Runs every file of `topo/` on virtual time. All hosts reach each other with datagrams and
+//! streams, the same seed gives the same bytes, every frame is accounted for, and none loops.
 
 use clock::Duration;
 use inet::iface::IfaceAddr;
@@ -29,8 +29,8 @@ fn address(host: &HostConfig) -> Ipv4Addr {
     addr
 }
 
-/// Sends a datagram from every host to every echo service; returns the pairs of hosts without an
-/// answer.
+/// Sends a datagram from every host to every echo service. Returns the pairs of hosts without a
+/// reply.
 fn unanswered(world: &mut World, hosts: &[HostConfig]) -> Vec<String> {
     let mut asked: Vec<(String, HostId, Fd, Vec<u8>)> = Vec::new();
     for from in hosts {
@@ -198,8 +198,8 @@ fn unsupported_ports_and_unpaired_ends_are_errors() {
     );
 }
 
-/// Topology with switches: once the spanning tree blocks a port of the ring, all hosts are
-/// answered, and every frame is accounted for.
+/// Topology with switches: once the spanning tree blocks a port of the ring, all hosts get replies,
+/// and every frame is accounted for.
 #[test]
 fn the_switched_ring_runs_on_virtual_time() {
     let text = include_str!("../../../../topo/switched-ring.toml");
@@ -223,8 +223,8 @@ fn the_switched_ring_runs_on_virtual_time() {
     assert!(fault.to_string().contains("switch s2: tap:t0: no tap ports in virtual time"), "{fault}");
 }
 
-/// Two routers, each with a default route to the other. A looping packet ends once, when its TTL
-/// expires, and its sender receives an ICMP error.
+/// Two routers each have a default route to the other. A looping packet is dropped once, when its
+/// TTL expires, and its sender receives an ICMP error.
 #[test]
 fn a_routing_loop_ends_with_the_ttl() {
     let router = |name: &str, own: &str, other: &str, more: &str| {

@@ -1,10 +1,10 @@
 //! One TCP connection between two hosts over a bad link: received data equals sent data, both ends
 //! close, and no buffer leaks.
 //!
-//! Each seed determines the link and the application; one link in eight is extremely bad. For a
-//! seed that fails, the test prints the seed and stores a trace of the frames. `STREAM_SEED=n`
-//! replays one seed, `STREAM_SEEDS=n` runs `n` seeds (`cargo xtask sim --seeds n` does so with an
-//! optimized build).
+//! Each seed determines the link and the application; one link in eight is extremely bad. If a seed
+//! fails, the test prints the seed and stores a trace of the frames. `STREAM_SEED=n` replays one
+//! seed, and `STREAM_SEEDS=n` runs `n` seeds (`cargo xtask sim --seeds n` does so with an optimized
+//! build).
 
 use clock::Duration;
 use linerate_sim::{End, HostId, World};
@@ -55,8 +55,7 @@ impl Plan {
                 let _ = write!(wire, "{comma}{name}={}{unit}", 1 + chance.below(most));
             }
         };
-        // With more than 15 % loss in each direction, connection setup may fail for good, which is
-        // correct.
+        // With more than 15 % loss in each direction, it is correct that connection setup may fail.
         let bad = chance.below(8) == 0;
         part(&mut chance, "loss", if bad { 15 } else { 5 }, "%");
         part(&mut chance, "dup", if bad { 20 } else { 3 }, "%");
@@ -69,8 +68,8 @@ impl Plan {
             let _ = write!(wire, "{}rate={}M", if wire.is_empty() { "" } else { "," }, 1 + chance.below(20));
             let _ = write!(wire, ",limit={}", 5 + chance.below(50));
         }
-        // The setting that sends a SYN cookie for every SYN is left out: data that overtakes the
-        // ACK of the handshake carries no cookie, and is answered with a reset.
+        // The setting that sends a SYN cookie for every SYN is not used: data that overtakes the
+        // ACK of the handshake contains no cookie, so it is answered with a reset.
         let mut sysctls = Vec::new();
         for (name, most) in [("rfc1323", 3), ("sack.enable", 2), ("ecn.enable", 3), ("syncookies", 2)] {
             if chance.below(3) == 0 {
@@ -153,8 +152,8 @@ fn stream(seed: u64, trace: &str) {
             assert_eq!(host.stack.sysctls.set(&format!("net.inet.tcp.{name}"), *value), Some(Ok(())), "{name}");
         }
     }
-    // Static neighbors: ARP has no checksum, and an address damaged in an ARP reply would be used
-    // for twenty minutes.
+    // Neighbors are static. ARP has no checksum, and an address corrupted in an ARP reply would be
+    // used for twenty minutes.
     for (near, far, last) in [(a, b, 2), (b, a, 1)] {
         let mac = world.host(far).stack.iface(world.host(far).ports()[0].iface).unwrap().mac;
         let near = world.host(near);
@@ -186,7 +185,7 @@ fn stream(seed: u64, trace: &str) {
     let app = |host, fd, side| App { host, fd, side, sent: 0, got: 0, shut: false, over: false };
     let mut apps = vec![app(a, client, 0)];
     for round in 0..30_000 {
-        // After five minutes, only long timeouts can be left.
+        // After five minutes, only long timeouts can be pending.
         world.run_for(Duration::from_millis(if apps.len() == 2 && round < 29_000 { 10 } else { 1000 }));
         if apps.len() == 1 {
             let calls = world.host(b).calls();

@@ -1,14 +1,15 @@
 //! Random networks of switches and hosts on virtual time. Cables are unplugged and plugged in
-//! again, and a frame never loops.
+//! again, and the tests check that a frame never loops.
 //!
 //! Every quarter of a second a host sends a broadcast, which each host receives at most once. In a
-//! loop of perfect links it would circulate without time passing, which is a panic of the
-//! simulation. After the convergence time of the standard, every host of a connected part receives
-//! the broadcast, and its echo service answers. The tests of the crate `bridge`
+//! loop of links without delay or loss it would circulate without virtual time passing, and the
+//! simulation would panic. After the convergence time of the standard, every host of a connected
+//! part receives the broadcast, and its echo service replies. The tests of the crate `bridge`
 //! (src/stp/tests/random.rs) cover the protocol alone, with other kinds of links and more events.
-//! The seeds that always run show no loop. Of 52 other seeds (`LINERATE_SEED`), one had a broadcast
-//! arrive over two paths after a link was unplugged, while the information of a removed root still
-//! circulated (crates/bridge/differences.md gives frequency and cause).
+//!
+//! The seeds of the regular test run cause no loop. With one of 52 other seeds (`LINERATE_SEED`), a
+//! broadcast arrived over two paths after a link was unplugged, while the information of a removed
+//! root still circulated (crates/bridge/differences.md gives frequency and cause).
 
 use clock::Duration;
 use linerate_sim::{HostId, World, shape};
@@ -52,8 +53,8 @@ struct HostAt {
     heard: BTreeMap<u32, u32>,
 }
 
-/// A cable between two switches, and the number of times it was plugged in; each time it gets a new
-/// name.
+/// A cable between two switches, and the number of times it was plugged in. Each time, it gets a
+/// new name.
 struct Cable {
     ends: [usize; 2],
     name: String,
@@ -76,8 +77,8 @@ fn address(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host as u8 + 1)
 }
 
-/// Returns a topology file, the number of switches, and the cables: two to seven connected
-/// switches, each with a host. There are up to as many redundant links as switches.
+/// Returns a topology file, the number of switches, and the cables. The network has two to seven
+/// connected switches, each with a host, and up to as many redundant links as switches.
 fn file(rng: &mut Rng, stp: &str) -> (String, usize, Vec<Cable>) {
     let switches = 2 + rng.below(6);
     let mut cables: Vec<Cable> = Vec::new();
@@ -196,8 +197,8 @@ impl Net {
         part
     }
 
-    /// Checks that each host's broadcast reaches all hosts of its connected part once, and no other
-    /// host, and that the echo services of the part answer.
+    /// Checks that each host's broadcast reaches all hosts of its connected part once and no other
+    /// host, and that the echo services of the part reply.
     fn shows_whole(&mut self, what: &str) {
         let part = self.parts();
         for from in 0..self.hosts.len() {
@@ -243,8 +244,8 @@ impl Net {
         format!("{} s{} s{}", if plugged { "plugged" } else { "pulled" }, ends[0], ends[1])
     }
 
-    /// Checks that each node accounts for its frames, and that over all nodes every frame sent by a
-    /// port was received by another port.
+    /// Checks that each host and switch accounts for its frames, and that over all of them every
+    /// frame sent by a port was received by another port.
     fn adds_up(&self) {
         assert_eq!(self.world.imbalances(), []);
         let sum = |of: fn(&PortCounts) -> u64| self.ports.iter().map(|counts| of(counts)).sum::<u64>();
@@ -254,8 +255,8 @@ impl Net {
     }
 }
 
-/// Runs a network for each seed: it converges within `first` seconds, and within `later` seconds
-/// after each event.
+/// Runs a network for each seed. It must converge within `first` seconds, and within `later`
+/// seconds after each event.
 fn networks(stp: &str, seeds: std::ops::Range<u64>, first: u64, later: u64) {
     let seeds = match std::env::var("LINERATE_SEED") {
         Ok(seed) => seed.parse().map(|seed| seed..seed + 1).unwrap(),
@@ -276,15 +277,15 @@ fn networks(stp: &str, seeds: std::ops::Range<u64>, first: u64, later: u64) {
     }
 }
 
-/// A network converges in three hello times. After an event, the information of a removed root
-/// first expires within max age, at worst one hop a second.
+/// A network converges in three hello times. After an event, the information of a removed root must
+/// first expire within max age, at worst by one hop per second.
 #[test]
 fn rstp_never_loops_and_converges_in_time() {
     networks("rstp", 0..12, 3 * HELLO_S, MAX_AGE_S + 3 * HELLO_S);
 }
 
 /// A network converges in twice the forward delay and three hello times; after an event, max age
-/// precedes this.
+/// passes first.
 #[test]
 fn stp_never_loops_and_converges_in_time() {
     networks("stp", 100..106, 2 * FORWARD_DELAY_S + 3 * HELLO_S, MAX_AGE_S + 2 * FORWARD_DELAY_S + 3 * HELLO_S);
@@ -304,8 +305,8 @@ fn the_same_seed_gives_the_same_world() {
     assert_ne!(audits(7), audits(8));
 }
 
-/// Without a spanning tree a ring of switches is a loop, which the simulation reports; the tests
-/// above would fail in this way.
+/// Without a spanning tree, a ring of switches is a loop, which the simulation reports. The tests
+/// above would fail in the same way.
 #[test]
 #[should_panic(expected = "does not become idle")]
 fn a_ring_without_stp_never_becomes_idle() {

@@ -1,5 +1,5 @@
-//! Two sites with a tunnel between their routers, on virtual time: every kind of tunnel, over links
-//! that lose, duplicate and reorder packets, and nested tunnels.
+//! Two sites with a tunnel between their routers, on virtual time. Every kind of tunnel is tested
+//! over links that lose, duplicate and reorder packets; nested tunnels are tested too.
 
 use clock::Duration;
 use inet::fib::Prefix;
@@ -19,8 +19,8 @@ fn route(host: &Host<Up>, to: &str, via: Via) {
     host.stack.add_route(host.cx(), to.parse::<Prefix>().unwrap(), via).unwrap();
 }
 
-/// Topology a -- r1 == r2 -- b. Each router has a route to the other site's network through the
-/// tunnel only.
+/// Topology a -- r1 == r2 -- b. Each router reaches the other site's network only through the
+/// tunnel.
 struct Sites {
     world: World,
     ids: [HostId; 4],

@@ -72,8 +72,8 @@ fn talk(chain: &mut Chain, n: u32) -> Vec<Vec<u8>> {
     let fd = listener(chain.world.host(chain.b), 7000);
     let from = chain.world.host(chain.a).calls().socket().unwrap();
     let to = SocketAddr::from((Ipv4Addr::new(10, 0, 3, 1), 7000));
-    // Resolves the neighbors first: a lost ARP request is repeated only after a second, and most of
-    // the 200 datagrams sent meanwhile would find a full queue.
+    // The neighbors are resolved first. A lost ARP request is repeated only after a second, and
+    // most of the 200 datagrams sent meanwhile would be dropped at a full queue.
     for _ in 0..8 {
         chain.world.host(chain.a).calls().send_to(from, b"", &to).unwrap();
         chain.world.run_for(Duration::from_secs(2));
@@ -109,14 +109,14 @@ fn a_bad_path_delivers_most_datagrams_intact() {
     for seed in 0..8 {
         let mut chain = chain(seed, "loss=5%,dup=3%,reorder=10%,delay=3ms,jitter=4ms", "");
         let got = talk(&mut chain, 300).len();
-        // The path has three lossy links, and fragmented datagrams are lost more often; duplicates
-        // add a few.
+        // The path has three lossy links, and a fragmented datagram is lost more often. A few
+        // duplicates are received.
         assert!((200..330).contains(&got), "seed {seed}: {got} of 300");
     }
 }
 
-/// ARP has no checksum, and these links have no FCS, so that an address damaged in an ARP reply
-/// would be used for twenty minutes. The neighbors are therefore static, and only IPv4 and UDP are
+/// ARP has no checksum, and these links have no FCS, so an address corrupted in an ARP reply would
+/// be used for twenty minutes. The neighbors are therefore static, and only IPv4 and UDP are
 /// corrupted.
 #[test]
 fn corrupted_packets_are_dropped_and_counted() {
@@ -179,8 +179,8 @@ fn a_silent_neighbor_ends_in_host_unreachable_not_in_a_held_packet() {
     assert_eq!(chain.world.imbalances(), []);
 }
 
-/// Linux ends a connect with EHOSTUNREACH when its neighbor entry fails, after three ARP requests a
-/// second apart; RFC 1122 2.3.2.2 and RFC 9293 3.9.2.2 leave that to the host.
+/// Linux ends a connect with EHOSTUNREACH when its neighbor entry fails, after three ARP requests
+/// at intervals of one second. RFC 1122 2.3.2.2 and RFC 9293 3.9.2.2 leave this choice to the host.
 #[test]
 fn a_connect_to_a_silent_neighbor_ends_after_three_seconds() {
     // A destination on the link, and one behind a gateway that does not exist.

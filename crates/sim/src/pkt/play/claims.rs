@@ -1,4 +1,4 @@
-//! Checks of a script other than packets: fields of TCP_INFO, and counter changes.
+//! Checks in a script other than packets: fields of TCP_INFO, and counter changes.
 
 use super::{Player, START};
 use crate::pkt::code;

@@ -1,4 +1,4 @@
-//! Compares packets sent by our host with the script: translates their sequence numbers and
+//! Compares packets sent by our host with the script. Translates their sequence numbers and
 //! timestamps, then checks content and time.
 
 use super::{Player, START, State, sides};
@@ -27,8 +27,8 @@ impl Player<'_> {
         }
     }
 
-    /// Compares a packet of our host with the script; returns false if it is only a part of the
-    /// stated segment.
+    /// Compares a packet of our host with the script. Returns false if the packet is only a part of
+    /// the stated segment.
     fn compare(&self, event: &Event, packet: &Packet, at: Instant, bytes: &[u8]) -> Result<bool, PktError> {
         let fail = |what: String| PktError::ran(event.line, what);
         let came = wire::dissect::packet_line(bytes).to_string();
@@ -75,8 +75,8 @@ impl Player<'_> {
         Ok(true)
     }
 
-    /// Checks the time of a packet that matches. The next relative time of the script counts from
-    /// this event.
+    /// Checks the time of a packet whose content matches. A relative time of the next event in the
+    /// script starts at the time of this event.
     fn check_time(
         &self,
         event: &Event,
@@ -103,8 +103,8 @@ impl Player<'_> {
         Ok(())
     }
 
-    /// Translates a segment to the script's sequence numbers and appends it to the parts already
-    /// received of the stated segment. Returns `None` if more parts are needed.
+    /// Translates a segment to the script's sequence numbers and appends it to the parts of the
+    /// stated segment that were received before. Returns `None` if more parts are needed.
     fn expect_tcp(
         &self,
         state: &mut State,
@@ -142,8 +142,8 @@ impl Player<'_> {
         Ok(Some(seen))
     }
 
-    /// Returns the connection of a packet from our host. A new connection becomes the current one,
-    /// if `opens` permits.
+    /// Returns the connection of a packet from our host, which becomes the current connection. If
+    /// the packet belongs to no known connection, creates one if `opens` permits.
     fn meet<'c>(
         &self,
         state: &'c mut State,
