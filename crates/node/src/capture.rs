@@ -2,14 +2,14 @@
 //! dropped frames, for clients of the control socket (`linerate tcpdump`, `linerate why`).
 //!
 //! A port without an open capture costs one load and a predicted branch per burst
-//! ([`Watch::is_on`]). With a capture, each frame is copied: a received frame as the port delivered
-//! it; a sent frame once the port has accepted it, without the checksums that the port fills in. A
-//! [`Capture`] holds at most [`BYTES_MAX`] bytes; frames that do not fit are counted as missed. A
-//! capture ends if its client does not read it for [`PATIENCE`].
+//! ([`Watch::is_on`]). With a capture, each frame is copied. A received frame is copied as the port
+//! delivered it; a sent frame is recorded once the port has accepted it, without the checksums that
+//! the port fills in. A [`Capture`] stores at most [`BYTES_MAX`] bytes; frames that do not fit are
+//! counted as missed. A capture ends if its client does not read it for [`PATIENCE`].
 //!
 //! Dropped frames are recorded even if no capture is open: the first [`KEPT_OF_DROPPED`] bytes of
-//! the last [`DROPPED_MAX`] frames, at most one frame per [`DROPPED_PACE`]. So `linerate why` can
-//! explain a drop after it happened.
+//! the last [`DROPPED_MAX`] frames, at most one frame per [`DROPPED_PACE`]. `linerate why` can
+//! therefore explain a drop after it happened.
 
 #[cfg(test)]
 mod tests;
@@ -29,28 +29,29 @@ use wire::filter::Filter;
 
 /// Maximum number of open captures.
 pub const CAPTURES_MAX: usize = 4;
-/// Maximum number of bytes that a capture holds for its client; each frame counts [`FRAME_COST`]
-/// bytes in addition to its own.
+/// Maximum number of bytes that a capture stores for its client. Each frame takes [`FRAME_COST`]
+/// bytes in addition to its data.
 pub const BYTES_MAX: usize = 4 << 20;
-/// Bytes counted for each held frame in addition to its data.
+/// Bytes of memory counted for each stored frame in addition to its data.
 pub const FRAME_COST: usize = 64;
-/// Number of bytes after which a read returns no further frames.
+/// Number of bytes after which a read of a capture returns no further frames.
 pub const READ_MAX: usize = 1 << 20;
 /// Time after which a capture that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Default and maximum number of bytes kept of each frame, as in tcpdump; every frame fits.
+/// Default and maximum snap length, the number of bytes stored of each frame, as in tcpdump. Every
+/// frame fits.
 pub const SNAPLEN: u32 = 262_144;
 /// Maximum number of dropped frames on record; a new one replaces the oldest.
 pub const DROPPED_MAX: usize = 256;
 /// Maximum number of bytes recorded of each dropped frame.
 pub const KEPT_OF_DROPPED: usize = 160;
-/// Minimum interval between recorded drops; limits the cost of a flood of drops.
+/// Minimum interval between recorded drops, which limits the cost of a flood of drops.
 pub const DROPPED_PACE: Duration = Duration::from_micros(20);
 
-/// Capture point of a frame: the number of an iface of a host, or of a port of a bridge.
+/// Number of a capture point: that of an iface of a host, or of a port of a bridge.
 pub type Place = u16;
 
-/// Capture point of frames dropped by a host's stack, which no longer knows the ingress iface.
+/// Capture point of frames dropped by a host's stack, where the ingress iface is no longer known.
 pub const NOWHERE: Place = Place::MAX;
 
 /// Hook of a port that copies its frames for the open captures.
@@ -78,7 +79,8 @@ impl Watch {
         self.snaplen.load(Ordering::Relaxed) != 0
     }
 
-    /// Copies the part of `frames` that the captures need; called before the frames are passed on.
+    /// Copies the first bytes of each of `frames`, up to the longest snap length. Called before the
+    /// frames are passed on.
     #[cold]
     pub(crate) fn copy<'f>(&self, frames: impl IntoIterator<Item = &'f Frame>) -> Vec<Copied> {
         let most = self.snaplen.load(Ordering::Relaxed) as usize;
@@ -89,7 +91,8 @@ impl Watch {
         frames.into_iter().map(copy).collect()
     }
 
-    /// Adds the copies to every capture that selects this port.
+    /// Adds the copies to every capture that selects this port, as frames that passed in
+    /// `direction`.
     #[cold]
     pub(crate) fn keep(&self, copies: impl IntoIterator<Item = Copied>, direction: Direction, now: Instant) {
         let mut shared = self.captures.lock();
@@ -113,7 +116,7 @@ pub(crate) struct Copied {
 /// Outcome of a captured frame at its capture point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The frame passed in this direction.
+    /// The frame was received or sent, according to the direction.
     Passed(Direction),
     /// The frame was dropped for this reason.
     Dropped(DropReason),
@@ -145,7 +148,7 @@ impl Wants {
     }
 }
 
-/// A frame held for the capture's client.
+/// A frame stored until the capture's client reads it.
 #[derive(Clone, Debug)]
 struct Held {
     at: Instant,
@@ -192,13 +195,13 @@ impl Capture {
     }
 
     /// Returns the number of bytes of each frame that a port must copy for this capture. With a
-    /// filter this is the whole frame, since the filter may read beyond the snap length.
+    /// filter, this is the whole frame, because the filter may read beyond the snap length.
     fn copied(&self) -> u32 {
         if self.filter.is_some() { SNAPLEN } else { self.snaplen }
     }
 }
 
-/// State of a capture, for a listing.
+/// State of a capture, for the list of captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) id: u32,
@@ -214,7 +217,7 @@ pub(crate) struct Captures {
     shared: Mutex<Shared>,
     /// Set while an open capture selects dropped frames.
     wants_dropped: AtomicBool,
-    /// Time from which the next dropped frame may be recorded, in nanoseconds.
+    /// Earliest time at which the next dropped frame may be recorded, in nanoseconds.
     next_dropped: AtomicU64,
 }
 
@@ -237,7 +240,7 @@ impl Shared {
 }
 
 /// Returns the EtherType of a packet whose link header the host has already removed; `None` if the
-/// link header is still there or the packet is not recognized.
+/// packet still has a link header or is not recognized.
 fn stripped(packet: &[u8]) -> Option<EtherType> {
     let after_link = packet.get(eth::HEADER_LEN).map(|byte| byte >> 4);
     if matches!((packet.get(12..14), after_link), (Some([8, 0]), Some(4)) | (Some([0x86, 0xdd]), Some(6))) {
@@ -259,7 +262,8 @@ fn stripped(packet: &[u8]) -> Option<EtherType> {
     }
 }
 
-/// Copies a dropped frame. A packet without link header gets an Ethernet header of zeros.
+/// Copies a dropped frame. A packet without a link header gets an Ethernet header with zero
+/// addresses.
 fn copy_dropped(place: Place, frame: &Frame, most: usize) -> Copied {
     let packet = frame.l3_bytes();
     let Some(ethertype) = Some(packet).filter(|_| place == NOWHERE).and_then(stripped) else {
@@ -277,7 +281,8 @@ impl Captures {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Updates the hooks of the ports and of the drop path for the open captures.
+    /// Updates the hooks of the ports, and the flag for dropped frames, after a change of the open
+    /// captures.
     fn switch(&self, shared: &Shared) {
         for watch in shared.watches.iter().filter_map(Weak::upgrade) {
             let wanting = shared.open.iter().filter(|capture| capture.wants.passing(watch.place));

@@ -1,9 +1,9 @@
-//! Commands that configure and display a running host: the grammars of the BSD and iproute2
+//! Commands that configure and display a running host, with the grammars of the BSD and iproute2
 //! programs.
 //!
-//! [`run`] runs one command and returns its output. The commands are the rows of `Commands::ALL`.
-//! Each command has a file of its own here, with its forms; values that several commands parse are
-//! in [`parse`].
+//! [`run`] runs one command and returns its output. The commands are the entries of
+//! `Commands::ALL`. Each command has a file of its own in this directory, with its forms. [`parse`]
+//! parses values that several commands have in common.
 
 mod arp;
 mod audit;
@@ -58,10 +58,10 @@ pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) json: bool,
 }
 
-/// Function of a command, given the words after its name.
+/// Function that runs a command; its argument is the list of words after the command's name.
 type Run<L> = fn(&Ctl<'_, L>, Words<'_>) -> Result<String, CommandError>;
 
-/// A form of a command, with the function that carries it out and returns the output.
+/// A form of a command, with the function that runs it and returns the output.
 type HostForm<L> = Form<fn(&Ctl<'_, L>, &Args<'_>) -> Result<String, CommandError>>;
 
 /// Result of a command without output.
@@ -147,13 +147,13 @@ impl<L: Locks> Commands<L> {
         },
         Command {
             name: "job",
-            about: "Start, read and stop the work of 'ping', 'traceroute', 'nc', 'http', 'iperf3'",
+            about: "Control jobs, on which 'ping', 'traceroute', 'nc', 'http' and 'iperf3' are based",
             usage: || usage(job::Forms::<L>::ALL),
             run: |ctl, words| one_of(job::Forms::ALL, ctl, words),
         },
         Command {
             name: "audit",
-            about: "Balance the frames: received, sent, held, dropped",
+            about: "Account for every frame: received, sent, held or dropped",
             usage: Vec::new,
             run: |ctl, words| words.end().map(|()| audit::run(ctl)),
         },
@@ -176,17 +176,17 @@ impl<L: Locks> Commands<L> {
     ];
 }
 
-/// Returns the commands that [`run`] accepts: name, description, and the text of its forms.
+/// Returns the commands that [`run`] accepts, as (name, description, text of the forms).
 pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
     Commands::<Up>::ALL.iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
 }
 
-/// Runs the command `words` on `host` and returns the output: text, or JSON for a listing if `json`
-/// is set.
+/// Runs the command `words` on `host` and returns the output as text. If `json` is set, a listing
+/// is returned as JSON.
 ///
 /// # Errors
-/// Returns a [`CommandError`]: the invalid word or the failure, the expected form, and the nearest
-/// valid word.
+/// Returns a [`CommandError`] with the invalid word or the failure, the expected form, and the
+/// nearest valid word.
 pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) -> Result<String, CommandError> {
     let ctl = Ctl { host, pairs, cx: host.cx(), json };
     let mut words = Words::new(words);
@@ -194,7 +194,7 @@ pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) 
     (command.run)(&ctl, words)
 }
 
-/// Runs the form that `words` have.
+/// Runs the form of the command that matches `words`.
 fn one_of<L: Locks>(forms: &[HostForm<L>], ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
     let (form, args) = parse_all(forms, words)?;
     (form.run)(ctl, &args)
@@ -205,8 +205,8 @@ pub(crate) fn help_usage() -> Vec<Usage> {
     vec![Usage { grammar: "[COMMAND]".to_string(), about: "" }]
 }
 
-/// Runs `help [COMMAND]`: returns the list of commands, or the forms of one. JSON has the forms of
-/// all commands or of one.
+/// Runs `help [COMMAND]`. Returns the list of commands, or the forms of one command; as JSON, the
+/// forms of all commands or of one command.
 pub(crate) fn help<R>(commands: &[Command<R>], json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
     let only = if words.peek().is_some() { Some(grammar::command(commands, &mut words)?) } else { None };
     words.end()?;
@@ -230,7 +230,7 @@ impl<L: Locks> capture::Watched for Ctl<'_, L> {
     fn wants(&self, name: &str) -> Result<Wants, CommandError> {
         let id = self.iface(name)?.id;
         let without =
-            || CommandError::failed(format!("{name}: has no port: its packets do not leave the host as frames"));
+            || CommandError::failed(format!("{name}: cannot be captured: the interface has no port"));
         self.host.ports().iter().any(|port| port.iface == id).then(|| Wants::Places(vec![id.0])).ok_or_else(without)
     }
 
@@ -240,13 +240,13 @@ impl<L: Locks> capture::Watched for Ctl<'_, L> {
 }
 
 impl<L: Locks> Ctl<'_, L> {
-    /// Returns a listing: `rows` as JSON, or `text`.
+    /// Returns a listing, as JSON with `rows` or as `text`, depending on the requested format.
     pub(crate) fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
         if self.json { format!("{}\n", rows()) } else { text() }
     }
 }
 
-/// Parses `A/LEN` as an address of the host on a link.
+/// Parses `A/LEN` as an address that a host may have on a link.
 pub(crate) fn own_address(word: &str) -> Result<inet::iface::IfaceAddr, CommandError> {
     parse::on_link(parse::own_addr(parse::addr(word, parse::host_len)?)?)
 }

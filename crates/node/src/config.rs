@@ -1,9 +1,10 @@
-//! Host configuration: the same keys for the TOML file and the command line.
+//! Host configuration: the same keys are used in TOML files and on the command line.
 //!
-//! The keys are declared in [`keys`] with name, type, description and setter; [`page`] prints them.
-//! [`read`] reads a file of `[[host]]` tables ([`read_network`]: also `[[switch]]` tables),
-//! [`HostConfig::set`] one `key=value` from the command line. Both fill the same structures and
-//! return the same [`ConfigError`]s, with location, cause, and the nearest valid name.
+//! [`keys`] declares the keys with name, type, description and setter, and [`page`] prints them.
+//! [`read`] reads a file of `[[host]]` tables, [`read_network`] a file that may also have
+//! `[[switch]]` tables, and [`HostConfig::set`] one `key=value` from the command line. All of them
+//! fill the same structures and return the same [`ConfigError`]s, with location, cause, and the
+//! nearest valid name.
 
 mod check;
 mod file;
@@ -36,15 +37,15 @@ pub struct HostConfig {
     pub name: String,
     /// Kind of locks: `up` (single-threaded), `light` (spin) or `heavy` (semaphore).
     pub locks: String,
-    /// Number of single-threaded stacks that share the addresses and ports of the host.
+    /// Number of stacks, each run by one thread. They share the addresses and L4 ports of the host.
     pub stacks: usize,
     /// Number of threads; must be 1 with locks `up`.
     pub threads: usize,
-    /// CPU core that the first thread is pinned to; `None`: any core.
+    /// CPU core to which the first thread is pinned; `None` for any core.
     pub core: Option<usize>,
     /// Method by which code finds the context of the running thread.
     pub context: How,
-    /// Source and format of the time.
+    /// Source of the time, and its format.
     pub clock: Strategy,
     /// Maximum number of frames received from a port at once, 1 to 256.
     pub burst: usize,
@@ -52,21 +53,21 @@ pub struct HostConfig {
     pub pool_kind: Kind,
     /// Number of buffers in the pool.
     pub pool_buffers: usize,
-    /// Packet data that a buffer holds, in bytes.
+    /// Size of the packet data in a buffer, in bytes.
     pub pool_data: usize,
     /// Page size of the pool's memory.
     pub pool_pages: Pages,
-    /// Rule for the distance between buffers; `None`: as the ports require.
+    /// Rule for the distance between buffers; `None` if the ports determine it.
     pub pool_stride: Option<Stride>,
-    /// Prefetches buffers into the cache before use.
+    /// Prefetches buffers into the CPU cache before use.
     pub pool_prefetch: bool,
-    /// Seed of all random secrets, for repeatable runs; `None`: random.
+    /// Seed of all random secrets, for repeatable runs; `None` for random secrets.
     pub seed: Option<u64>,
     /// Configuration of netisr, the deferred processing of received frames.
     pub isr: IsrConfig,
     /// Keeps the host running after all its ports have closed.
     pub stay: bool,
-    /// Path of the control socket, if any.
+    /// Path of the control socket; `None` if no path is configured.
     pub control: Option<std::path::PathBuf>,
     /// Ifaces (interfaces), apart from the loopback.
     pub ifaces: Vec<IfaceConfig>,
@@ -76,11 +77,11 @@ pub struct HostConfig {
     pub search: Vec<String>,
     /// Routes, in addition to the on-link routes of the host's addresses.
     pub routes: Vec<RouteConfig>,
-    /// Static entries of the neighbor table.
+    /// Static entries of the IPv4 neighbor table.
     pub neighbors: Vec<NeighborConfig>,
     /// Services that the host runs.
     pub services: Vec<ServiceConfig>,
-    /// Sysctl settings by name.
+    /// Values of sysctls, by name.
     pub sysctl: BTreeMap<String, i64>,
 }
 
@@ -117,8 +118,8 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
-    /// Returns the pool configuration for a host with locks of kind `L`. A buffer is large enough
-    /// for the longest frame that any port's MTU allows.
+    /// Returns the pool configuration for a host with locks of kind `L`. Buffers are large enough
+    /// for the longest frame that the MTU of any port permits.
     pub fn pool_config<L: Locks>(&self) -> PoolConfig {
         let specs: Vec<_> = self.ifaces.iter().filter_map(|iface| Spec::parse(&iface.port).ok()).collect();
         let mut config = PoolConfig {
@@ -152,20 +153,20 @@ impl HostConfig {
     }
 }
 
-/// Configuration of a host adapted to a program in which one thread runs all hosts, with a warning
-/// if that changes the number of threads or stacks.
+/// Configuration of a host adapted to a program in which one thread runs all hosts.
 #[derive(Clone, Debug)]
 pub struct OnOneThread {
     /// Adapted configuration.
     pub config: HostConfig,
-    /// Warning that netisr has no threads here, or that `stacks` was reduced; `None`: no warning.
+    /// Warning that netisr has no threads in such a program, or that `stacks` was reduced; `None`
+    /// if neither applies.
     pub warning: Option<String>,
 }
 
 impl HostConfig {
-    /// Adapts the host to a program in which one thread runs all hosts, so that locks, threads and
-    /// core have no effect. Netisr keeps at most one workstream, which the host's own loop runs, so
-    /// that all netisr sysctls keep their meaning.
+    /// Adapts the host to a program in which one thread runs all hosts. Locks, threads and core
+    /// then have no effect. If netisr is configured, one workstream remains, run by the host's own
+    /// loop, so that all netisr sysctls keep their meaning.
     pub fn on_one_thread(&self) -> OnOneThread {
         let IsrConfig { workstreams, bind, .. } = self.isr;
         let had_threads = workstreams > 0 && self.locks != "up";
@@ -189,12 +190,12 @@ impl HostConfig {
     }
 }
 
-/// Configuration of netisr: deferred processing of received frames, by the host's loop or by
-/// threads of its own.
+/// Configuration of netisr, the deferred processing of received frames by the host's loop or by
+/// separate threads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IsrConfig {
-    /// Number of workstreams (sets of queues, each with one worker); 0: the thread that receives a
-    /// frame from a port also processes it.
+    /// Number of workstreams, which are sets of queues with one worker each. With 0, the thread
+    /// that receives a frame from a port also processes it.
     pub workstreams: usize,
     /// Pins each netisr thread to a CPU core.
     pub bind: bool,
@@ -215,9 +216,9 @@ impl Default for IsrConfig {
 pub struct IfaceConfig {
     /// Port specification, as in `tap:tap0`.
     pub port: String,
-    /// Name; by default that of the port.
+    /// Name of the iface; `None` for the name of the port.
     pub name: Option<String>,
-    /// MAC address; by default random, derived from the host's seed if set.
+    /// MAC address; `None` for a random one, which is derived from the host's seed if that is set.
     pub mac: Option<Mac>,
     /// IPv4 addresses with prefix lengths.
     pub addresses: Vec<IfaceAddr>,
@@ -229,24 +230,23 @@ pub struct IfaceConfig {
     pub dhcp: bool,
     /// Sends router advertisements while the host forwards IPv6.
     pub advertise: bool,
-    /// MTU in bytes; by default the MTU of the kernel device behind the port, or 1500 without a
+    /// MTU in bytes; `None` for the MTU of the port's kernel device, or 1500 if the port has no
     /// device.
     pub mtu: Option<u16>,
     /// Offloads IPv4 header checksums to the port.
     pub ip4csum: bool,
-    /// Offloads TCP and UDP checksums to the port; on by default with TCP segmentation offload.
+    /// Offloads TCP and UDP checksums to the port; `None` for on if TCP segmentation is offloaded.
     pub udp4csum: Option<bool>,
-    /// Offloads TCP segmentation to the port; on by default where the port supports it, unless
+    /// Offloads TCP segmentation to the port; `None` for on if the port supports it, unless
     /// `udp4csum` is off.
     pub tso4: Option<bool>,
-    /// Uses the port's verification of received checksums; on by default where the port supports
-    /// it.
+    /// Uses the port's verification of received checksums; `None` for on if the port supports it.
     pub rxcsum: Option<bool>,
-    /// Kind of the tunnel; an iface has either a port or a tunnel.
+    /// Kind of the tunnel; `None` for an iface with a port.
     pub tunnel: Option<inet::tunnel::Kind>,
     /// Tunnel settings other than the kind, such as the outer addresses and the key.
     pub ends: inet::tunnel::Config,
-    /// Inner IPv4 address of the tunnel's far end, for a point-to-point address.
+    /// Inner IPv4 address of the tunnel's remote end, for a point-to-point address.
     pub peer: Option<Ipv4Addr>,
 }
 
@@ -256,8 +256,8 @@ impl IfaceConfig {
         IfaceConfig { port: port.to_string(), ..IfaceConfig::default() }
     }
 
-    /// Returns whether the iface is called `name`: its configured name, or else the name of its
-    /// port.
+    /// Returns whether the iface is called `name`. Its name is the configured one, or else that of
+    /// its port.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         match &self.name {
             Some(own) => own == name,
@@ -285,13 +285,13 @@ impl IfaceConfig {
 pub struct RouteConfig {
     /// IPv4 destination prefix.
     pub to: Prefix,
-    /// IPv4 gateway; `None`: the destinations are on-link.
+    /// IPv4 gateway; `None` if the destinations are on-link.
     pub via: Option<Ipv4Addr>,
-    /// IPv6 destination prefix; set for an IPv6 route.
+    /// IPv6 destination prefix; `None` for an IPv4 route or an IPv6 default route.
     pub to6: Option<inet::fib::Prefix6>,
-    /// IPv6 gateway; without `to6` it makes an IPv6 default route.
+    /// IPv6 gateway. If it is set and `to6` is `None`, the route is an IPv6 default route.
     pub via6: Option<std::net::Ipv6Addr>,
-    /// Outgoing iface; by default the iface that reaches the gateway.
+    /// Outgoing iface; `None` for the iface that reaches the gateway.
     pub dev: Option<String>,
 }
 
@@ -308,7 +308,7 @@ pub struct NeighborConfig {
     pub addr: Ipv4Addr,
     /// MAC address of the neighbor.
     pub mac: Mac,
-    /// Iface of the neighbor; by default the iface that reaches the address.
+    /// Iface of the neighbor; `None` for the iface that reaches the address.
     pub dev: Option<String>,
 }
 

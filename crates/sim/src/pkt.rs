@@ -83,10 +83,10 @@ pub struct Rules {
     /// IP version to use regardless of the script. With `None`, the version that the script sets,
     /// or IPv4.
     pub ip_version: Option<IpVersion>,
-    /// Accept PSH on any segment. RFC 9293 3.9.1.2 leaves the use of PSH mostly to the sender, and
+    /// Accepts PSH on any segment. RFC 9293 3.9.1.2 leaves the use of PSH mostly to the sender, and
     /// scripts for other stacks expect different rules.
     pub any_psh: bool,
-    /// Accept any `counters` line; [`Played::counters`] then has the correct content.
+    /// Accepts any `counters` line; [`Played::counters`] then has the correct content.
     pub any_counters: bool,
 }
 

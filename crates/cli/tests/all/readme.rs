@@ -157,7 +157,7 @@ fn a_router_between_two_hosts() {
     let said = paste("A router between two hosts", "kill -INT $!; wait");
     for part in [
         "TCP REQUEST/RESPONSE TEST",
-        "nothing stands in its way",
+        "no check drops the packet",
         "net.isr.dispatch: direct -> deferred",
         "Dispatch policy               deferred",
     ] {

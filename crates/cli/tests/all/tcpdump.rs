@@ -155,7 +155,7 @@ fn why_explains_a_flow() {
         "  dropped in the host: ",
         "    inet.udp.in.no_socket: ",
         "route to 10.2.0.1\n",
-        "comes by pg0",
+        "arrives on pg0",
         "no matching socket",
     ] {
         assert!(text.contains(says), "{says}: {text}");

@@ -1,13 +1,13 @@
-//! Text format of captured frames: a status line, then a line for each frame.
+//! Text format of captured frames: a status line, then one line per frame.
 //!
 //! ```text
 //! NOW-NS SEEN MISSED
 //! AT-NS in|out|REASON IFACE LENGTH HEX
 //! ```
-//!
-//! Times are nanoseconds of the host's clock; NOW-NS, the time of the read, lets the client convert
-//! them to calendar time. LENGTH is the length of the whole frame in bytes, HEX its captured bytes.
-//! REASON is the dotted name of a drop reason.
+//! Times are in nanoseconds of the host's clock. NOW-NS is the time of the read, with which the
+//! client converts them to calendar time. SEEN and MISSED are numbers of frames. LENGTH is the
+//! length of the whole frame in bytes, and HEX is its captured bytes. REASON is the dotted name of
+//! a drop reason.
 
 use super::Fate;
 use port::pcap::Direction;

@@ -1,4 +1,4 @@
-//! `arp`: BSD's view of the neighbor table.
+//! `arp`: shows and changes the IPv4 neighbor table, in BSD's format.
 
 use super::ipneigh;
 use super::parse;
@@ -10,7 +10,8 @@ use lock::Locks;
 use serde_json::Value;
 use std::marker::PhantomData;
 
-/// Forms of `arp`; `-n` is accepted, since names are never looked up.
+/// Forms of `arp`. The option `-n` is accepted and has no effect, because names are never looked
+/// up.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
@@ -39,7 +40,7 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Returns the entries of `HOST`.
+/// Returns the neighbor entries of the address `HOST`; an error if there is none.
 fn found<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Vec<Neighbor>, CommandError> {
     let addr = parse::ip4("host", args.text("HOST"))?;
     let mut found = ctl.host.stack.neighbors(ctl.cx);

@@ -1,5 +1,5 @@
-//! `capture`: copies of frames, used by `linerate tcpdump` and `linerate why`. Shared by hosts and
-//! bridges, which differ in their locations ([`Watched`]).
+//! `capture`: copies of frames, used by `linerate tcpdump` and `linerate why`. Hosts and bridges
+//! share this command; [`Watched`] hides the difference between their capture points.
 
 use crate::capture::{CAPTURES_MAX, Captures, Place, SNAPLEN, Status, Wants};
 use clock::Instant;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wire::filter::Filter;
 
 /// Description of the command.
-pub(crate) const ABOUT: &str = "Copy frames that pass or are dropped, for 'tcpdump' and 'why'";
+pub(crate) const ABOUT: &str = "Copy passing or dropped frames, for 'tcpdump' and 'why'";
 
 /// Form of `capture`.
 type CaptureForm = Form<fn(&Around<'_>, &Args<'_>) -> Result<String, CommandError>>;
@@ -77,16 +77,16 @@ pub(crate) trait Watched {
     /// bridge.
     ///
     /// # Errors
-    /// No such name, or an iface without a port.
+    /// Returns an error if nothing is called `name`, or if it is an iface without a port.
     fn wants(&self, name: &str) -> Result<Wants, CommandError>;
-    /// Returns the name of `place`.
+    /// Returns the name of the capture point `place`.
     fn name(&self, place: Place) -> String;
 }
 
 /// Runs `capture`.
 ///
 /// # Errors
-/// Returns a [`CommandError`] for an unknown word, location or capture, or an invalid filter.
+/// Returns a [`CommandError`] for an unknown word, capture point or capture, or an invalid filter.
 pub(crate) fn run(watched: &dyn Watched, now: Instant, json: bool, words: Words<'_>) -> Result<String, CommandError> {
     let (form, args) = parse_all(FORMS, words)?;
     (form.run)(&Around { watched, now, json }, &args)
@@ -100,7 +100,7 @@ fn unknown(args: &Args<'_>) -> CommandError {
     CommandError::failed(format!("capture {}: does not exist; an unread capture ends after 10 s", args.text("ID")))
 }
 
-/// Compiles `filter FILTER...`; without it, every frame matches.
+/// Compiles `filter FILTER...`. Without a filter, every frame matches.
 fn filter(args: &Args<'_>) -> Result<Filter, CommandError> {
     Filter::compile(&args.rest().join(" ")).map_err(CommandError::failed)
 }

@@ -17,7 +17,7 @@ impl<L: Locks> Forms<L> {
         Form { grammar: "", about: "Lists the DHCP clients and their leases.", run: |ctl, _| Ok(list(ctl)) },
         Form {
             grammar: "IF",
-            about: "Requests a lease for an interface, or the extension of its lease.",
+            about: "Request a lease for an interface, or renew its lease.",
             run: |ctl, args| {
                 let (name, calls) = (args.text("IF"), ctl.host.shared_calls());
                 let started = ctl.host.dhcp().start(&calls, ctl.iface(name)?.id);
@@ -31,7 +31,7 @@ impl<L: Locks> Forms<L> {
                 let (name, calls) = (args.text("IF"), ctl.host.shared_calls());
                 let released = ctl.host.dhcp().release(&calls, ctl.iface(name)?.id);
                 ctl.host.stack.flush(ctl.cx);
-                if released { DONE } else { Err(CommandError::failed(format!("{name}: no DHCP client runs there"))) }
+                if released { DONE } else { Err(CommandError::failed(format!("{name}: no DHCP client runs on this interface"))) }
             },
         },
     ];

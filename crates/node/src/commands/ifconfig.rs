@@ -10,23 +10,23 @@ use serde_json::{Value, json};
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 
-/// A parameter of an interface.
+/// Form of a parameter of an interface.
 pub(super) type IfaceForm<L> = Form<fn(&Ctl<'_, L>, &Iface<L>, &Args<'_>) -> Result<(), CommandError>>;
 
-/// Parameters of an interface.
+/// Forms of the parameters of an interface.
 struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
     const ALL: &[IfaceForm<L>] = &[
         Form {
             grammar: "create [port PORT]",
-            about: "Creates an interface with a port, or a tunnel; pgN, tapN, nullN, gifN, greN, vxlanN need no port.",
+            about: "Create an interface with a port, or a tunnel; pgN, tapN, nullN, gifN, greN and vxlanN imply the kind.",
             run: |_, _, _| Ok(()), // carried out by `create`, before there is an interface
         },
         Form { grammar: "destroy", about: "Removes the interface.", run: |ctl, iface, _| destroy(ctl, iface) },
         Form {
             grammar: "inet A/LEN [B] [netmask MASK] [broadcast BROADCAST] [alias,add] [-alias,delete,remove]",
-            about: "Sets the IPv4 address; alias adds one, -alias removes one; B: the far end of a tunnel.",
+            about: "Set the IPv4 address; alias adds one, -alias removes one. B is the remote end of a tunnel.",
             run: inet,
         },
         Form {
@@ -36,7 +36,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "up",
-            about: "Starts sending and receiving.",
+            about: "Bring the interface up.",
             run: |ctl, iface, _| {
                 ctl.host.stack.set_up(ctl.cx, iface.id, true);
                 Ok(())
@@ -44,7 +44,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "down",
-            about: "Stops sending and receiving.",
+            about: "Take the interface down.",
             run: |ctl, iface, _| {
                 ctl.host.stack.set_up(ctl.cx, iface.id, false);
                 Ok(())
@@ -52,7 +52,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "[-]ip4csum",
-            about: "Leaves IPv4 header checksums to the port.",
+            about: "Offload IPv4 header checksums to the port.",
             run: |ctl, iface, args| {
                 let on = args.is_on("ip4csum");
                 offload(ctl, iface, "ip4csum", on, Offload { tx_ip: on, ..iface.offload() })
@@ -60,7 +60,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "[-]udp4csum",
-            about: "Leaves TCP and UDP checksums to the port.",
+            about: "Offload TCP and UDP checksums to the port.",
             run: |ctl, iface, args| {
                 let on = args.is_on("udp4csum");
                 offload(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() })
@@ -68,7 +68,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "[-]upd4csum",
-            about: "Same as udp4csum, as rump2014 spells it once.",
+            about: "Same as udp4csum (alternative spelling).",
             run: |ctl, iface, args| {
                 let on = args.is_on("upd4csum");
                 offload(ctl, iface, "udp4csum", on, Offload { tx_l4: on, ..iface.offload() })
@@ -76,7 +76,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "[-]tso4",
-            about: "Leaves segmentation of TCP to the port.",
+            about: "Offload TCP segmentation to the port.",
             run: |ctl, iface, args| {
                 let (on, now) = (args.is_on("tso4"), iface.offload());
                 offload(ctl, iface, "tso4", on, Offload { tso: on, tx_l4: now.tx_l4 || on, ..now })
@@ -84,7 +84,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "[-]rxcsum",
-            about: "Relies on the port's verification of received checksums.",
+            about: "Use the port's verification of received checksums.",
             run: |ctl, iface, args| {
                 let on = args.is_on("rxcsum");
                 offload(ctl, iface, "rxcsum", on, Offload { rx: on, ..iface.offload() })
@@ -97,7 +97,7 @@ impl<L: Locks> Forms<L> {
     }
 }
 
-/// Forms without an interface to change.
+/// Forms that list or show interfaces and change none.
 const LISTS: &[Form<()>] = &[
     Form { grammar: "[-a]", about: "Lists all interfaces.", run: () },
     Form { grammar: "-l", about: "Lists the names of the interfaces.", run: () },
@@ -114,7 +114,7 @@ pub(super) fn unreachable<L: Locks>() -> Vec<&'static str> {
     grammar::unreachable(&Forms::<L>::all().collect::<Vec<_>>())
 }
 
-/// Runs `ifconfig`. The whole command is parsed before any of it is carried out.
+/// Runs `ifconfig`. The whole command is parsed before any part of it is applied.
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
     let name = match words.take() {
         None => return Ok(list(ctl, None)),
@@ -154,7 +154,8 @@ fn is(args: &Args<'_>, names: &[&str]) -> bool {
     args.words().first().is_some_and(|word| names.contains(word))
 }
 
-/// Rejects different VXLAN ports: both ends have the same one.
+/// Rejects different values of `vxlanlocalport` and `vxlanremoteport`: both ends of a tunnel use
+/// the same port.
 fn check_vxlan_ports<L: Locks>(changes: &[(&IfaceForm<L>, Args<'_>)]) -> Result<(), CommandError> {
     let ports = changes.iter().filter(|(_, args)| is(args, &["vxlanlocalport", "vxlanremoteport"]));
     let mut ports = ports.filter_map(|(_, args)| args.number("PORT"));
@@ -168,7 +169,7 @@ fn check_vxlan_ports<L: Locks>(changes: &[(&IfaceForm<L>, Args<'_>)]) -> Result<
     }
 }
 
-/// Removes an iface: a tunnel, or one with a port, which is closed.
+/// Removes an iface, which must be a tunnel or have a port; the port is closed.
 pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Result<(), CommandError> {
     if iface.tunnel.is_some() {
         return tunnel::destroy(ctl, iface.id);
@@ -202,7 +203,7 @@ fn default_port(name: &str) -> Result<String, CommandError> {
         _ => {}
     }
     Err(CommandError::missing(format!(
-        "'port SPEC' after 'create' (only pgN, tapN and nullN know theirs; '{name}' does not)"
+        "'port SPEC' after 'create' (only the names pgN, tapN and nullN imply a port; '{name}' does not)"
     )))
 }
 
@@ -217,18 +218,18 @@ fn offload<L: Locks>(
     if on && got != Some(wanted) {
         let port = ctl.host.ports().into_iter().find(|port| port.iface == iface.id).map(|port| port.spec);
         let port = port.unwrap_or_else(|| "its link".to_string());
-        return Err(CommandError::failed(format!("{}: {port} cannot do {name}", iface.name)));
+        return Err(CommandError::failed(format!("{}: {port} does not support {name}", iface.name)));
     }
     Ok(())
 }
 
-/// Returns the maximum MTU of an iface: that of its port, or 65535 without one.
+/// Returns the maximum MTU of an iface: that of its port, or 65535 if it has no port.
 pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
     ctl.host.ports().iter().find(|port| port.iface == id).map_or(65_535, |port| i64::from(port.caps.mtu))
 }
 
 pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) -> Result<(), CommandError> {
-    // RFC 791 3.2: every link carries 68 bytes.
+    // RFC 791 3.2: every link can transmit packets of 68 bytes.
     let mtu = parse::number(&format!("{}: mtu", iface.name), word, 68, mtu_max(ctl, iface.id))?;
     match iface.tunnel {
         Some(_) => ctl.host.stack.set_tunnel_mtu(ctl.cx, iface.id, mtu as u16),
@@ -237,13 +238,13 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
     Ok(())
 }
 
-/// Runs `inet A/LEN ...`. Without `alias` the address replaces the first one.
+/// Runs `inet A/LEN ...`. Without `alias`, the address replaces the first address.
 fn inet<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
     let id = iface.id;
     let mut addr = parse::addr(args.text("A/LEN"), parse::class_len)?;
     let peer = match args.get("B") {
         Some(word) if iface.kind != IfaceKind::Tunnel => return Err(CommandError::too_much(word)),
-        Some(word) => Some(parse::ip4("far end", word)?),
+        Some(word) => Some(parse::ip4("remote end", word)?),
         None => None,
     };
     if let Some(mask) = args.get("MASK") {
@@ -254,7 +255,7 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result
     if let Some(wanted) = broadcast.filter(|wanted| addr.broadcast() != Some(*wanted)) {
         let own = addr.broadcast().map_or_else(|| "none".to_string(), |own| own.to_string());
         return Err(CommandError::failed(format!(
-            "broadcast {wanted}: not supported: it follows from the address: {own}"
+            "broadcast {wanted}: not supported: it is derived from the address: {own}"
         )));
     }
     let stack = &ctl.host.stack;
@@ -278,7 +279,7 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result
     added
 }
 
-/// Adds an address with the remote end `peer`.
+/// Adds an address to a tunnel whose remote end has the address `peer`.
 pub(super) fn add_peer<L: Locks>(
     ctl: &Ctl<'_, L>,
     id: IfaceId,
@@ -290,7 +291,7 @@ pub(super) fn add_peer<L: Locks>(
     let added = ctl.host.stack.add_peer(ctl.cx, id, addr, peer);
     added.map_err(|why| {
         ctl.host.stack.remove_addr(ctl.cx, id, addr);
-        CommandError::failed(format!("{peer}: no room for its route: {why:?}"))
+        CommandError::failed(format!("{peer}: cannot add its route: {why:?}"))
     })
 }
 
@@ -302,12 +303,12 @@ pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr)
     let other = stack.ifaces().find(|iface| iface.addrs(ctl.cx).iter().any(|own| own.addr == addr.addr));
     if let Some(other) = other {
         if other.id != id {
-            return Err(CommandError::failed(format!("{} has {} already", other.name, addr.addr)));
+            return Err(CommandError::failed(format!("{} already has {}", other.name, addr.addr)));
         }
         stack.remove_addr(ctl.cx, id, addr.addr); // perhaps with another prefix
     }
     let added = stack.add_addr(ctl.cx, id, addr);
-    added.map_err(|why| CommandError::failed(format!("{}: no room for its routes: {why:?}", addr.addr)))
+    added.map_err(|why| CommandError::failed(format!("{}: cannot add its routes: {why:?}", addr.addr)))
 }
 
 fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
@@ -318,7 +319,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
     )
 }
 
-/// Returns BSD's flags with their bits (net/if.h).
+/// Returns BSD's interface flags (net/if.h): their bits, and the names of the set flags.
 fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
     let loopback = iface.kind == IfaceKind::Loopback;
     let all = [

@@ -1,5 +1,5 @@
-//! `ip addr` and `ip link`, with iproute2's text and the key names of `ip -j`; `ip route` and
-//! `ip neigh` have files of their own.
+//! `ip addr` and `ip link`, with iproute2's text and the key names of `ip -j`. The modules
+//! `iproute` and `ipneigh` have `ip route` and `ip neigh`.
 
 use super::link::{Link, LinkCounters, Style, one_line};
 use super::parse;
@@ -14,7 +14,7 @@ const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neig
 /// iproute2's value for an infinite lifetime.
 const FOREVER: u32 = u32::MAX;
 
-/// Address family selected by `-4`, `-6`, or neither.
+/// Address family selected by `-4`, by `-6`, or by neither option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     Any,
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     pub(crate) style: Style,
 }
 
-/// `-p` and `-d` are accepted and have no effect.
+/// Options of `ip`. `-p` and `-d` are accepted and have no effect.
 const OPTIONS: &[Form<()>] = &[Form {
     grammar: "[-j,-json] [-4] [-6] [-s,-stats,-statistics] [-br,-brief] [-o,-oneline] [-p,-pretty] [-d,-details]",
     about: "",
@@ -40,7 +40,7 @@ impl Options {
     /// Consumes the options.
     ///
     /// # Errors
-    /// An unknown option.
+    /// Returns an error for an unknown option.
     pub(crate) fn take(words: &mut Words<'_>) -> Result<Options, CommandError> {
         let (_, args) = parse_form(OPTIONS, words)?;
         if let Some(option) = words.peek().filter(|word| word.starts_with('-')) {
@@ -64,7 +64,7 @@ pub(super) fn usage() -> Vec<Usage> {
         of("[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh ...", "Objects and verbs may be abbreviated."),
         of("addr [show] [[dev] IF]", "Lists addresses."),
         of("addr add|replace|del A/LEN dev IF [peer A] [brd +] [label IF]", "Adds or removes an address."),
-        of("link [show] [[dev] IF]", "Lists interfaces; -s: with counters."),
+        of("link [show] [[dev] IF]", "List interfaces; -s adds counters."),
         of("link set [dev] IF [up|down] [mtu N] ...", "Configures an interface."),
         of(
             "link add IF type ipip|gre|vxlan|etherip [local A] [remote B] [key N] [id N] [dstport N] ...",
@@ -76,7 +76,7 @@ pub(super) fn usage() -> Vec<Usage> {
             "route add|replace|change|append|del DST [via A] [dev IF] [nexthop via A [dev IF] [weight N]] ...",
             "Adds or removes a route.",
         ),
-        of("route get A [from SRC iif IF] [--why]", "Shows the route to an address."),
+        of("route get A [from SRC iif IF] [--why]", "Show the route to an address; --why explains the choice."),
         of("neigh [show] [[dev] IF]", "Lists neighbors."),
         of("neigh add|change|replace|del A lladdr MAC dev IF", "Adds or removes a neighbor."),
     ]
@@ -86,11 +86,12 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     let Options { json, family, style } = Options::take(&mut words)?;
     let ctl = Ctl { json: ctl.json || json, ..*ctl };
     let object = words.next("addr, link, route or neigh")?;
-    // iproute2 accepts any prefix of a word; the order resolves ambiguous ones.
+    // iproute2 accepts any prefix of a word; if a prefix is ambiguous, the first object in the list
+    // applies.
     match OBJECTS.iter().find(|name| !object.is_empty() && name.starts_with(object)).copied() {
         Some("address" | "addr") => addr(&ctl, words, family, style),
         Some("link") => link(&ctl, words, style),
-        // iproute2 also takes a route's family from its addresses.
+        // iproute2 also infers a route's family from its addresses.
         Some("route") if family == Family::Six || family == Family::Any && words.any(|word| word.contains(':')) => {
             six::ip_route(&ctl, words)
         }
@@ -100,7 +101,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// Returns the full verb: iproute2 accepts prefixes. The default is `show`.
+/// Returns the full verb for a word, which may be a prefix as in iproute2. Without a word, the verb
+/// is `show`.
 pub(super) fn verb<'a>(words: &mut Words<'_>, verbs: &'a [&'a str]) -> Result<&'a str, CommandError> {
     let Some(word) = words.take() else { return Ok("show") };
     let found = match word {
@@ -112,7 +114,7 @@ pub(super) fn verb<'a>(words: &mut Words<'_>, verbs: &'a [&'a str]) -> Result<&'
     verb.ok_or_else(|| CommandError::unknown("verb", word, verbs.iter().copied().chain(["list"])))
 }
 
-/// Parses an optional `[dev] IF`.
+/// Parses an optional `[dev] IF`, which limits a listing to one iface.
 pub(super) fn only_dev<'a, L: Locks>(
     ctl: &'a Ctl<'_, L>,
     words: &mut Words<'_>,
@@ -144,17 +146,17 @@ fn addr<L: Locks>(
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
             "brd" | "broadcast" => {
                 let own = addr.broadcast().map(|own| own.to_string()).unwrap_or_default();
-                parse::only(&mut words, word, &["+", &own], "it follows from the address")?;
+                parse::only(&mut words, word, &["+", &own], "it is derived from the address")?;
             }
             "scope" => {
                 let own = if addr.addr.is_loopback() { "host" } else { "global" };
-                parse::only(&mut words, word, &[own], "it follows from the address")?;
+                parse::only(&mut words, word, &[own], "it is derived from the address")?;
             }
             "label" => label = Some(words.next("the iface's name")?),
             "peer" => {
-                let far = parse::addr(words.next("the far end's address")?, parse::host_len)?;
+                let far = parse::addr(words.next("the address of the remote end")?, parse::host_len)?;
                 if far.len != 32 {
-                    return Err(CommandError::failed(format!("peer {}/{}: one address only, /32", far.addr, far.len)));
+                    return Err(CommandError::failed(format!("peer {}/{}: expected a single address, /32", far.addr, far.len)));
                 }
                 peer = Some(far.addr);
             }
@@ -164,7 +166,7 @@ fn addr<L: Locks>(
     let dev = dev.ok_or_else(|| CommandError::missing("dev IF"))?;
     if let Some(label) = label.filter(|label| *label != dev.name) {
         return Err(CommandError::failed(format!(
-            "label {label}: not supported: addresses have no names of their own"
+            "label {label}: not supported: addresses have no labels"
         )));
     }
     let had = dev.addrs(ctl.cx).into_iter().find(|own| own.addr == addr.addr);
@@ -172,13 +174,13 @@ fn addr<L: Locks>(
         ("del", Some(_)) => drop(ctl.host.stack.remove_addr(ctl.cx, dev.id, addr.addr)),
         ("del", None) => return Err(CommandError::failed(format!("{} does not have {}", dev.name, addr.addr))),
         ("add", Some(own)) if own == addr => {
-            return Err(CommandError::failed(format!("{} has {}/{} already", dev.name, addr.addr, addr.len)));
+            return Err(CommandError::failed(format!("{} already has {}/{}", dev.name, addr.addr, addr.len)));
         }
         _ => {
             addr = parse::own_addr(addr)?;
             match peer {
                 Some(_) if dev.kind != IfaceKind::Tunnel => {
-                    return Err(CommandError::failed(format!("peer: {} is no point-to-point iface", dev.name)));
+                    return Err(CommandError::failed(format!("peer: {} is not a point-to-point iface", dev.name)));
                 }
                 Some(peer) => ifconfig::add_peer(ctl, dev.id, addr.addr, peer)?,
                 None => ifconfig::add_addr(ctl, dev.id, addr)?,
@@ -212,7 +214,7 @@ fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, style: Style) -> Resul
     Ok(String::new())
 }
 
-/// Lists ifaces; with `addrs` also their addresses of that family.
+/// Lists ifaces; with `addrs`, also their addresses of that family.
 fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: Option<Family>, style: Style) -> String {
     let ports = ctl.host.ports();
     let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|only| only.id == iface.id));
@@ -235,7 +237,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<&Iface<L>>, addrs: Option<Famil
     )
 }
 
-/// Returns an iface with the lines of its addresses, in the given style of `ip addr`.
+/// Returns an iface with the lines of its addresses, as `ip addr` prints them in the given style.
 fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
     if style.brief {
         let words = addrs.lines().filter_map(|line| line.trim_start().strip_prefix("inet"));
@@ -244,7 +246,7 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
         return format!("{:<16} {:<14} {} \n", link.name, link.state, own.join(" "));
     }
     if style.oneline {
-        // One line for each address, with a backslash for its own line break.
+        // With -o, each address is one line, with a backslash instead of its line break.
         let (head, mut out) = (format!("{}: {}", link.index, link.name), String::new());
         for part in addrs.split("    inet").skip(1) {
             out += &format!("{head}    inet{}", one_line(part));
@@ -254,7 +256,7 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
     link.text(style) + addrs
 }
 
-/// Returns an iface as a link, with the counters of its port or its own.
+/// Returns an iface as a link. The counters are those of its port, or its own if it has no port.
 pub(super) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[PortInfo]) -> Link {
     let (kind, own, other) = link_type(ctl, iface);
     let info = tunnel::link_json(ctl, iface.id).map(|info| (tunnel::link_text(ctl, iface.id), info));
@@ -291,8 +293,8 @@ fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
     all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
 }
 
-/// Returns RFC 2863's operational state in Linux's terms: loopback and tunnels have none of their
-/// own.
+/// Returns RFC 2863's operational state as Linux names it. It is unknown for loopback and tunnels,
+/// which have no carrier.
 fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
     match (iface.is_up(), iface.kind) {
         (false, _) => "DOWN",
@@ -302,7 +304,8 @@ fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
     }
 }
 
-/// Returns the link's type, its address and its broadcast address; for a tunnel its endpoints.
+/// Returns the type of the link, its address and its broadcast address; for a tunnel, the type and
+/// the two outer addresses.
 fn link_type<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> (&'static str, String, String) {
     let macs = |kind, broadcast: wire::Mac| (kind, iface.mac.to_string(), broadcast.to_string());
     match (iface.kind, ctl.host.stack.tunnel(ctl.cx, iface.id)) {
@@ -345,7 +348,7 @@ pub(super) fn addr_json<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Value {
     with_addrs(ctl, iface, Family::Any, row)
 }
 
-/// Returns a link's `row` with its addresses of `family`.
+/// Returns the JSON object `row` of a link with the iface's addresses of `family` added.
 fn with_addrs<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family, mut row: Value) -> Value {
     let infos = iface.addrs(ctl.cx).into_iter().map(|addr| {
         let mut info = json!({ "family": "inet", "local": addr.addr.to_string(), "prefixlen": addr.len });

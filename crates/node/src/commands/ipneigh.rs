@@ -1,4 +1,4 @@
-//! `ip neigh`: show, add, replace, del.
+//! `ip neigh`: shows, adds, replaces and removes neighbors.
 
 use super::ip::{Family, only_dev, set, verb};
 use super::parse;
@@ -34,7 +34,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Fami
     }
 }
 
-/// Parses the words after a neighbor's address: `lladdr MAC`, and `dev IF` if the address has no
+/// Parses the words after a neighbor's address: `lladdr MAC`, and `dev IF` if the address had no
 /// zone.
 pub(super) fn entry<L: Locks>(
     ctl: &Ctl<'_, L>,
@@ -48,7 +48,7 @@ pub(super) fn entry<L: Locks>(
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
             "nud" => match words.next("permanent")? {
                 "permanent" => {}
-                other => return Err(CommandError::bad("nud", other, "permanent: other states are learned, not set")),
+                other => return Err(CommandError::bad("nud", other, "permanent, the only state that can be set")),
             },
             other => return Err(CommandError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
         }
@@ -57,10 +57,10 @@ pub(super) fn entry<L: Locks>(
 }
 
 fn unknown<L: Locks>(ctl: &Ctl<'_, L>, dev: IfaceId, addr: std::net::Ipv4Addr) -> CommandError {
-    CommandError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)))
+    CommandError::failed(format!("{addr}: no neighbor entry on {}", ctl.iface_name(dev)))
 }
 
-/// Sets a static neighbor entry, if the addresses are valid.
+/// Sets a static neighbor entry. Returns an error if an address is not a unicast address.
 pub(super) fn set_neighbor<L: Locks>(
     ctl: &Ctl<'_, L>,
     dev: IfaceId,
@@ -77,7 +77,7 @@ pub(super) fn set_neighbor<L: Locks>(
     Ok(())
 }
 
-/// Lists the table in the format of `ip neigh`.
+/// Lists the neighbor table in the format of `ip neigh`.
 fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>, family: Family) -> String {
     let mut all = if family == Family::Six { Vec::new() } else { ctl.host.stack.neighbors(ctl.cx) };
     all.retain(|n| only.is_none_or(|id| id == n.iface));
@@ -95,7 +95,8 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>, family: Family) -> St
     )
 }
 
-/// Returns Linux's name of the state; an entry being revalidated is a probe there too.
+/// Returns Linux's name of the state. As in Linux, an entry that is being revalidated is in state
+/// PROBE.
 fn state(n: &Neighbor) -> &'static str {
     match n.state {
         State::Incomplete => "INCOMPLETE",

@@ -1,4 +1,4 @@
-//! `ip route`: show, add, replace, del, get.
+//! `ip route`: shows, adds, replaces and removes routes, and looks up single addresses.
 
 use super::ip::{set, verb};
 use super::parse;
@@ -40,8 +40,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// Returns whether the route `there` has exactly the paths `ways` or, for a gateway, leaves through
-/// their iface.
+/// Returns whether the next hop `there` of a route has exactly the paths `paths`. A path that
+/// states only an iface matches any gateway on that iface.
 fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, paths: &[Path]) -> bool {
     match (there, paths) {
         (Via::Paths(_), paths) => ctl.host.stack.paths(ctl.cx, there) == paths,
@@ -60,8 +60,8 @@ enum Wanted {
     Whole,
 }
 
-/// Parses `[TYPE] PREFIX [via GW] [dev IF]`, or
-/// `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
+/// Parses `[TYPE] PREFIX [via GW] [dev IF]` or `PREFIX nexthop via GW [dev IF] [weight N] nexthop
+/// ...`.
 fn describe<L: Locks>(
     ctl: &Ctl<'_, L>,
     mut words: Words<'_>,
@@ -108,9 +108,9 @@ fn describe<L: Locks>(
     }
     let via = match (via, gateway, dev) {
         (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // default: lo0
-        _ if local => return Err(CommandError::failed("a route to this host has no gateway")),
+        _ if local => return Err(CommandError::failed("a local route accepts no gateway")),
         (Some(via), None, None) => via,
-        (Some(_), ..) => return Err(CommandError::failed("a route to nowhere has neither via nor dev")),
+        (Some(_), ..) => return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev")),
         (None, Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
         (None, Some(gateway), None) => Via::Gateway(ctl.link_of(gateway)?, gateway),
         (None, None, Some(dev)) => Via::Link(dev),
@@ -130,27 +130,27 @@ fn describe<L: Locks>(
             _ => (["global", "universe"], "global"),
         };
         if !own.contains(&scope) {
-            return Err(CommandError::failed(format!("scope {scope}: not supported: that of this route is {name}")));
+            return Err(CommandError::failed(format!("scope {scope}: not supported: the scope of this route is {name}")));
         }
     }
     if let Some(src) = src {
         let own = ctl.source_of(via, prefix.addr());
         if own != Some(src) {
-            let own = own.map_or_else(String::new, |own| format!(", here {own}"));
-            let why = format!("src {src}: not supported: the source is the iface's address on that link{own}");
+            let own = own.map_or_else(String::new, |own| format!(" ({own})"));
+            let why = format!("src {src}: not supported: the source is always the iface's address on the link{own}");
             return Err(CommandError::failed(why));
         }
     }
     Ok((prefix, vec![Path { via, weight: 1 }]))
 }
 
-/// Rejects a word that has no meaning at its position.
+/// Rejects `word`, if given, because it has no meaning in this form of the command.
 pub(super) fn refuse(word: Option<&str>) -> Result<(), CommandError> {
     word.map_or(Ok(()), |word| Err(CommandError::failed(format!("{word}: not supported here"))))
 }
 
-/// Returns the paths after the first `nexthop`; `gateway` parses a gateway, on the link of an iface
-/// if one is named.
+/// Returns the paths after the first `nexthop`. `gateway` parses the address of a gateway, which is
+/// on the link of the given iface if there is one.
 pub(super) fn nexthops<L: Locks, A>(
     ctl: &Ctl<'_, L>,
     mut words: Words<'_>,
@@ -225,7 +225,7 @@ fn is_local(via: &Via) -> bool {
     matches!(via, Via::Local(_) | Via::Broadcast(_))
 }
 
-/// Returns whether a route was added with an address, called a kernel route in Linux.
+/// Returns whether a route was added with an address; Linux calls it a kernel route.
 fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
     let (Via::Link(id) | Via::Local(id)) = route.via else { return is_local(&route.via) };
     let addrs = ctl.host.stack.iface(id).map(|iface| iface.addrs(ctl.cx)).unwrap_or_default();
@@ -234,7 +234,7 @@ fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
     addrs.iter().any(|own| same(own.addr, own.len) || itself(own.addr))
 }
 
-/// Returns iproute2's name of the route type, unless it is unicast.
+/// Returns iproute2's name of the route type; `None` for a unicast route.
 fn type_word(via: &Via) -> Option<&'static str> {
     match via {
         Via::Local(_) => Some("local"),
@@ -267,7 +267,7 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
     out + &paths_text(ctl, &ctl.host.stack.paths(ctl.cx, route.via)) + "\n"
 }
 
-/// Returns the lines of a route's paths, each after a line break.
+/// Returns the lines of a route's paths, each preceded by a line break.
 pub(super) fn paths_text<L: Locks, A: Display>(ctl: &Ctl<'_, L>, paths: &[Path<A>]) -> String {
     let mut out = String::new();
     for path in paths {
@@ -281,7 +281,7 @@ pub(super) fn paths_text<L: Locks, A: Display>(ctl: &Ctl<'_, L>, paths: &[Path<A
     out
 }
 
-/// Adds a route's paths to its row.
+/// Adds a route's paths to `row`, its JSON object.
 pub(super) fn set_paths<L: Locks, A: Display>(ctl: &Ctl<'_, L>, row: &mut Value, paths: &[Path<A>]) {
     set(row, "nexthops", paths.iter().map(|path| path_json(ctl, path)).collect::<Vec<_>>());
 }
@@ -330,13 +330,13 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandEr
     got(ctl, &why::route_query::<u32, L>(ctl, &args)?)
 }
 
-/// Shows the next hop requested, or the reasons for it.
+/// Shows the next hop of the queried address or, with `--why`, the reasons for the choice.
 pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u32>) -> Result<String, CommandError> {
     if asked.why {
         return Ok(asked.explain(ctl));
     }
     let (dst, answer) = (asked.dst(), asked.answer(ctl));
-    let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route leads there"));
+    let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route to this address"));
     let exact = Route { prefix: Prefix::host(dst), via: answer.via.ok_or_else(nowhere)? };
     let src = ctl.source_of(exact.via, dst);
     let text = || {
@@ -362,7 +362,7 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u32>) -> R
     Ok(ctl.listing(json, text))
 }
 
-/// Removes the routes that were not added with an address.
+/// Removes all routes except those that were added with an address.
 fn flush<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
     words.end()?;
     for route in ctl.host.stack.routes(ctl.cx).iter().filter(|route| !is_own(ctl, route)) {

@@ -1,4 +1,4 @@
-//! Netisr's sysctls and its table: `sysctl net.isr`, `netstat -Q`, `show isr`.
+//! Sysctls and tables of netisr: `sysctl net.isr`, `netstat -Q`, `show isr`.
 
 use super::Ctl;
 use crate::Host;
@@ -13,11 +13,11 @@ use stats::Entry;
 /// Setting of netisr that a sysctl reads and sets.
 #[derive(Clone, Copy)]
 enum Setting {
-    /// Global dispatch mode.
+    /// Dispatch mode of protocols that have no mode of their own.
     Mode,
-    /// Direct mode, on or off.
+    /// Whether that mode is direct.
     Direct,
-    /// Default queue limit.
+    /// Queue limit of protocols that have no limit of their own.
     Limit,
     /// Dispatch mode of a protocol.
     OwnMode(&'static str),
@@ -27,7 +27,7 @@ enum Setting {
     OwnLimit(&'static str),
 }
 
-/// The sysctls that can be set: name, setting, description.
+/// The sysctls that can be set, as (name, setting, description).
 const SYSCTLS: &[(&str, Setting, &str)] = &[
     (
         "net.isr.dispatch",
@@ -38,9 +38,9 @@ const SYSCTLS: &[(&str, Setting, &str)] = &[
     (
         "net.isr.direct",
         Setting::Direct,
-        "1: dispatch is direct; 0: hybrid or deferred. Setting 0 turns direct into deferred.",
+        "1 if dispatch is direct, 0 if it is hybrid or deferred. Setting 0 changes direct to deferred.",
     ),
-    ("net.isr.enable", Setting::Direct, "Same as net.isr.direct, under its oldest name."),
+    ("net.isr.enable", Setting::Direct, "Same as net.isr.direct (older name)."),
     ("net.isr.defaultqlimit", Setting::Limit, "Maximum number of frames of a protocol queued for a workstream."),
     ("net.isr.proto.ip.dispatch", Setting::OwnMode("ip"), "Dispatch of IPv4: default, direct, hybrid or deferred."),
     (
@@ -80,12 +80,13 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     SYSCTLS.iter().map(|(name, ..)| *name)
 }
 
-/// Returns the description of a name.
+/// Returns the description of the sysctl `name`; `None` if it does not belong to netisr.
 pub(super) fn sentence(name: &str) -> Option<&'static str> {
     SYSCTLS.iter().find(|(known, ..)| *known == name).map(|(.., sentence)| *sentence)
 }
 
-/// Returns the type and range of a name, and its default.
+/// Returns the type with the range, and the default, of the sysctl `name`; `None` if it does not
+/// belong to netisr.
 pub(super) fn takes(name: &str) -> Option<(&'static str, String)> {
     let policy = Policy::default().name().to_string();
     Some(match setting(name)? {
@@ -104,11 +105,11 @@ fn setting(name: &str) -> Option<Setting> {
     SYSCTLS.iter().find(|(known, ..)| *known == name).map(|(_, setting, _)| *setting)
 }
 
-/// Returns the number for `text`, if `name` belongs to netisr: that of a mode or policy, or the
-/// number itself.
+/// Parses `text` as a value of the sysctl `name`; `None` if it does not belong to netisr. The
+/// result is the number of a mode or policy, or the number itself.
 pub(super) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>> {
     let bad = |why: NetisrError| {
-        // `CommandError` adds the value and 'expected' to the message.
+        // `CommandError` adds the value and the word 'expected' to this text.
         let expected = match why {
             NetisrError::UnknownMode(_) => Mode::WORDS.to_string(),
             NetisrError::UnknownPolicy(_) => Policy::WORDS.to_string(),
@@ -132,8 +133,8 @@ pub(super) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>>
     })
 }
 
-/// Sets a value accepted by [`check`]; names outside netisr are ignored. Without netisr all
-/// dispatch is direct, and only that value is accepted.
+/// Sets a sysctl to a value accepted by [`check`]. A name outside netisr is ignored. Without
+/// netisr, all dispatch is direct, and only the value for direct dispatch is accepted.
 pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> Result<(), IsrError> {
     let Some(about) = setting(name) else { return Ok(()) };
     let asked = u8::try_from(value).ok();
@@ -168,7 +169,7 @@ pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> 
     Ok(())
 }
 
-/// Returns the value of a netisr sysctl.
+/// Returns the value of the netisr sysctl `name`; `None` if there is none of this name.
 pub(super) fn value<L: Locks>(host: &Host<L>, name: &str) -> Option<Value> {
     let settings = || isr::snapshot(host).settings;
     let of = |protocol: &str, pick: fn(&ProtocolRow) -> Value| {

@@ -1,5 +1,5 @@
-//! `job`: long-running work. A job is started, then read until it has ended, or stopped. Used by
-//! `linerate ping`, `traceroute`, `nc` and `http`.
+//! `job`: long-running work on a host. A job is started, and then read until it has ended or is
+//! stopped. Used by `linerate ping`, `traceroute`, `nc`, `http` and `iperf3`.
 
 use super::{Ctl, DONE, HostForm};
 use crate::jobs::{Around, Datagrams, End, JOBS_MAX, Make, Named, Ping, PingConfig, Stream, Trace, TraceConfig, Work};
@@ -21,7 +21,7 @@ impl<L: Locks> Forms<L> {
         Form {
             grammar: "ping [-c COUNT:1-4294967295] [-i INTERVAL] [-W TIMEOUT] [-s BYTES:0-65507] [-t TTL:1-255] \
                       [-I SOURCE] [-M do|dont|want] [-n] [-4] [-6] HOST",
-            about: "Starts sending echo requests; SOURCE is an address or an interface, times are in seconds.",
+            about: "Start sending echo requests. SOURCE is an address or an interface; times are in seconds.",
             run: |ctl, args| start(ctl, args, ping(ctl, args)?, 0),
         },
         Form {
@@ -46,7 +46,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "iperf3 ARGUMENT...",
-            about: "Starts an iperf3 client: [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS.",
+            about: "Start an iperf3 client. Arguments: [-4|-6] HOST PORT INTERVAL-MS COOKIE text|json PARAMS.",
             run: |ctl, args| {
                 let started = ctl.host.jobs().start_program(args.words(), ctl.cx.now);
                 number_of(started.map_err(CommandError::failed)?)
@@ -54,7 +54,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "read ID:1-4294967295",
-            about: "Prints the state of a job, and its output since the last call.",
+            about: "Print the state of a job, and its output since the previous read.",
             run: |ctl, args| {
                 let output = ctl.host.jobs().read(id(args), ctl.cx.now).ok_or_else(|| unknown(args))?;
                 let state = match output.ended {
@@ -67,7 +67,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "write ID:1-4294967295 HEX",
-            about: "Sends bytes through a connection, and prints how many were accepted.",
+            about: "Send bytes on a connection, and print the number of accepted bytes.",
             run: |ctl, args| {
                 let taken = ctl.host.jobs().write(id(args), &hex(args.text("HEX"))?, false);
                 let taken = taken.ok_or_else(|| unknown(args))?;
@@ -103,7 +103,7 @@ fn unknown(args: &Args<'_>) -> CommandError {
     CommandError::failed(format!("job {}: does not exist; an unread job ends after 30 s", args.text("ID")))
 }
 
-/// Starts work for a host and prints its number.
+/// Starts a job on a host and returns its number.
 fn start<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>, target: Target<L>, port: u16) -> Result<String, CommandError> {
     let work = target.start(&ctl.host.shared_calls(), port)?;
     number_of(ctl.host.jobs().start(args.words().join(" "), work, ctl.cx.now))
@@ -128,7 +128,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| Value::Array(jobs.iter().map(row).collect()), || jobs.iter().map(line).collect())
 }
 
-/// A host as given, and the constructor of the work for its address.
+/// The host given in a command, and the constructor of the work for its addresses.
 struct Target<L: Locks> {
     host: String,
     families: Families,
@@ -136,7 +136,8 @@ struct Target<L: Locks> {
 }
 
 impl<L: Locks> Target<L> {
-    /// Returns the work: at once for an address, after a lookup for a name.
+    /// Returns the work, immediately if the host is an address, otherwise as work that first looks
+    /// up the name.
     fn start(self, calls: &Calls<'_, L>, port: u16) -> Result<Box<dyn Work<L>>, CommandError> {
         let mut lookup = Lookup::new(calls, &self.host, port, self.families);
         match lookup.turn(calls) {
@@ -150,7 +151,7 @@ impl<L: Locks> Target<L> {
     }
 }
 
-/// Returns the families selected by `-4` and `-6`.
+/// Returns the address families selected by `-4` and `-6`.
 fn families(args: &Args<'_>) -> Families {
     match () {
         () if args.has("-6") => Families::V6,
@@ -159,7 +160,7 @@ fn families(args: &Args<'_>) -> Families {
     }
 }
 
-/// Returns the families that match a source address.
+/// Returns those of the families `wanted` that match a source address.
 fn families_of(src: Option<IpAddr>, wanted: Families) -> Families {
     match src {
         Some(IpAddr::V4(_)) => Families::V4,
@@ -168,7 +169,7 @@ fn families_of(src: Option<IpAddr>, wanted: Families) -> Families {
     }
 }
 
-/// Returns the interface of a link-local address.
+/// Returns the interface of a link-local address; `None` for other addresses.
 fn iface_of(addr: SocketAddr) -> Option<IfaceId> {
     match addr {
         SocketAddr::V6(v6) => inet::zone::iface_of(v6.scope_id()),
@@ -176,7 +177,7 @@ fn iface_of(addr: SocketAddr) -> Option<IfaceId> {
     }
 }
 
-/// Returns the value of `name`, in seconds.
+/// Returns the value of the parameter `name`, which is in seconds.
 fn seconds(args: &Args<'_>, name: &str) -> Result<Option<Duration>, CommandError> {
     let Some(word) = args.get(name) else { return Ok(None) };
     let value = word.parse().ok().filter(|value| (0.001..=3600.0).contains(value));

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 /// Style of `ip` listings: options -s, -br and -o.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Style {
-    /// Include counters.
+    /// Include counters in the output.
     pub(crate) statistics: bool,
-    /// One short line for each link.
+    /// Print one short line per link.
     pub(crate) brief: bool,
-    /// One line for each entry, with backslashes for its line breaks.
+    /// Print one line per entry, with backslashes instead of its other line breaks.
     pub(crate) oneline: bool,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Direction {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) errors: u64,
-    /// Dropped for lack of a buffer or of room.
+    /// Packets dropped because no buffer or queue space was available.
     pub(crate) dropped: u64,
-    /// Lost before the port ([`PortCounts`], `missed`).
+    /// Packets lost before they reached the port (`missed` in [`PortCounts`]).
     pub(crate) missed: u64,
 }
 
@@ -57,7 +57,7 @@ impl LinkCounters {
         LinkCounters { rx: received, tx: sent }
     }
 
-    /// Adds the counters of another queue of the same port.
+    /// Adds the counters of another queue of this port.
     pub(crate) fn add(&mut self, other: LinkCounters) {
         for (way, more) in [(&mut self.rx, other.rx), (&mut self.tx, other.tx)] {
             way.packets += more.packets;
@@ -68,7 +68,7 @@ impl LinkCounters {
         }
     }
 
-    /// Returns the lines of `ip -s`, in iproute2's columns.
+    /// Returns the lines that `ip -s` prints, in iproute2's columns.
     fn text(&self) -> String {
         let table = |name: &str, last: [&str; 2], values: [u64; 6]| {
             let heads = ["bytes", "packets", "errors", "dropped", last[0], last[1]];
@@ -86,7 +86,7 @@ impl LinkCounters {
             + &table("TX", ["carrier", "collsns"], [tx.bytes, tx.packets, tx.errors, tx.dropped, 0, 0])
     }
 
-    /// Returns the `stats64` of `ip -j -s`.
+    /// Returns the object `stats64` of `ip -j -s`.
     fn json(&self) -> Value {
         let (rx, tx) = (self.rx, self.tx);
         json!({
@@ -99,29 +99,29 @@ impl LinkCounters {
 }
 
 pub(crate) struct Link {
-    /// Index, from 1.
+    /// Index of the link, from 1.
     pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) flags: Vec<&'static str>,
     pub(crate) mtu: usize,
-    /// Bridge that the link is a port of.
+    /// Bridge to which the link belongs as a port; `None` if it is not a bridge port.
     pub(crate) master: Option<String>,
-    /// Operational state of RFC 2863, in Linux's terms.
+    /// Operational state of RFC 2863, as Linux names it.
     pub(crate) state: &'static str,
-    /// `ether`, `loopback`, `gre` and so on.
+    /// Link type: `ether`, `loopback`, `gre` and so on.
     pub(crate) kind: &'static str,
-    /// Its own address, and the broadcast address or that of the remote end; `None`: a port without
-    /// an address of its own.
+    /// The link's own address, and its broadcast address or, for a tunnel, the address of the
+    /// remote end. `None` for a port without an address.
     pub(crate) addresses: Option<(String, String)>,
-    /// The link is a tunnel: the second address is the peer's.
+    /// Set if the link is a tunnel, so that the second address is the address of the remote end.
     pub(crate) is_tunnel: bool,
-    /// Details, as a line of text and as the JSON `linkinfo`.
+    /// Details of a tunnel or port, as a line of text and as the JSON object `linkinfo`.
     pub(crate) info: Option<(String, Value)>,
     pub(crate) passed: LinkCounters,
 }
 
 impl Link {
-    /// Returns the text of `ip link`.
+    /// Returns the text that `ip link` prints for the link.
     pub(crate) fn text(&self, style: Style) -> String {
         let (index, name, mtu, state) = (self.index, &self.name, self.mtu, self.state);
         let flags = self.flags.join(",");
@@ -142,7 +142,7 @@ impl Link {
         if style.oneline { one_line(&out) } else { out }
     }
 
-    /// Returns the row of `ip -j link`.
+    /// Returns the JSON object of the link in `ip -j link`.
     pub(crate) fn json(&self, style: Style) -> Value {
         let (address, broadcast) = self.addresses.clone().unzip();
         let mut row = json!({
@@ -173,7 +173,7 @@ impl Link {
         )
     }
 
-    /// Returns its line in `netstat -i`.
+    /// Returns the line of the link in `netstat -i`.
     pub(crate) fn netstat(&self) -> String {
         let Link { name, mtu, passed: LinkCounters { rx, tx }, .. } = self;
         let (link, address) = (format!("<Link#{}>", self.index), self.addresses.as_ref().map_or("-", |(own, _)| own));
@@ -183,7 +183,7 @@ impl Link {
         )
     }
 
-    /// Returns its JSON object in `netstat -i`, with network layer addresses.
+    /// Returns the JSON object of the link in `netstat -i`, with the given network-layer addresses.
     pub(crate) fn netstat_json(&self, addresses: &[String]) -> Value {
         let LinkCounters { rx, tx } = self.passed;
         json!({
@@ -195,8 +195,8 @@ impl Link {
     }
 }
 
-/// Joins the lines of an entry into one, as `ip -o` does: a backslash for each line break but the
-/// last.
+/// Joins the lines of an entry into one, as `ip -o` does. Each line break except the last becomes a
+/// backslash.
 pub(crate) fn one_line(text: &str) -> String {
     text.trim_end_matches('\n').replace('\n', "\\") + "\n"
 }

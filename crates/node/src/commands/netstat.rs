@@ -12,7 +12,7 @@ use stats::{DropReason, End, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-/// Protocols of `-p`, with the prefixes of their counters.
+/// Protocols of option `-p`, with the prefixes of their counters.
 const PROTOCOLS: &[(&str, &[&str])] = &[
     ("tcp", &["tcp.", "inet.tcp."]),
     ("udp", &["inet.udp."]),
@@ -30,12 +30,12 @@ type Protocol = (&'static str, &'static [&'static str]);
 pub(super) fn usage() -> Vec<Usage> {
     let of = |grammar: &str, about| Usage { grammar: grammar.to_string(), about };
     vec![
-        of("[-an] [-p PROTOCOL]", "Lists connections; -a: also listening sockets."),
-        of("-s [-s] [-p PROTOCOL]", "Lists counters that are not 0, with descriptions; -s -s: all."),
+        of("[-an] [-p PROTOCOL]", "List connections; -a adds listening sockets."),
+        of("-s [-s] [-p PROTOCOL]", "List nonzero counters with descriptions; -s -s lists all counters."),
         of("-m", "Lists the buffer pools."),
-        of("-i", "Lists the interfaces with packets and errors."),
+        of("-i", "List the interfaces with their packet and error counts."),
         of("-r", "Lists the routes."),
-        of("-Q", "Shows the workstreams of netisr. PROTOCOL: tcp, udp, ip, icmp, igmp, arp, ip6, icmp6."),
+        of("-Q", "Show the workstreams of netisr. PROTOCOL is tcp, udp, ip, icmp, igmp, arp, ip6 or icmp6."),
     ]
 }
 
@@ -73,7 +73,7 @@ fn named(name: &str) -> Result<Protocol, CommandError> {
     found.ok_or_else(|| CommandError::unknown("protocol", name, PROTOCOLS.iter().map(|(known, _)| *known)))
 }
 
-/// Lists the nonzero counters with their descriptions; with `all`, every counter.
+/// Returns the nonzero counters with their descriptions; with `all`, every counter.
 fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) -> String {
     let mut entries = ctl.host.stack.snapshot();
     let wanted = |entry: &Entry| protocol.is_none_or(|(_, begins)| begins.iter().any(|b| entry.name.starts_with(b)));
@@ -86,8 +86,8 @@ fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) 
     ctl.listing(json, || grouped(&entries, all) + &states())
 }
 
-/// Returns one paragraph per module: `inet.ip4`, with its drops. Those of TCP and UDP begin with
-/// FreeBSD's sentences.
+/// Returns one paragraph per module, such as `inet.ip4`, including its drop reasons. The paragraphs
+/// of TCP, UDP, IPv6 and ICMPv6 begin with FreeBSD's sentences.
 fn grouped(entries: &[Entry], all: bool) -> String {
     let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     let mut said: BTreeSet<&str> = BTreeSet::new();
@@ -116,7 +116,7 @@ fn grouped(entries: &[Entry], all: bool) -> String {
     groups.iter().map(|(module, lines)| format!("{module}:\n{lines}")).collect()
 }
 
-/// Returns the paragraph for a counter.
+/// Returns the name of the paragraph that contains the counter `name`.
 fn paragraph(name: &str) -> &str {
     if name.starts_with("tcp.") || name.starts_with("inet.tcp.") {
         return "tcp";
@@ -130,8 +130,7 @@ fn paragraph(name: &str) -> &str {
     module.strip_suffix(".in").or(module.strip_suffix(".out")).unwrap_or(module)
 }
 
-/// Lists the connections in BSD's format; with `servers`, also sockets that wait for any
-/// peer.
+/// Returns the connections in BSD's format; with `servers`, also sockets that wait for any peer.
 fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Protocol>) -> String {
     let wanted = |socket: &Socket| {
         let asked = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches(['4', '6']));
@@ -183,13 +182,15 @@ fn proto(socket: &Socket) -> &'static str {
     }
 }
 
-/// Returns `10.0.0.1.80`, `fe80::1%em0.80`, and `*` for any.
+/// Returns an address and port in BSD's format, such as `10.0.0.1.80`, `fe80::1%em0.80`, or `*` for
+/// any.
 fn dotted<L: Locks>(ctl: &Ctl<'_, L>, end: SocketAddr) -> String {
     let addr = if end.ip().is_unspecified() { "*".to_string() } else { ctl.host.ip_text(end) };
     if end.port() == 0 { format!("{addr}.*") } else { format!("{addr}.{}", end.port()) }
 }
 
-/// Returns a sentence without its capital and its full stop; abbreviations keep theirs.
+/// Returns a sentence without its initial capital and final full stop, except that an abbreviation
+/// keeps its capital.
 fn in_a_row(sentence: &str) -> String {
     let sentence = sentence.strip_suffix('.').unwrap_or(sentence);
     let mut chars = sentence.chars();
@@ -230,7 +231,7 @@ fn ifaces<L: Locks>(ctl: &Ctl<'_, L>) -> String {
 mod tests {
     use super::*;
 
-    /// Frames that were read and used are listed as used, not as dropped.
+    /// Consumed frames are listed as used, not as dropped.
     #[test]
     fn frames_that_were_used_are_not_dropped() {
         let entry = |why: DropReason| Entry { name: why.name().to_string(), sentence: why.sentence(), value: 2 };

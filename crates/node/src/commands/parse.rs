@@ -9,8 +9,8 @@ use lock::Locks;
 use std::net::Ipv4Addr;
 use wire::Mac;
 
-/// Parses the value of `word`, which has a fixed meaning here: values other than those of `only`
-/// are rejected, so that none is silently ignored.
+/// Parses the value of `word`, for which this host supports only the values `only`. Other values
+/// are rejected, so that no value is silently ignored. `why` is the reason for the error message.
 pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) -> Result<(), CommandError> {
     let value = words.next("a value")?;
     if only.contains(&value) {
@@ -20,13 +20,13 @@ pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) 
     }
 }
 
-/// Parses a word of `ip route` with only one supported value, and its value. Returns `false` for
-/// any other word.
+/// Parses a word of `ip route` for which only one value is supported, together with that value.
+/// Returns `false` if the word is a different one.
 pub(crate) fn no_choice(words: &mut Words<'_>, word: &str) -> Result<bool, CommandError> {
     match word {
         "table" => only(words, word, &["main", "254"], "there is one table, main")?,
         "metric" | "preference" => only(words, word, &["0"], "a destination has one route, without a metric")?,
-        "proto" | "protocol" => only(words, word, &["static", "boot"], "routes do not record who made them")?,
+        "proto" | "protocol" => only(words, word, &["static", "boot"], "the origin of a route is not stored")?,
         "pref" => only(words, word, &["medium"], "routes have no preference")?,
         _ => return Ok(false),
     }
@@ -51,7 +51,7 @@ pub(crate) fn number(what: &str, word: &str, min: i64, max: i64) -> Result<i64, 
     found.ok_or_else(|| CommandError::bad(what, word, format!("a number from {min} to {max}")))
 }
 
-/// Parses `255.255.255.0`, `0xffffff00`, or a number of bits.
+/// Parses a netmask: `255.255.255.0`, `0xffffff00`, or a prefix length.
 pub(crate) fn mask(word: &str) -> Result<u8, CommandError> {
     let bits = match word.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
@@ -64,7 +64,7 @@ pub(crate) fn mask(word: &str) -> Result<u8, CommandError> {
     len.ok_or_else(|| CommandError::bad("netmask", word, "255.255.255.0, 0xffffff00, or a length from 0 to 32"))
 }
 
-/// Parses `A` or `A/LEN`; the default length is `len_of` the address.
+/// Parses `A` or `A/LEN`. Without a length, the length is `len_of` the address.
 pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, CommandError> {
     let (text, len) = match word.split_once('/') {
         Some((text, len)) => (text, Some(number("prefix length", len, 0, 32)? as u8)),
@@ -74,7 +74,7 @@ pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, 
     Ok(IfaceAddr { addr, len: len.unwrap_or_else(|| len_of(addr)) })
 }
 
-/// Returns BSD's default length: that of the address class (RFC 791 3.2).
+/// Returns the default prefix length in BSD, which is that of the address class (RFC 791 3.2).
 pub(crate) fn class_len(addr: Ipv4Addr) -> u8 {
     match addr.octets()[0] {
         0..=127 => 8,
@@ -84,12 +84,12 @@ pub(crate) fn class_len(addr: Ipv4Addr) -> u8 {
     }
 }
 
-/// Returns the length for a single address.
+/// Returns the prefix length for a single address, 32.
 pub(crate) fn host_len(_addr: Ipv4Addr) -> u8 {
     32
 }
 
-/// Parses `default`, `A/LEN`, or `A` with the length given by `len_of`.
+/// Parses `default`, `A/LEN`, or `A`, for which `len_of` returns the length.
 pub(crate) fn prefix(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<Prefix, CommandError> {
     if matches!(word, "default" | "any" | "all") {
         return Ok(Prefix::DEFAULT);
@@ -98,7 +98,8 @@ pub(crate) fn prefix(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<Prefix, C
     Prefix::new(addr.addr, addr.len).map_err(|why| CommandError::bad("destination", word, why.to_string()))
 }
 
-/// Returns a prefix as text: like iproute2 and BSD, a /32 as an address and a /0 as `default`.
+/// Returns a prefix as text. As in iproute2 and BSD, a /32 is printed as an address and a /0 as
+/// `default`.
 pub(crate) fn prefix_text(prefix: Prefix) -> String {
     match prefix.len() {
         0 => "default".to_string(),
@@ -107,18 +108,19 @@ pub(crate) fn prefix_text(prefix: Prefix) -> String {
     }
 }
 
-/// Rejects addresses that never leave a host (RFC 1122 3.2.1.3 (g)), for ifaces with ports.
+/// Rejects loopback addresses, which must not appear outside a host (RFC 1122 3.2.1.3 (g)), for
+/// ifaces with ports.
 pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
     match addr.addr.is_loopback() {
         true => {
-            Err(CommandError::bad("address", &addr.addr.to_string(), "one that may be on a wire; 127/8 is for lo0"))
+            Err(CommandError::bad("address", &addr.addr.to_string(), "an address outside 127/8, which is only for lo0"))
         }
         false => Ok(addr),
     }
 }
 
-/// Rejects addresses that no host may have as its own: routers drop packets with a martian source
-/// address (RFC 1812 5.3.7).
+/// Rejects addresses that no host may use as its own, because routers drop packets with a martian
+/// source address (RFC 1812 5.3.7).
 pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
     let ip = addr.addr;
     if ip.octets()[0] == 0 || ip.is_multicast() || ip.octets()[0] >= 240 {
@@ -143,7 +145,7 @@ impl<L: Locks> Ctl<'_, L> {
         self.host.stack.iface(id).map_or("?", |iface| &iface.name)
     }
 
-    /// Returns the iface with `addr` on its link.
+    /// Returns the iface whose link contains `addr`.
     pub(crate) fn link_of(&self, addr: Ipv4Addr) -> Result<IfaceId, CommandError> {
         let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind != inet::iface::IfaceKind::Loopback);
         let mut best: Option<(u8, IfaceId)> = None;
@@ -161,15 +163,15 @@ impl<L: Locks> Ctl<'_, L> {
         best.map(|(_, id)| id).ok_or_else(nowhere)
     }
 
-    /// Returns the source address of a route: the first of its iface, or the first on the gateway's
-    /// link.
+    /// Returns the source address of a route. It is the iface's address on the link of the gateway
+    /// or destination if there is one, otherwise the iface's first address.
     pub(crate) fn source_of(&self, via: Via, dst: Ipv4Addr) -> Option<Ipv4Addr> {
         let towards = if let Via::Gateway(_, gateway) = via { gateway } else { dst };
         let addrs = self.host.stack.iface(via.iface()?)?.addrs(self.cx);
         addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
     }
 
-    /// Adds or replaces a route, with one path or several.
+    /// Adds or replaces a route with one or several paths.
     pub(crate) fn add_route(&self, prefix: Prefix, paths: &[Path]) -> Result<(), CommandError> {
         let added = match paths {
             [only] => self.host.stack.add_route(self.cx, prefix, only.via),
@@ -178,7 +180,7 @@ impl<L: Locks> Ctl<'_, L> {
         added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
     }
 
-    /// Returns the route to exactly `prefix`.
+    /// Returns the next hop of the route to exactly `prefix`; `None` if there is no such route.
     pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
         self.host.stack.route_at(self.cx, prefix)
     }

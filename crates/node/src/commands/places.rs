@@ -1,10 +1,11 @@
-//! `show places`: where frames are dropped along their path: in a ring before the link layer, in a
-//! queue after it, in the stack, at sockets.
+//! `show places`: the places along a frame's path where frames are dropped, such as a ring before
+//! the link layer, a queue after it, the stack, and the sockets.
 //!
-//! Netisr's modes differ here under overload (netisr2005): direct leaves frames in the ring, before
-//! any work was spent on them; deferred takes them out and drops them at its queues. Frames lost in
-//! the ring were never received and are in no balance. All other locations add up to the `dropped`
-//! value of `audit`, since each reason belongs to one location.
+//! Under overload, the dispatch modes of netisr differ in this list. With direct dispatch, frames
+//! are lost in the ring, before any work is spent on them. With deferred dispatch, frames are taken
+//! from the ring and dropped at netisr's queues. Frames lost in the ring were never received and
+//! are not part of the balance of `audit`. All other places add up to the `dropped` value of
+//! `audit`, because each reason belongs to one place.
 
 use super::Ctl;
 use crate::PortInfo;
@@ -13,7 +14,8 @@ use port::PortCounts;
 use serde_json::{Map, json};
 use stats::Entry;
 
-/// A location, and the prefixes of its drop reasons. The first match wins.
+/// A place where frames are dropped, with the prefixes of its drop reasons. A reason belongs to the
+/// first place that matches.
 struct Place {
     name: &'static str,
     about: &'static str,
@@ -23,13 +25,13 @@ struct Place {
 const PLACES: &[Place] = &[
     Place {
         name: "queue",
-        about: "refused: as many wait as may (netisr, loopback, tunnels)",
+        about: "queue full (netisr, loopback, tunnels)",
         reasons: &["dispatch.netisr.", "inet.link.loopback.", "inet.tunnel.in.queue_full"],
     },
-    Place { name: "worker", about: "in the hand of a worker of netisr's that died", reasons: &["net.isr."] },
+    Place { name: "worker", about: "in processing by a netisr worker that died", reasons: &["net.isr."] },
     Place {
         name: "socket",
-        about: "buffers and queues of sockets are full, or are not read any more",
+        about: "socket buffer or queue full, or socket closed",
         reasons: &[
             "inet.udp.in.buffer_full",
             "inet.udp.in.closed",
@@ -39,16 +41,16 @@ const PLACES: &[Place] = &[
             "inet.tcp.in.after_close",
         ],
     },
-    Place { name: "transmit", about: "no place on the way out, or no port", reasons: &["inet.link.ether.out."] },
-    Place { name: "end", about: "the host ended", reasons: &["node."] },
+    Place { name: "transmit", about: "transmit queue full, or no port", reasons: &["inet.link.ether.out."] },
+    Place { name: "end", about: "host shut down", reasons: &["node."] },
     Place {
         name: "link",
-        about: "the link layer, ARP, neighbors",
+        about: "link layer, ARP, neighbor table",
         reasons: &["inet.link.", "inet.arp.", "inet.neigh."],
     },
     Place { name: "ip", about: "IP, fragments, tunnels", reasons: &["inet.ip4.", "inet.ip6.", "inet.tunnel."] },
     // All remaining reasons belong to upper protocols.
-    Place { name: "transport", about: "ICMP, IGMP, UDP and TCP: refused", reasons: &[""] },
+    Place { name: "transport", about: "rejected by ICMP, IGMP, UDP, TCP or another upper protocol", reasons: &[""] },
 ];
 
 struct Row {
@@ -73,20 +75,20 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     };
     let text = || {
         let line = |name: &str, frames: u64, about: &str| format!("{name:<10} {frames:>12}  {about}\n");
-        let mut out = line("ring", ring, "before the link: no descriptor or buffer where they came; never received");
-        out += &line("port", port, "in a port or its wrappers: not frames, or dropped on purpose; never received");
+        let mut out = line("ring", ring, "lost before reception: no free descriptor or buffer in the ring");
+        out += &line("port", port, "lost in a port or its wrappers: malformed, queue full, or on purpose");
         for row in &rows {
             out += &line(row.place, row.frames, row.about);
             for entry in &row.reasons {
                 out += &format!("{:>23}  {}: {}\n", entry.value, entry.name, entry.sentence);
             }
         }
-        out + &line("dropped", report.dropped, "lost of those received or made: all but ring and port")
+        out + &line("dropped", report.dropped, "total of all places except ring and port")
     };
     ctl.listing(json, text)
 }
 
-/// Returns each location with its reasons, in the order of a frame's path.
+/// Returns each place with its reasons, in the order of a frame's path.
 fn rows(reasons: &[Entry]) -> Vec<Row> {
     let of =
         |entry: &Entry| PLACES.iter().position(|place| place.reasons.iter().any(|head| entry.name.starts_with(head)));
@@ -101,7 +103,7 @@ fn sum(ports: &[PortInfo], of: impl Fn(&PortInfo) -> u64) -> u64 {
     ports.iter().map(of).sum()
 }
 
-/// Returns the frames lost before reception, in the ring of a card or of the kernel.
+/// Returns the number of frames lost before reception, in the ring of a card or of the kernel.
 fn missed(port: &PortInfo) -> u64 {
     port.counts.rx.missed.get() + port.nic.as_ref().map_or(0, |nic| nic.missed())
 }

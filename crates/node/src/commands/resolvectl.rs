@@ -1,4 +1,4 @@
-//! `resolvectl`: name servers and search domains, with the commands of systemd's program.
+//! `resolvectl`: name servers and search domains, with the commands of systemd's resolvectl(1).
 
 use super::{Ctl, DONE, HostForm};
 use clock::Instant;
@@ -21,7 +21,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "dns [A...]",
-            about: "Sets the configured name servers; without A, shows the status.",
+            about: "Set the configured name servers; without A, show the status.",
             run: |ctl, args| {
                 if args.rest().is_empty() {
                     return Ok(status(ctl));
@@ -36,7 +36,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "domain [DOMAIN...]",
-            about: "Sets the configured search domains; without DOMAIN, shows the status.",
+            about: "Set the configured search domains; without DOMAIN, show the status.",
             run: |ctl, args| {
                 if args.rest().is_empty() {
                     return Ok(status(ctl));
@@ -51,7 +51,7 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Returns the configured servers and domains.
+/// Returns the configured name servers and search domains.
 fn configured<L: Locks>(ctl: &Ctl<'_, L>) -> (Vec<SocketAddr>, Vec<String>) {
     let all = ctl.host.stack.resolvers(ctl.cx);
     let is_configured = |source: ResolverSource| source == ResolverSource::Configured;

@@ -1,4 +1,4 @@
-//! `route`: routes in BSD's format.
+//! `route`: shows and changes routes, in BSD's format.
 
 use super::iproute;
 use super::parse;
@@ -11,7 +11,7 @@ use lock::Locks;
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 
-/// Forms of `route`, for both families.
+/// Forms of `route`, for both address families.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
@@ -21,7 +21,7 @@ impl<L: Locks> Forms<L> {
         Form {
             grammar: "add [-6,-inet6] [-inet] [-net] [-host] [-netmask MASK] [-prefixlen 0-128] [-interface,-iface IF] \
                       [-reject] [-prohibit] [-blackhole] [-static] [-gateway] DST [GATEWAY...]",
-            about: "Adds a route; with several gateways, one is chosen for each flow.",
+            about: "Add a route; with several gateways, each flow uses one of them.",
             run: |ctl, args| if is_six(args) { six::route_add(ctl, args) } else { add(ctl, args) },
         },
         Form {
@@ -32,18 +32,18 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "delete,del [-6,-inet6] [-inet] [-net] [-host] [-netmask MASK] [-prefixlen 0-128] DST [GATEWAY...]",
-            about: "Removes a route; with gateways, only a route by exactly these.",
+            about: "Remove a route; with gateways, only if the route uses exactly these.",
             run: |ctl, args| if is_six(args) { six::route_delete(ctl, args) } else { delete(ctl, args) },
         },
         Form {
             grammar: "get [-6,-inet6] [-inet] [-n] [-host] [--why,-why] ADDR [from SRC] [iif IF] [ipproto PROTO] \
                       [sport 0-65535] [dport 0-65535]",
-            about: "Shows the route to an address; --why explains the choice. from and iif: of a forwarded packet.",
+            about: "Show the route to an address, or of a packet forwarded from SRC and IF; --why explains the choice.",
             run: |ctl, args| if is_six(args) { six::route_get(ctl, args) } else { get(ctl, args) },
         },
         Form {
             grammar: "flush [-6,-inet6] [-inet] [-n]",
-            about: "Removes all routes that did not come with an address.",
+            about: "Remove all routes except those added with an address.",
             run: |ctl, args| match is_six(args) {
                 true => six::ip_route(ctl, Words::new(&["flush"])),
                 false => iproute::run(ctl, Words::new(&["flush"])),
@@ -57,7 +57,7 @@ const OPTIONS: &[Form<()>] = &[Form { grammar: "[-n] [-q] [-v]", about: "", run:
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
     parse_form(OPTIONS, &mut words)?;
-    // The family may be given before the verb, too.
+    // The address family may also be given before the verb.
     let family = words.peek().filter(|word| matches!(*word, "-6" | "-inet6"));
     let moved: Vec<&str> = match (family, words.rest()) {
         (Some(family), [_, verb, rest @ ..]) => [&[*verb, family], rest].concat(),
@@ -79,7 +79,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandEr
     }
 }
 
-/// Destination of a `route add` or `delete`.
+/// Destination of a `route` command.
 struct Target {
     prefix: Prefix,
     shown: String,
@@ -104,8 +104,9 @@ fn target(args: &Args<'_>) -> Result<Target, CommandError> {
     Ok(Target { prefix, shown: format!("{what} {}", word.split('/').next().unwrap_or(word)) })
 }
 
-/// Returns the next hop that an option selects: an interface, or none. A gateway given with
-/// `-reject`, `-prohibit` or `-blackhole` has no effect, as in route(8).
+/// Returns the next hop that an option selects, such as an interface or a reject route; `None` if a
+/// gateway selects it. A gateway given with `-reject`, `-prohibit` or `-blackhole` has no effect,
+/// as in route(8).
 pub(super) fn via_of<L: Locks, G>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Option<Via<G>>, CommandError> {
     const KINDS: [&str; 4] = ["-interface", "-reject", "-prohibit", "-blackhole"];
     let mut given = KINDS.into_iter().filter(|name| args.has(name));
@@ -127,7 +128,8 @@ pub(super) fn via_of<L: Locks, G>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<O
     }
 }
 
-/// As in route(8): an address with a zero host part is a network.
+/// Returns the prefix length of a destination without one: as in route(8), an address with a zero
+/// host part is a network.
 fn net_or_host(addr: Ipv4Addr) -> u8 {
     let len = parse::class_len(addr);
     let is_net = len < 32 && u32::from(addr) & (u32::MAX >> len) == 0;
@@ -167,8 +169,8 @@ fn delete<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, Command
     Ok(format!("delete {}\n", target.shown))
 }
 
-/// Returns whether a route with this next hop, or these `paths`, uses exactly `gateways`; without
-/// gateways any route matches.
+/// Returns whether a route with the next hop `via`, or with these `paths`, uses exactly `gateways`.
+/// Without gateways, any route matches.
 pub(super) fn is_by<G: PartialEq>(via: Via<G>, paths: &[Path<G>], gateways: &[G]) -> bool {
     let leads = |path: &Path<G>| matches!(&path.via, Via::Gateway(_, by) if gateways.contains(by));
     match via {
@@ -186,7 +188,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandErr
     }
     let dst = asked.dst();
     let answer = asked.answer(ctl);
-    let via = answer.via.ok_or_else(|| CommandError::failed(format!("{dst}: not in table: no route leads there")))?;
+    let via = answer.via.ok_or_else(|| CommandError::failed(format!("{dst}: not in table: no route to this address")))?;
     let route = Route { prefix: answer.matched.map_or(Prefix::host(dst), |route| route.prefix), via };
     let mut out = format!("   route to: {dst}\ndestination: {}\n", short(route.prefix));
     out += &format!("       mask: {}\n", route.prefix.netmask());
@@ -224,7 +226,7 @@ fn flag_words(via: Via, prefix: Prefix) -> String {
     words.join(",")
 }
 
-/// Returns netstat(1)'s flag letters.
+/// Returns the letters that netstat(1) prints for the flags of a route.
 fn letters(via: Via, prefix: Prefix) -> String {
     let host = if prefix.len() == 32 { "H" } else { "" };
     match via {
@@ -238,7 +240,7 @@ fn letters(via: Via, prefix: Prefix) -> String {
     }
 }
 
-/// Returns the routes, one with several paths once for each.
+/// Returns all routes; a route with several paths occurs once per path.
 fn each_path<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Route> {
     let paths = |route: Route| match route.via {
         Via::Paths(_) => {
@@ -260,7 +262,7 @@ pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             Via::Reject | Via::Prohibit | Via::Blackhole => "-".to_string(),
             _ => format!("link#{}", id.map_or(0, |id| id.0 + 1)),
         };
-        // Packets to this host go through its loopback, whichever iface has the address.
+        // Packets to this host use its loopback iface, regardless of which iface has the address.
         let loopback = ctl.host.stack.ifaces().find(|iface| iface.kind == IfaceKind::Loopback);
         let netif = match (via, loopback) {
             (Via::Local(_), Some(lo)) => lo.name.as_str(),

@@ -1,5 +1,5 @@
-//! `show`: pools, locks, ports, drops and their locations, counters, netisr, cycle accounting,
-//! sockets, topology.
+//! `show`: pools, locks, ports, drops and the places where they occur, counters, netisr, the cost
+//! ledger, sockets, topology.
 
 use super::{Ctl, DONE, HostForm, isr, places, ss, statement};
 use buf::PoolStats;
@@ -15,7 +15,7 @@ pub(super) struct Forms<L>(PhantomData<L>);
 impl<L: Locks> Forms<L> {
     pub(super) const ALL: &[HostForm<L>] = &[
         Form { grammar: "pools", about: "Shows the buffer pools.", run: |ctl, _| Ok(pools(ctl)) },
-        Form { grammar: "locks", about: "Shows how often each part was locked.", run: |ctl, _| Ok(locks(ctl)) },
+        Form { grammar: "locks", about: "Show the number of acquisitions of each lock.", run: |ctl, _| Ok(locks(ctl)) },
         Form {
             grammar: "ports",
             about: "Shows each port: capabilities, state, warnings, counters.",
@@ -50,7 +50,7 @@ impl<L: Locks> Forms<L> {
         Form { grammar: "isr", about: "Shows the workstreams of netisr.", run: |ctl, _| Ok(isr::shown(ctl)) },
         Form {
             grammar: "ledger [on|off]",
-            about: "Shows the ticks spent in each stage; on and off start and end the accounting.",
+            about: "Show the CPU ticks spent in each stage; on and off start and stop the accounting.",
             run: |ctl, args| match args.get("ledger") {
                 Some(word @ ("on" | "off")) => {
                     ctl.host.stack.set_ledger(word == "on");
@@ -71,7 +71,8 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Shows every pool of the host: the main pool under the host's name, the others by purpose.
+/// Returns every pool of the host: the main pool under the host's name, the other pools with their
+/// purpose appended.
 pub(super) fn pools<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let host = &ctl.host.stack.name;
     let named = |(part, stats): (&str, PoolStats)| match part {
@@ -125,7 +126,7 @@ fn locks<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     )
 }
 
-/// Returns a port's counters by name.
+/// Returns a port's counters with their names and descriptions.
 fn counts(port: &crate::PortInfo) -> Vec<Entry> {
     let mut out = Vec::new();
     let mut add = |prefix: &str, field: &str, sentence, value| {
@@ -179,8 +180,8 @@ fn entries<L: Locks>(ctl: &Ctl<'_, L>, keep: impl Fn(&Entry) -> bool) -> String 
     ctl.listing(|| Value::Array(entries.iter().map(row).collect()), || entries.iter().map(line).collect())
 }
 
-/// Returns the ticks by stage, the overhead of the accounting itself, and the rest of the time that
-/// it was enabled: sleep, programs, and time outside any stage.
+/// Returns the ticks by stage, the cost of the accounting itself, and the rest of the time during
+/// which it was on: sleep, programs, and time outside of all stages.
 fn ledger<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let statement = statement::of(&ctl.host.stack.ledger());
     ctl.listing(|| statement::json(&statement, None), || statement::text(&statement, None))

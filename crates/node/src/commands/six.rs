@@ -1,6 +1,5 @@
-//! Commands for IPv6: `ifconfig IF inet6`, `ip -6`, `route -6`, `ndp`. Each grammar has a file
-//! here; shared parts are in this one: parsing addresses with zones, finding the iface of a
-//! gateway.
+//! Commands for IPv6: `ifconfig IF inet6`, `ip -6`, `route -6`, `ndp`. Each grammar has a file in
+//! this directory. This file parses addresses with zones, and finds the iface of a gateway.
 
 mod ifconfig;
 mod ip;
@@ -23,7 +22,7 @@ use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::ip6;
 
-/// Parses `A` or `A%IF`: the address, and the iface of its link.
+/// Parses `A` or `A%IF` into the address, and the iface whose link the zone denotes.
 pub(super) fn zoned<L: Locks>(
     ctl: &Ctl<'_, L>,
     what: &str,
@@ -34,7 +33,7 @@ pub(super) fn zoned<L: Locks>(
     Ok((addr, zone.map(|name| ctl.iface(name).map(|iface| iface.id)).transpose()?))
 }
 
-/// Rejects addresses that are not those of a single host.
+/// Rejects an address that is not a unicast address of a host.
 fn host(what: &str, addr: Ipv6Addr) -> Result<Ipv6Addr, CommandError> {
     if addr.is_multicast() || addr.is_unspecified() || ip6::is_v4_mapped(addr) {
         return Err(CommandError::bad(what, &addr.to_string(), "a unicast address of a host"));
@@ -51,7 +50,8 @@ pub(super) fn prefix(word: &str) -> Result<Prefix6, CommandError> {
     text.parse().map_err(|why: inet::fib::PrefixError<u128>| CommandError::bad("destination", word, why.to_string()))
 }
 
-/// Returns a prefix as text: like iproute2 and BSD, a /128 as an address and a /0 as `default`.
+/// Returns a prefix as text. As in iproute2 and BSD, a /128 is printed as an address and a /0 as
+/// `default`.
 pub(super) fn prefix_text(prefix: Prefix6) -> String {
     match prefix.len() {
         0 => "default".to_string(),
@@ -60,7 +60,8 @@ pub(super) fn prefix_text(prefix: Prefix6) -> String {
     }
 }
 
-/// Parses a host's own address `A/LEN`, without needing the host.
+/// Parses `A/LEN` as an address that a host may have. Needs no host, so that configurations can be
+/// checked.
 pub(crate) fn own_address(word: &str) -> Result<IfaceAddr6, CommandError> {
     let bad = || CommandError::bad("address", word, "an IPv6 address with its prefix length such as fd00::1/64");
     let (text, len) = word.split_once('/').ok_or_else(bad)?;
@@ -71,19 +72,19 @@ pub(crate) fn own_address(word: &str) -> Result<IfaceAddr6, CommandError> {
 /// Returns the error message for an address that was not added.
 pub(crate) fn refused(why: Refused6) -> &'static str {
     match why {
-        Refused6::NotAHost => "not an address that a host may have there",
-        Refused6::MtuTooSmall => "IPv6 needs links that carry 1280 bytes, and this one's MTU is less",
-        Refused6::NoRoom => "no room for another address or its routes",
+        Refused6::NotAHost => "not an address that a host may have on this interface",
+        Refused6::MtuTooSmall => "IPv6 requires an MTU of at least 1280 bytes",
+        Refused6::NoRoom => "the table of addresses or routes is full",
     }
 }
 
-/// Returns an address as text, with the zone of a link-local one, as in BSD.
+/// Returns an address as text; a link-local address gets its zone, as in BSD.
 fn with_zone<L: Locks>(ctl: &Ctl<'_, L>, addr: Ipv6Addr, id: IfaceId) -> String {
     if ip6::is_link_local(addr) { format!("{addr}%{}", ctl.iface_name(id)) } else { addr.to_string() }
 }
 
 impl<L: Locks> Ctl<'_, L> {
-    /// Returns the iface with `addr` on its link.
+    /// Returns the iface whose link contains `addr`.
     fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, CommandError> {
         if ip6::is_link_local(addr) {
             return Err(CommandError::failed(format!(
@@ -107,7 +108,7 @@ impl<L: Locks> Ctl<'_, L> {
         Ok(Via6::Gateway(dev, addr))
     }
 
-    /// Adds or replaces a route, with one path or several.
+    /// Adds or replaces a route with one or several paths.
     fn add_route6(&self, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
         if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
             return Err(CommandError::failed(format!("{prefix}: link-local and multicast prefixes cannot be routed")));
@@ -119,7 +120,7 @@ impl<L: Locks> Ctl<'_, L> {
         added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
     }
 
-    /// Returns whether a route was added with an address.
+    /// Returns whether the route was added together with an address.
     fn came_with_address(&self, prefix: Prefix6, via: Via6) -> bool {
         let (Via6::Link(id) | Via6::Local(id)) = via else { return false };
         let addrs = self.host.stack.iface(id).map(|iface| iface.addrs6(self.cx)).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! A host's sockets as listed by `ss` and `netstat`: UDP, raw, ICMP and TCP sockets, and
-//! connections that exist only in TIME-WAIT.
+//! The sockets of a host, for `ss` and `netstat`: UDP, raw, ICMP and TCP sockets, and connections
+//! in TIME-WAIT, which have no socket.
 
 use super::Ctl;
 use clock::Duration;
@@ -19,7 +19,7 @@ pub(super) enum Netid {
     Tcp,
 }
 
-/// State of a socket. UDP has two: with a peer, and without.
+/// State of a socket. A UDP socket is either connected to a peer or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SockState {
     Listen,
@@ -29,22 +29,22 @@ pub(super) enum SockState {
 #[derive(Clone, Debug)]
 pub(super) struct Socket {
     pub netid: Netid,
-    /// Descriptor; `None`: closed by its process.
+    /// Descriptor; `None` if the process has closed it.
     pub fd: Option<usize>,
     pub state: SockState,
-    /// Bytes to read; for a listener, connections to accept.
+    /// Number of unread bytes; for a listener, number of connections to accept.
     pub recv_q: usize,
-    /// Unacknowledged bytes; for a listener, its backlog.
+    /// Number of unacknowledged bytes; for a listener, its backlog.
     pub send_q: usize,
-    /// Datagrams to read.
+    /// Number of unread datagrams.
     pub datagrams: usize,
     pub memory: Memory,
     pub local: SocketAddr,
-    /// Port 0: no peer.
+    /// Remote address and port; port 0 if the socket has no peer.
     pub peer: SocketAddr,
-    /// Running timer, time left, and number of expirations so far.
+    /// Running timer, time left, and number of expirations so far; `None` if no timer runs.
     pub timer: Option<(Timer, Duration, u8)>,
-    /// For a listener: pending handshakes, and their maximum.
+    /// For a listener: number of pending handshakes, and its maximum.
     pub embryonic: Option<(usize, usize)>,
     pub info: Option<Box<Info>>,
     pub options: Option<Box<Options>>,
@@ -86,13 +86,13 @@ impl SockState {
     }
 
     /// Returns whether the socket is neither waiting for a peer nor in SYN-RECEIVED or TIME-WAIT.
-    /// `ss` and `netstat` list such sockets by default.
+    /// `ss` and `netstat` list only such sockets by default.
     pub(super) fn is_connected(self) -> bool {
         let unasked = [State::Closed, State::SynReceived, State::TimeWait];
         matches!(self, SockState::Tcp(state) if !unasked.contains(&state))
     }
 
-    /// Returns whether the socket waits for any peer.
+    /// Returns whether the socket waits for packets or connections from any peer.
     pub(super) fn is_waiting(self) -> bool {
         matches!(self, SockState::Listen | SockState::Tcp(State::Closed))
     }
@@ -102,8 +102,8 @@ fn ends(tuple: Tuple) -> (SocketAddr, SocketAddr) {
     (tuple.local_addr(), tuple.remote_addr())
 }
 
-/// Returns all sockets: UDP by descriptor, TCP by descriptor, then handshakes and TIME-WAIT by
-/// address.
+/// Returns all sockets: UDP and TCP sockets by descriptor, then handshakes and connections in
+/// TIME-WAIT by address.
 pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
     let (stack, cx) = (&ctl.host.stack, ctl.cx);
     let mut sockets = Vec::new();
@@ -144,7 +144,7 @@ pub(super) fn all<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Socket> {
     sockets
 }
 
-/// Returns the entry of a connection without a socket.
+/// Returns the entry of a connection that has no socket, such as one in TIME-WAIT.
 fn bare(state: State, tuple: Tuple, timer: (Timer, Duration, u8)) -> Socket {
     let (local, peer) = ends(tuple);
     Socket {
@@ -168,8 +168,8 @@ fn stream<L: Locks>(ctl: &Ctl<'_, L>, id: usize, sock: &Sock<L>) -> Socket {
     let now = ctl.cx.now;
     let (local, peer) = ends(sock.tuple());
     let (recv_q, send_q) = sock.queues();
-    // A connection in TIME-WAIT is listed from the table of those: the socket of the process is
-    // only a descriptor that is still to be closed.
+    // A connection in TIME-WAIT is listed from the table of TIME-WAIT connections. The socket of
+    // the process is only a descriptor that has not been closed yet.
     let state = match sock.tcb().map(tcp::Tcb::state) {
         _ if sock.is_listening() => SockState::Listen,
         Some(State::TimeWait) | None => SockState::Tcp(State::Closed),

@@ -1,5 +1,5 @@
-//! `ss`: the sockets, in iproute2's format. As there, sockets that wait for a peer are listed only
-//! with -l or -a.
+//! `ss`: the sockets, in iproute2's format. As in iproute2, sockets that wait for a peer are listed
+//! only with -l or -a.
 
 mod details;
 mod filter;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use std::net::SocketAddr;
 use tcp::State;
 
-/// Options, one per letter.
+/// Options of `ss`, one per letter.
 #[derive(Clone, Copy, Default)]
 struct SsOptions {
     tcp: bool,
@@ -40,13 +40,13 @@ pub(super) fn usage() -> Vec<Usage> {
         of("-s", "Shows the number of sockets by kind."),
         of(
             "[state|exclude STATE] [src|dst A[/LEN][:PORT]] [sport|dport = :PORT]",
-            "FILTER: conditions, combined by and, or, not and parentheses.",
+            "FILTER: conditions, combined with and, or, not and parentheses.",
         ),
     ]
 }
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
-    // A filter is often quoted as one word: ss 'sport = :7'.
+    // A filter may be quoted as one word: ss 'sport = :7'.
     let parts: Vec<&str> = words.rest().iter().flat_map(|word| word.split_whitespace()).collect();
     let mut words = Words::new(&parts);
     let mut asked = SsOptions { json: ctl.json, ..SsOptions::default() };
@@ -68,14 +68,14 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
     Ok(listing(ctl, &rows, asked))
 }
 
-/// Lists all sockets, for `show sockets`.
+/// Returns all sockets, for `show sockets`.
 pub(super) fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let sockets = sockets::all(ctl);
     listing(ctl, &sockets.iter().collect::<Vec<_>>(), SsOptions { all: true, json: ctl.json, ..SsOptions::default() })
 }
 
 impl SsOptions {
-    /// Sets the option of a letter. Returns `false` if there is no such option.
+    /// Sets the option for a letter. Returns `false` if there is no such option.
     fn take(&mut self, letter: char) -> bool {
         let place = match letter {
             't' => &mut self.tcp,
@@ -115,7 +115,7 @@ impl SsOptions {
             }
     }
 
-    /// Returns whether a second line follows that of a socket.
+    /// Returns whether the options add a second line per socket.
     fn has_below(&self) -> bool {
         self.memory || self.info
     }
@@ -175,8 +175,8 @@ fn word(netid: Netid) -> &'static str {
     }
 }
 
-/// Returns `10.0.0.1:80`, `[fd00::1]:80`, `[fe80::1]%tap0:80`. An unbound or unconnected socket has
-/// no port.
+/// Returns an address and port, such as `10.0.0.1:80`, `[fd00::1]:80` or `[fe80::1]%tap0:80`. The
+/// port of an unbound or unconnected socket is `*`.
 fn end<L: Locks>(ctl: &Ctl<'_, L>, end: SocketAddr) -> String {
     let text = ctl.host.ip_text(end);
     let addr = match (end.is_ipv6(), text.split_once('%')) {

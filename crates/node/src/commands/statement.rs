@@ -1,10 +1,10 @@
-//! Cycle accounting as text and as JSON, for hosts and switches.
+//! Cost ledgers (CPU ticks by processing stage) as text and as JSON, for hosts and switches.
 
 use serde_json::{Value, json};
 use stats::{Costs, Probe, Row, Statement};
 
-/// Returns the statement of `costs` over the time that accounting was enabled; measures the cost of
-/// a reading now.
+/// Returns the statement of `costs` over the time during which the ledger was on. Measures the cost
+/// of one counter reading now.
 pub(crate) fn of(costs: &Costs) -> Statement {
     costs.statement(Probe::measure(clock::tsc::ticks), costs.on_for)
 }
@@ -13,7 +13,8 @@ fn per(ticks: u64, units: u64) -> f64 {
     ticks as f64 / units.max(1) as f64
 }
 
-/// Returns the rows of a statement; ticks are divided by `frames`, or by each row's own units.
+/// Returns the stages of a statement as JSON objects. Ticks are divided by `frames` or, without it,
+/// by each stage's own units.
 pub(crate) fn rows(statement: &Statement, frames: Option<u64>) -> Vec<Value> {
     let key = if frames.is_some() { "ticks_per_frame" } else { "ticks_per_unit" };
     let row = |row: &Row| {
@@ -23,7 +24,8 @@ pub(crate) fn rows(statement: &Statement, frames: Option<u64>) -> Vec<Value> {
     statement.rows.iter().map(row).collect()
 }
 
-/// Returns the rows, the overhead of the readings, the unexplained rest, and the total.
+/// Returns the stages, the cost of the counter readings, the unexplained rest, and the total as
+/// JSON.
 pub(crate) fn json(statement: &Statement, frames: Option<u64>) -> Value {
     let mut value = json!({
         "stages": rows(statement, frames), "ticks": statement.explained(), "readings": statement.readings,
@@ -35,7 +37,7 @@ pub(crate) fn json(statement: &Statement, frames: Option<u64>) -> Value {
     value
 }
 
-/// Returns a line of the table, such as that of a stage.
+/// Returns a line of the table: name, ticks, units, ticks per unit or frame, share of the total.
 fn line(name: &str, ticks: i64, units: Option<u64>, frames: Option<u64>, total: u64) -> String {
     let share = 100.0 * ticks as f64 / total.max(1) as f64;
     let each = units.map(|units| format!("{:.1}", ticks as f64 / frames.unwrap_or(units).max(1) as f64));
@@ -43,13 +45,14 @@ fn line(name: &str, ticks: i64, units: Option<u64>, frames: Option<u64>, total: 
     format!("{name:<26} {ticks:>14} {:>12} {:>12} {share:>6.1}%\n", units.unwrap_or_default(), each.unwrap_or_default())
 }
 
-/// Returns the rows of parts of other stages.
+/// Returns the lines of stages that are parts of other stages.
 pub(crate) fn parts(statement: &Statement, frames: Option<u64>, total: u64) -> String {
     let of = |row: &Row| line(&format!("  {}", row.stage.word()), row.ticks as i64, Some(row.units), frames, total);
     statement.rows.iter().map(of).collect()
 }
 
-/// Returns the table: rows, the overhead of the readings, the unexplained rest, and the total.
+/// Returns the table: the stages, the cost of the counter readings, the unexplained rest, and the
+/// total.
 pub(crate) fn text(statement: &Statement, frames: Option<u64>) -> String {
     let Statement { rows, readings, probes, total, unexplained } = statement;
     let each = if frames.is_some() { "ticks/frame" } else { "ticks/unit" };

@@ -1,4 +1,4 @@
-//! `sysctl`: settings of the stack, and read-only values fixed at the creation of the host.
+//! `sysctl`: settings of the stack, and read-only values that are set when the host is created.
 
 use super::{Ctl, isr};
 use crate::Host;
@@ -9,8 +9,8 @@ use lock::{Locks, Up};
 use serde_json::{Map, Value};
 use stats::SysctlInfo;
 
-/// BSD's name for the congestion control of new connections, set by name; the numeric form here is
-/// `net.inet.tcp.cc.cubic`.
+/// BSD's sysctl for the congestion control of new connections, whose values are names. The sysctl
+/// `net.inet.tcp.cc.cubic` has the same setting as a number.
 const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
 const ALGORITHMS: &[&str] = &["newreno", "cubic"];
 
@@ -40,7 +40,7 @@ impl<L: Locks> Fixed<L> {
         },
         Fixed {
             name: "kern.context",
-            about: "Access to the current context: register, inline or call.",
+            about: "Method by which code finds the context of the running thread: register, inline or call.",
             value: |host| host.context().to_string().into(),
         },
         Fixed { name: "kern.hostname", about: "Name of the host.", value: |host| host.stack.name.as_str().into() },
@@ -61,7 +61,7 @@ impl<L: Locks> Fixed<L> {
         },
         Fixed {
             name: "net.isr.bindthreads",
-            about: "1: each netisr thread is pinned to a CPU core.",
+            about: "1 if each netisr thread is pinned to a CPU core, otherwise 0.",
             value: |host| u8::from(netisr(host).bound).into(),
         },
         Fixed {
@@ -71,17 +71,17 @@ impl<L: Locks> Fixed<L> {
         },
         Fixed {
             name: "net.isr.maxqlimit",
-            about: "Maximum of the queue limits of netisr.",
+            about: "Maximum value of the queue limits of netisr, in frames.",
             value: |host| netisr(host).max_qlimit.into(),
         },
         Fixed {
             name: "net.isr.maxthreads",
-            about: "Maximum number of workstreams.",
+            about: "Maximum number of netisr workstreams.",
             value: |host| netisr(host).max_threads.into(),
         },
         Fixed {
             name: "net.isr.numthreads",
-            about: "Number of workstreams.",
+            about: "Number of netisr workstreams.",
             value: |host| netisr(host).threads.into(),
         },
     ];
@@ -95,22 +95,22 @@ fn netisr<L: Locks>(host: &Host<L>) -> Settings {
     crate::isr::snapshot(host).settings
 }
 
-/// An object with named values.
+/// Object whose values `sysctl` reads and sets: a host or a switch.
 pub(crate) trait Variables {
-    /// Returns all names, in order.
+    /// Returns the names of all sysctls, in order.
     fn names(&self) -> Vec<String>;
-    /// Returns the description of a name.
+    /// Returns the description of the sysctl `name`.
     fn sentence(&self, name: &str) -> String;
-    /// Returns the value of a name.
+    /// Returns the value of the sysctl `name`.
     fn value(&self, name: &str) -> Value;
-    /// Sets the value of a name.
+    /// Sets the sysctl `name` to the value in `text`.
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError>;
 }
 
 /// Forms of `sysctl`.
 pub(crate) const FORMS: &[Form<()>] = &[
-    Form { grammar: "[-n] [-d] -a,-A", about: "Lists all sysctls; -n: values only, -d: descriptions.", run: () },
-    Form { grammar: "[-n] [-d] NAME...", about: "Shows a sysctl, or all below a name.", run: () },
+    Form { grammar: "[-n] [-d] -a,-A", about: "List all sysctls; -n prints values only, -d descriptions.", run: () },
+    Form { grammar: "[-n] [-d] NAME...", about: "Show sysctls by name, or all sysctls below a name.", run: () },
     Form { grammar: "[-n] [-w] NAME=VALUE...", about: "Sets sysctls.", run: () },
 ];
 
@@ -148,7 +148,7 @@ pub(crate) fn run(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Resul
     Ok(out)
 }
 
-/// Output format of a value.
+/// What is printed for each sysctl.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     NameValue,
@@ -156,7 +156,7 @@ enum Shown {
     Sentence,
 }
 
-/// Returns the name itself, or all names below it.
+/// Returns the name itself if it is a sysctl, otherwise the names of all sysctls below it.
 fn under(of: &dyn Variables, word: &str) -> Result<Vec<String>, CommandError> {
     let word = word.trim_end_matches('.');
     let below = |name: &&String| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -235,7 +235,7 @@ pub(crate) fn describe(info: &SysctlInfo) -> String {
     format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default)
 }
 
-/// Returns all names, in order.
+/// Returns the names of all sysctls of a host, in order.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Sysctls::INFO.iter().map(|info| info.name).collect();
     all.extend(Fixed::<Up>::ALL.iter().map(|fixed| fixed.name).chain([ALGORITHM]).chain(isr::names()));
@@ -243,7 +243,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all.into_iter()
 }
 
-/// Checks `text` as a value of the setting `name`; also used for configuration files and flags.
+/// Parses `text` as a value of the sysctl `name` and checks it. Also used for configuration files
+/// and flags.
 pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
     if name == ALGORITHM {
         let asked = if text == "reno" { "newreno" } else { text }; // Linux's name
@@ -257,7 +258,7 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
     in_range(info.ok_or_else(|| CommandError::unknown("sysctl", name, names()))?, text)
 }
 
-/// Returns every name accepted by [`check`]: name, value, default, description.
+/// Returns every sysctl accepted by [`check`], as (name, values, default, description).
 pub(crate) fn documented() -> Vec<[String; 4]> {
     let own = Sysctls::INFO.iter().map(|info| {
         let range = format!("integer, {} to {}", info.min, info.max);
@@ -276,7 +277,7 @@ pub(crate) fn documented() -> Vec<[String; 4]> {
     all
 }
 
-/// Parses `text` as a number in the range of the setting.
+/// Parses `text` as a number in the range of the sysctl.
 pub(crate) fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandError> {
     let SysctlInfo { name, min, max, .. } = *info;
     let number = match text {
@@ -288,8 +289,8 @@ pub(crate) fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandErro
     number.ok_or_else(|| CommandError::bad(name, text, format!("a number from {min} to {max}")))
 }
 
-/// Checks a number for the setting `name`, as [`check`] would return it; for configurations that
-/// were not parsed from text.
+/// Checks a number for the sysctl `name`, as [`check`] would return it. Used for configurations
+/// that were not parsed from text.
 pub(crate) fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
     if name == ALGORITHM {
         let known = usize::try_from(value).is_ok_and(|at| at < ALGORITHMS.len());

@@ -62,7 +62,7 @@ fn ifconfig_makes_addresses_and_switches() {
     b.ok("ifconfig pg0 down");
     assert!(b.ok("ip link").contains("state DOWN"));
     b.ok("ifconfig x1 create port null:x inet 5.0.0.1/8 up");
-    assert!(b.no("ifconfig x1 udp4csum").contains("null:x cannot do udp4csum"));
+    assert!(b.no("ifconfig x1 udp4csum").contains("null:x does not support udp4csum"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Tunnels with the commands of BSD (`ifconfig gif0 tunnel A B`) and iproute2
-//! (`ip link add gif0 type ipip local A remote B`).
+//! Tunnels, with the commands of BSD (`ifconfig gif0 tunnel A B`) and of iproute2 (`ip link add
+//! gif0 type ipip local A remote B`).
 
 use super::Ctl;
 use super::ifconfig::IfaceForm;
@@ -18,7 +18,7 @@ pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
     pub(super) const ALL: &[IfaceForm<L>] = &[
-        Form { grammar: "tunnel A B", about: "Sets the outer addresses: local and remote.", run: ends },
+        Form { grammar: "tunnel A B", about: "Set the local (A) and remote (B) outer addresses.", run: ends },
         Form {
             grammar: "-tunnel,deletetunnel",
             about: "Removes the outer addresses.",
@@ -29,16 +29,16 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "grekey KEY",
-            about: "GRE: sets the key; 0: none.",
+            about: "Set the key of a GRE tunnel; 0 removes it.",
             run: |ctl, iface, args| {
                 let key = key(args.text("KEY"))?;
-                // BSD: 0 is no key.
+                // As in BSD, 0 means that the tunnel has no key.
                 change(ctl, iface, Some((Kind::Gre, "grekey")), |config| config.key = Some(key).filter(|key| *key != 0))
             },
         },
         Form {
             grammar: "[-]enable_csum",
-            about: "GRE: sends checksums.",
+            about: "Send GRE checksums.",
             run: |ctl, iface, args| {
                 let on = args.is_on("enable_csum");
                 change(ctl, iface, Some((Kind::Gre, "enable_csum")), |config| config.checksum = on)
@@ -46,7 +46,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "[-]enable_seq",
-            about: "GRE: sends sequence numbers, and drops late packets.",
+            about: "Send GRE sequence numbers, and drop packets that arrive late.",
             run: |ctl, iface, args| {
                 let on = args.is_on("enable_seq");
                 change(ctl, iface, Some((Kind::Gre, "enable_seq")), |config| config.sequence = on)
@@ -54,7 +54,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "vxlanid 0-16777215",
-            about: "VXLAN: sets the network identifier.",
+            about: "Set the VXLAN network identifier (VNI).",
             run: |ctl, iface, args| {
                 let vni = args.int::<u32>("vxlanid");
                 change(ctl, iface, Some((Kind::Vxlan, "vxlanid")), |config| config.vni = vni)
@@ -62,7 +62,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "vxlanlocal A",
-            about: "VXLAN: sets the local outer address.",
+            about: "Set the local outer address of a VXLAN tunnel.",
             run: |ctl, iface, args| {
                 let local = parse::ip_any("vxlanlocal", args.text("A"))?;
                 change(ctl, iface, Some((Kind::Vxlan, "vxlanlocal")), |config| config.local = local)
@@ -70,7 +70,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "vxlanremote A",
-            about: "VXLAN: sets the remote outer address.",
+            about: "Set the remote outer address of a VXLAN tunnel.",
             run: |ctl, iface, args| {
                 let remote = parse::ip_any("vxlanremote", args.text("A"))?;
                 change(ctl, iface, Some((Kind::Vxlan, "vxlanremote")), |config| config.remote = remote)
@@ -78,13 +78,13 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "vxlanlocalport PORT:1-65535",
-            about: "VXLAN: sets the UDP port, which both ends share (RFC 7348 5).",
+            about: "Set the UDP port of a VXLAN tunnel, the same at both ends (RFC 7348 5).",
             run: vxlan_port,
         },
-        Form { grammar: "vxlanremoteport PORT:1-65535", about: "VXLAN: same as vxlanlocalport.", run: vxlan_port },
+        Form { grammar: "vxlanremoteport PORT:1-65535", about: "Same as vxlanlocalport.", run: vxlan_port },
         Form {
             grammar: "vxlanttl TTL",
-            about: "VXLAN: sets the TTL of outer packets; inherit: the sysctl's.",
+            about: "Set the TTL of outer VXLAN packets; 'inherit' selects the value of the sysctl.",
             run: |ctl, iface, args| {
                 let ttl = ttl(args.text("TTL"))?;
                 change(ctl, iface, Some((Kind::Vxlan, "vxlanttl")), |config| config.ttl = ttl)
@@ -93,8 +93,8 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Changes the configuration of a tunnel; `only` is the kind of tunnel that has the parameter, with
-/// the name of the parameter.
+/// Changes the configuration of a tunnel. `only` is the name of the parameter, and the kind of
+/// tunnel to which it is limited; `None` for a parameter of all kinds.
 fn change<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
@@ -198,11 +198,11 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
         }
         "dev" => {
             words.next("an iface")?;
-            return Err(CommandError::failed("dev: not supported: the routes to the far end say by which iface"));
+            return Err(CommandError::failed("dev: not supported: the route to the remote end selects the iface"));
         }
-        "tos" | "dsfield" => super::parse::only(words, word, &["inherit"], "it is inherited (RFC 6040)")?,
-        "mode" => super::parse::only(words, word, &["any"], "what is inside may be of either family")?,
-        "encaplimit" => super::parse::only(words, word, &["none"], "no such option is sent")?,
+        "tos" | "dsfield" => super::parse::only(words, word, &["inherit"], "the TOS is inherited (RFC 6040)")?,
+        "mode" => super::parse::only(words, word, &["any"], "a tunnel accepts both IPv4 and IPv6")?,
+        "encaplimit" => super::parse::only(words, word, &["none"], "the option is never sent")?,
         "nolearning" | "noudpcsum" => {} // there is one remote, and no checksum
         other => return Err(CommandError::unknown("word", other, WORDS.iter().copied())),
     }
@@ -213,11 +213,11 @@ fn end(word: &str, words: &mut Words<'_>) -> Result<IpAddr, CommandError> {
     parse::ip_any(word, words.next("an IP address")?)
 }
 
-/// Parses a key as a number, or as an address, as iproute2 does.
+/// Parses a GRE key, which may be a number or, as in iproute2, an IPv4 address.
 fn key(word: &str) -> Result<u32, CommandError> {
     let hex = word.strip_prefix("0x").and_then(|hex| u32::from_str_radix(hex, 16).ok());
     let found = hex.or_else(|| word.parse().ok()).or_else(|| word.parse().ok().map(|dotted: Ipv4Addr| dotted.into()));
-    found.ok_or_else(|| CommandError::bad("key", word, "a number of 32 bits"))
+    found.ok_or_else(|| CommandError::bad("key", word, "a 32-bit number"))
 }
 
 fn vni(words: &mut Words<'_>) -> Result<u32, CommandError> {
@@ -228,7 +228,7 @@ fn l4port(words: &mut Words<'_>) -> Result<L4Port, CommandError> {
     Ok(L4Port(parse::number("port", words.next("an L4 port")?, 1, 65_535)? as u16))
 }
 
-/// Parses a TTL; `inherit` and 0 select the sysctl's value.
+/// Parses a TTL. For `inherit` and 0, returns `None`, which selects the value of the sysctl.
 fn ttl(word: &str) -> Result<Option<u8>, CommandError> {
     if word == "inherit" {
         return Ok(None);
@@ -236,21 +236,21 @@ fn ttl(word: &str) -> Result<Option<u8>, CommandError> {
     Ok(Some(parse::number("ttl", word, 0, 255)? as u8).filter(|ttl| *ttl != 0))
 }
 
-/// Names of tunnel types: BSD's, and iproute2's where it differs.
+/// Names of tunnel types in BSD, and in iproute2 where they differ.
 const TYPES: &[(&str, Kind)] =
     &[("ipip", Kind::Gif), ("gif", Kind::Gif), ("gre", Kind::Gre), ("vxlan", Kind::Vxlan), ("etherip", Kind::EtherIp)];
 
-/// Returns the kind that `word` names.
+/// Returns the kind of tunnel that `word` denotes.
 pub(crate) fn kind_of(word: &str) -> Option<Kind> {
     TYPES.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
 }
 
-/// Returns iproute2's name of a kind.
+/// Returns iproute2's name of a kind of tunnel.
 fn type_of(kind: Kind) -> &'static str {
     TYPES.iter().find(|(_, other)| *other == kind).map_or("", |(name, _)| name)
 }
 
-/// Creates the iface.
+/// Creates the iface of a tunnel.
 pub(super) fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, kind: Kind) -> Result<IfaceId, CommandError> {
     if name.is_empty() || name.len() > 32 || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) {
         return Err(CommandError::bad("iface name", name, "1 to 32 letters, digits, '.', '_' and '-'"));
@@ -258,7 +258,7 @@ pub(super) fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, kind: Kind) -> Resu
     ctl.host.add_tunnel(name, kind, None).map_err(CommandError::failed)
 }
 
-/// Configures the tunnel; errors of the stack become messages.
+/// Configures a tunnel. Errors of the stack are returned as messages.
 fn set<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, config: Config) -> Result<(), CommandError> {
     let set = ctl.host.stack.set_tunnel(ctl.cx, id, config);
     set.map_err(|why| CommandError::failed(format!("{}: {}", ctl.iface_name(id), refused(ctl.host, why))))
@@ -286,7 +286,7 @@ pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Result<(), Com
     }
 }
 
-/// Returns the lines of `ifconfig` for a tunnel.
+/// Returns the lines that `ifconfig` prints for a tunnel.
 pub(super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     let Some(config) = ctl.host.stack.tunnel(ctl.cx, id) else { return String::new() };
     let (local, remote) = (config.local, config.remote);
@@ -311,7 +311,7 @@ pub(super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     out
 }
 
-/// Returns the third line of `ip -d link`.
+/// Returns the line that `ip -d link` prints for a tunnel.
 pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     let Some(config) = ctl.host.stack.tunnel(ctl.cx, id) else { return String::new() };
     let mut out = format!("    {}", type_of(config.kind));
@@ -333,7 +333,8 @@ pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     out + &format!(" df {}\n", df_word(config.df))
 }
 
-/// Returns the TTL of outer packets: the tunnel's own, or the sysctl's.
+/// Returns the TTL of outer packets: that of the tunnel if it is set, otherwise the value of the
+/// sysctl.
 fn outer_ttl<L: Locks>(ctl: &Ctl<'_, L>, config: &Config) -> i64 {
     let sysctls = &ctl.host.stack.sysctls;
     let usual = if config.remote.is_ipv6() { &sysctls.tunnel_hop_limit } else { &sysctls.tunnel_ttl };
@@ -348,7 +349,7 @@ fn df_word(df: DontFragment) -> &'static str {
     }
 }
 
-/// Returns the `linkinfo` of `ip -j -d link`.
+/// Returns the object `linkinfo` of `ip -j -d link`; `None` if the iface is not a tunnel.
 pub(super) fn link_json<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Option<Value> {
     let config = ctl.host.stack.tunnel(ctl.cx, id)?;
     let mut data = json!({

@@ -1,4 +1,5 @@
-//! `route get ADDR --why`: every step from an address to a frame, as sentences; with -j as fields.
+//! `route get ADDR --why`: explains every step from an address to a frame, in sentences or, with
+//! -j, as JSON fields.
 
 use super::ip::set;
 use super::parse;
@@ -14,12 +15,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Address family of a query.
 pub(super) trait WhyFamily: Matched {
-    /// Name of the address resolution protocol.
+    /// Name of the protocol that resolves neighbor addresses.
     const RESOLUTION: &'static str;
-    /// ICMP error sent for a packet to a reject route.
+    /// Name of the ICMP error that is sent for a packet to a reject route.
     const REJECTED: &'static str;
 
-    /// Parses an address, with the iface of its zone if given.
+    /// Parses an address, with the iface if the address has a zone.
     ///
     /// # Errors
     /// Returns an error if it is not an address of this family, or there is no such iface.
@@ -78,7 +79,7 @@ pub(super) struct RouteQuery<A: WhyFamily> {
     pub why: bool,
 }
 
-/// Form of `ip route get`, after the verb; that of `route get` has the same names.
+/// Form of `ip route get`, after the verb. The form of `route get` uses the same parameter names.
 pub(super) const GET: &[Form<()>] = &[Form {
     grammar: "[--why,-why] ADDR [from SRC] [iif IF] [ipproto PROTO] [sport 0-65535] [dport 0-65535]",
     about: "",
@@ -100,7 +101,7 @@ pub(super) fn route_query<A: WhyFamily, L: Locks>(
     let from = match (src, iface) {
         (Some(src), Some(iface)) => Some((iface, src)),
         (None, None) => None,
-        _ => return Err(CommandError::missing("both from SRC and iif IF, for a packet that is forwarded")),
+        _ => return Err(CommandError::missing("both 'from SRC' and 'iif IF', which describe a forwarded packet")),
     };
     let port = |name| args.number(name).unwrap_or(0) as u16;
     let proto = args.get("PROTO").map(proto).transpose()?.unwrap_or(0);
@@ -129,45 +130,45 @@ impl<A: WhyFamily> RouteQuery<A> {
         A::why(ctl, &self.question)
     }
 
-    /// Returns the answer as sentences, or as JSON if selected.
+    /// Returns the answer as sentences, or as JSON if that format was requested.
     pub fn explain<L: Locks>(&self, ctl: &Ctl<'_, L>) -> String {
         let why = self.answer(ctl);
         ctl.listing(|| fields(ctl, &self.question, &why), || sentences(ctl, &self.question, &why).join("\n") + "\n")
     }
 }
 
-/// Returns a next hop as text: `via 10.0.0.1 dev em0`.
+/// Returns a next hop as text, such as `via 10.0.0.1 dev em0`.
 fn next_hop_text<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) -> String {
     let dev = |id: IfaceId| format!("dev {}", ctl.iface_name(id));
     match via {
         Via::Local(id) => format!("to this host ({})", dev(id)),
-        Via::Broadcast(id) => format!("to everybody on the link ({})", dev(id)),
-        Via::Link(id) => format!("to the destination itself on the link, {}", dev(id)),
+        Via::Broadcast(id) => format!("to all hosts on the link ({})", dev(id)),
+        Via::Link(id) => format!("directly to the destination on the link, {}", dev(id)),
         Via::Gateway(id, gateway) => format!("via {gateway} {}", dev(id)),
         Via::Paths(_) => format!("one of {} paths", A::paths(ctl, via)),
-        Via::Reject => format!("nowhere: {} is answered", A::REJECTED),
-        Via::Prohibit => "nowhere: administratively prohibited is answered".to_owned(),
-        Via::Blackhole => "nowhere, in silence".to_owned(),
+        Via::Reject => format!("dropped, with ICMP {} to the sender", A::REJECTED),
+        Via::Prohibit => "dropped, with ICMP administratively prohibited to the sender".to_owned(),
+        Via::Blackhole => "dropped without an ICMP error".to_owned(),
     }
 }
 
 fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Vec<String> {
     let mut out = Vec::new();
     if let Some((iface, src)) = question.from {
-        out.push(format!("a packet from {src} to {} comes by {}", question.dst, ctl.iface_name(iface)));
+        out.push(format!("a packet from {src} to {} arrives on {}", question.dst, ctl.iface_name(iface)));
     }
     match why.matched {
         Some(Route { prefix, via }) => {
             let way = next_hop_text::<A, L>(ctl, via);
-            out.push(format!("{} is in {prefix}, the longest prefix of a route: {way}", question.dst));
+            out.push(format!("{} matches the route with the longest prefix, {prefix}: {way}", question.dst));
         }
         None => out.push(match why.via {
-            Some(via) => format!("{} is looked up in no table: {}", question.dst, next_hop_text::<A, L>(ctl, via)),
-            None => format!("no route leads to {}", question.dst),
+            Some(via) => format!("{} needs no table lookup: {}", question.dst, next_hop_text::<A, L>(ctl, via)),
+            None => format!("there is no route to {}", question.dst),
         }),
     }
     for Route { prefix, via } in &why.passed_over {
-        out.push(format!("passed over, as it is shorter: {prefix}, {}", next_hop_text::<A, L>(ctl, *via)));
+        out.push(format!("not used, because its prefix is shorter: {prefix}, {}", next_hop_text::<A, L>(ctl, *via)));
     }
     if let Some(choice) = &why.choice {
         out.extend(choice_sentences(ctl, why, choice));
@@ -175,34 +176,34 @@ fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Ad
     let leaves = why.next.filter(|_| why.mtu.is_some());
     let is_tunnel = |id| ctl.host.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Tunnel);
     if let Some((iface, _)) = leaves.filter(|(iface, _)| is_tunnel(*iface)) {
-        out.push(format!("it goes into the tunnel {}", ctl.iface_name(iface)));
+        out.push(format!("the packet enters the tunnel {}", ctl.iface_name(iface)));
     } else if let Some((iface, next)) = leaves {
         let state = match &why.neighbor {
             Some(known) if known.state == State::Incomplete => {
-                format!("is being asked for, {} packets wait", known.pending)
+                format!("is being resolved, {} packets wait", known.pending)
             }
             Some(known) => format!("is at {} ({})", known.mac, state_word(known.state)),
-            None => format!("is not known: the first packet waits while {} asks", A::RESOLUTION),
+            None => format!("is not known: the first packet waits for {}", A::RESOLUTION),
         };
         out.push(format!("the neighbor {next} on {} {state}", ctl.iface_name(iface)));
     }
-    out.extend(why.mtu.map(|mtu| format!("packets up to {mtu} bytes go as they are")));
+    out.extend(why.mtu.map(|mtu| format!("packets up to {mtu} bytes are sent without fragmentation")));
     if question.from.is_none() {
-        out.extend(why.source.map(|src| format!("a packet of this host would come from {src}")));
+        out.extend(why.source.map(|src| format!("packets sent by this host would have the source address {src}")));
     }
     match why.back {
         Some(Some(Route { prefix, via })) => {
             out.push(format!(
-                "source validation: packets back would go by {prefix}, {}",
+                "source validation: replies to the source would use {prefix}, {}",
                 next_hop_text::<A, L>(ctl, via)
             ));
         }
-        Some(None) => out.push("source validation: no route leads back to the source".to_owned()),
+        Some(None) => out.push("source validation: there is no route to the source".to_owned()),
         None => {}
     }
     out.push(match why.end {
-        Some(reason) => format!("the packet ends here: {} ({})", reason.sentence(), reason.name()),
-        None => "nothing stands in its way".to_owned(),
+        Some(reason) => format!("the packet is dropped: {} ({})", reason.sentence(), reason.name()),
+        None => "no check drops the packet".to_owned(),
     });
     out
 }
@@ -210,11 +211,11 @@ fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Ad
 fn choice_sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, why: &Why<A>, choice: &Choice<A::Addr>) -> Vec<String> {
     let mut out = Vec::new();
     for (Path { via, weight }, dead) in &choice.paths {
-        let avoided = if dead.is_some() { ", avoided: its gateway did not answer" } else { "" };
+        let avoided = if dead.is_some() { ", not used: its gateway did not reply" } else { "" };
         out.push(format!("path: {} weight {weight}{avoided}", next_hop_text::<A, L>(ctl, *via)));
     }
     let chosen = why.via.map(|via| next_hop_text::<A, L>(ctl, via)).unwrap_or_default();
-    out.push(format!("the flow's hash {:016x} names bucket {}: {chosen}", choice.hash, choice.bucket));
+    out.push(format!("the flow's hash {:016x} selects bucket {}: {chosen}", choice.hash, choice.bucket));
     out
 }
 

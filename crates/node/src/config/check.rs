@@ -1,5 +1,5 @@
-//! Checks of a whole configuration, read from a file or built by a program: values out of range,
-//! keys without effect, keys that exclude each other.
+//! Checks of a whole configuration, which may be read from a file or built by a program. They
+//! detect values out of range, keys without effect, and keys that exclude each other.
 
 use super::{HostConfig, IfaceConfig};
 use crate::{commands, isr};
@@ -8,15 +8,15 @@ use lock::How;
 use port::spec::Spec;
 use std::ops::RangeInclusive;
 
-/// Range of an iface's MTU; 68 is the minimum of RFC 791 3.2.
+/// Range of an iface's MTU in bytes; 68 is the minimum of RFC 791 3.2.
 pub(super) const MTU: RangeInclusive<i64> = 68..=65_535;
-/// Range of `burst`.
+/// Range of the key `burst`.
 pub(super) const BURST: RangeInclusive<i64> = 1..=buf::BURST_MAX as i64;
-/// Range of `threads`.
+/// Range of the key `threads`.
 pub(super) const THREADS: RangeInclusive<i64> = 1..=32;
-/// Range of `pool.buffers`.
+/// Range of the key `pool.buffers`.
 pub(super) const POOL_BUFFERS: RangeInclusive<i64> = 16..=1 << 22;
-/// Range of `pool.data`; the longest IP packet with its link headers fits.
+/// Range of the key `pool.data`, in bytes; the longest IP packet with its link headers fits.
 pub(super) const POOL_DATA: RangeInclusive<i64> = 256..=131_072;
 
 /// Checks a number against the range of its key.
@@ -27,7 +27,7 @@ fn within(name: &str, value: usize, range: &RangeInclusive<i64>) -> Result<(), S
 }
 
 impl IfaceConfig {
-    /// Checks the values common to ifaces with ports and tunnels: MTU and addresses.
+    /// Checks the values that ifaces with ports and tunnels have in common: MTU and addresses.
     fn check_values(&self) -> Result<(), String> {
         if let Some(mtu) = self.mtu {
             within("mtu", mtu.into(), &MTU)?;
@@ -46,7 +46,7 @@ impl IfaceConfig {
     /// Checks an iface with a port.
     ///
     /// # Errors
-    /// Returns a message about an invalid value, or a tunnel key that would have no effect.
+    /// Returns a message about an invalid value, or about a tunnel key, which would have no effect.
     pub(crate) fn check_on_port(&self) -> Result<(), String> {
         self.check_values()?;
         let set = self.tunnel_keys();
@@ -74,7 +74,7 @@ impl IfaceConfig {
         keys.into_iter().filter(|(set, _)| *set).map(|(_, key)| key).collect()
     }
 
-    /// Checks a tunnel iface. Keys of other tunnel kinds and keys of ports are rejected.
+    /// Checks a tunnel iface. Rejects keys of other tunnel kinds and keys of ports.
     fn check_tunnel(&self, kind: Kind) -> Result<(), String> {
         self.check_values()?;
         let set = self.tunnel_keys();
@@ -105,7 +105,7 @@ impl IfaceConfig {
 }
 
 impl HostConfig {
-    /// Checks the values of the host itself, without its ifaces and routes, and its sysctls.
+    /// Checks the values of the host itself and its sysctls, but not its ifaces and routes.
     ///
     /// # Errors
     /// Returns an error message.
@@ -136,7 +136,7 @@ impl HostConfig {
         own().map_err(|why| format!("host {}: {why}", self.name))
     }
 
-    /// Checks that no key is set that requires [`crate::build`].
+    /// Checks that no key is set that only [`crate::build`] applies.
     pub(crate) fn check_bare(&self) -> Result<(), String> {
         self.check_own()?;
         let parts = [

@@ -1,4 +1,4 @@
-//! Reads a TOML file of `[[host]]` tables into [`HostConfig`]s; errors give the line.
+//! Reads a TOML file of `[[host]]` and `[[switch]]` tables; errors have the line number.
 
 use super::keys::{self, Item, Key, set_key};
 use super::page;
@@ -11,8 +11,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use wire::{L4Port, Mac};
 
-/// Maximum number of hosts and switches in a file. Each stack of a host counts as one, since it has
-/// a thread of its own.
+/// Maximum number of hosts and switches in a file. Each stack of a host counts as one host, because
+/// it has its own thread.
 pub const HOSTS_MAX: usize = 48;
 /// Maximum file size in bytes.
 const FILE_MAX: u64 = 4 << 20;
@@ -22,7 +22,7 @@ const FILE_MAX: u64 = 4 << 20;
 pub struct ConfigError {
     /// Name of the configuration file.
     pub file: String,
-    /// Line, from 1; 0 for the file as a whole.
+    /// Line number, from 1; 0 if the error concerns the whole file.
     pub line: usize,
     /// Cause and expected value.
     pub what: String,
@@ -61,7 +61,7 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
     port::os::read_text(path, FILE_MAX).map_err(|error| failed(error.to_string()))
 }
 
-/// Parses `text` with hosts only; `file` is the file name for messages.
+/// Parses `text`, which may contain hosts only. `file` is the name of the file in error messages.
 ///
 /// # Errors
 /// Returns the first [`ConfigError`].
@@ -76,7 +76,8 @@ pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
     }
 }
 
-/// Parses `text` with hosts and switches; `file` is the file name for messages.
+/// Parses `text`, which may contain hosts and switches. `file` is the name of the file in error
+/// messages.
 ///
 /// # Errors
 /// Returns the first [`ConfigError`].
@@ -133,7 +134,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
     Ok(network)
 }
 
-/// Text and name of the file, used to give the line of an error.
+/// Text and name of the file, used to compute the line number of an error.
 struct Source<'a> {
     text: &'a str,
     file: &'a str,
@@ -146,12 +147,14 @@ impl Source<'_> {
         ConfigError { file: self.file.to_string(), line, what }
     }
 
-    /// Returns an error about a link, at the line of the faulty port or of its host.
+    /// Returns an error about a link, with the line of the faulty port or, if it is not found, of
+    /// its host.
     fn link_error(&self, host: Option<Range<usize>>, why: &LinkError) -> ConfigError {
         let (_, port) = why.place();
         let port = host.clone().and_then(|host| {
             let text = self.text.get(host.start..)?;
-            // Searches for the quoted name first: another port's name may begin with it.
+            // The quoted name is searched first, because another port's name may begin with this
+            // name.
             let quoted = ['"', '\''].iter().find_map(|quote| text.find(&format!("{quote}{port}{quote}")));
             let at = host.start + quoted.map(|at| at + 1).or_else(|| text.find(port))?;
             Some(at..at + port.len())
@@ -283,8 +286,8 @@ impl Source<'_> {
         Ok(found)
     }
 
-    /// Reads sysctls such as `"net.inet.ip.forwarding" = 1`. Without the quotes TOML makes nested
-    /// tables of the name, which are accepted too.
+    /// Reads sysctls such as `"net.inet.ip.forwarding" = 1`. Without the quotes, TOML parses the
+    /// name as nested tables, which are accepted too.
     fn sysctls(&self, table: &DeTable<'_>, above: &str, host: &mut HostConfig) -> Result<(), ConfigError> {
         for (key, value) in table {
             let name = if above.is_empty() { key.get_ref().to_string() } else { format!("{above}.{}", key.get_ref()) };

@@ -1,5 +1,5 @@
-//! Declarations of all keys of hosts, ifaces, routes, neighbors and services, for files and command
-//! line.
+//! Declarations of all keys of hosts, ifaces, switches, routes, neighbors and services, for files
+//! and for the command line.
 
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
 use crate::{commands, isr};
@@ -10,10 +10,10 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use wire::L4Port;
 
-/// Value of a key as the user gave it, not yet converted to the type of the key.
+/// Value of a key as the user wrote it, not yet converted to the type of the key.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
-    /// A word from the command line; each key parses it as its own type.
+    /// A word from the command line, which each key parses as its own type.
     Word(String),
     /// A string from a file.
     Text(String),
@@ -23,7 +23,7 @@ pub enum Item {
     Bool(bool),
     /// A list from a file.
     List(Vec<Item>),
-    /// Another TOML type, with its name; accepted by no key.
+    /// A value of another TOML type, with the name of that type. No key accepts it.
     Other(&'static str),
 }
 
@@ -58,15 +58,15 @@ impl Item {
 
 /// Declaration of a key that sets a field of `T`; used by the parser and the documentation.
 pub struct Key<T> {
-    /// Name of the key.
+    /// Name of the key in files and on the command line.
     pub name: &'static str,
-    /// Type and range of its value.
+    /// Type and range of the key's value.
     pub takes: Takes,
     /// Value or behavior if the key is not given.
     pub unset: Unset,
     /// Description, as a sentence.
     pub about: &'static str,
-    /// Parses the value and stores it. The error describes the expected form.
+    /// Parses the value and stores it. An error describes the expected form.
     pub set: fn(&mut T, Given<'_>) -> Result<(), String>,
 }
 
@@ -122,15 +122,15 @@ impl std::fmt::Display for Takes {
 /// Default of a key.
 #[derive(Clone, Copy, Debug)]
 pub enum Unset {
-    /// This value, in the form that `--set` takes.
+    /// Default value, in the form that `--set` accepts.
     Is(&'static str),
-    /// A description of the behavior.
+    /// Description of the behavior without the key.
     Means(&'static str),
     /// The key is required.
     Required,
 }
 
-/// A value given for a key.
+/// A value given for a key, with the type that the key accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Given<'a> {
     item: &'a Item,
@@ -142,18 +142,18 @@ impl<'a> Given<'a> {
         format!("expected {}", self.takes)
     }
 
-    /// Returns a value parsed from text.
+    /// Parses the value from its text.
     fn text<T: FromStr>(self) -> Result<T, String> {
         self.item.text().and_then(|text| text.parse().ok()).ok_or_else(|| self.expected())
     }
 
-    /// Returns a value parsed from text, like [`Given::text`]; the error gives `expected` as the
-    /// form.
+    /// Parses the value from its text, like [`Given::text`]. An error gives `expected` as the
+    /// expected form.
     fn text_or<T: FromStr>(self, expected: &str) -> Result<T, String> {
         self.text().map_err(|_| format!("expected {expected}"))
     }
 
-    /// Returns the value if it is one of the allowed words.
+    /// Returns the value if it is one of the words that the key accepts.
     fn word(self) -> Result<String, String> {
         let Takes::Words(words) = self.takes else { return Err(self.expected()) };
         let found = self.item.text().filter(|word| words.contains(word)).map(str::to_string);
@@ -175,7 +175,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Returns the value if it is a valid name, usable as a file name and in messages.
+    /// Returns the value if it is a valid name, which can be part of a file name and of messages.
     fn name(self) -> Result<String, String> {
         let Takes::Name(longest) = self.takes else { return Err(self.expected()) };
         let good = |name: &&str| {
@@ -191,7 +191,7 @@ impl<'a> Given<'a> {
         path.map(Into::into).ok_or_else(|| self.expected())
     }
 
-    /// Returns the items of a list, or a single item as a list.
+    /// Returns the items of a list; a single item is returned as a list of one.
     fn items(self) -> &'a [Item] {
         if let Item::List(items) = self.item { items.as_slice() } else { std::slice::from_ref(self.item) }
     }
@@ -206,7 +206,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Returns the type of a number key with this range.
+/// Returns the type of a key whose value is a number in `range`.
 const fn within(range: &RangeInclusive<i64>) -> Takes {
     Number(*range.start(), *range.end())
 }
@@ -246,7 +246,8 @@ pub const HOST: &[Key<HostConfig>] = &[
         "stacks",
         Number(1, isr::WORKSTREAMS_MAX as i64),
         Is("1"),
-        "Number of stacks, each with its own thread; needs locks = 'up'. One stack handles all packets of a flow.",
+        "Number of stacks, each with its own thread; needs locks = 'up'. All packets of a flow are \
+         processed by the same stack.",
         |c, v| put(&mut c.stacks, v.number()),
     ),
     key(
@@ -261,7 +262,8 @@ pub const HOST: &[Key<HostConfig>] = &[
         "core",
         Number(0, 1023),
         Means("any core"),
-        "CPU core that the first thread is pinned to. If the ports are divided among threads, the others are pinned to the next higher cores.",
+        "CPU core to which the first thread is pinned. If the ports are divided among threads, the others are pinned to \
+         the next higher cores.",
         |c, v| put(&mut c.core, v.number().map(Some)),
     ),
     key(
@@ -276,7 +278,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         "clock",
         Words(&["timespec", "timespec-tsc", "ns", "tsc"]),
         Is("tsc"),
-        "Source of time: the kernel (timespec) or the processor's counter (all others).",
+        "Source of the time: the kernel (timespec) or the processor's cycle counter (all others).",
         |c, v| put(&mut c.clock, v.text()),
     ),
     key("burst", within(&check::BURST), Is("32"), "Maximum number of frames received from a port at once.", |c, v| {
@@ -289,7 +291,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         "isr.workstreams",
         Number(0, isr::WORKSTREAMS_MAX as i64),
         Is("0"),
-        "Number of netisr workstreams; with 0, the thread that receives a frame processes it.",
+        "Number of netisr workstreams; with 0, the thread that receives a frame also processes it.",
         |c, v| put(&mut c.isr.workstreams, v.number()),
     ),
     key("isr.bind", Switch, Is("false"), "Pins each netisr thread to a CPU core.", |c, v| {
@@ -323,7 +325,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         "stay",
         Switch,
         Is("false"),
-        "Keeps the host running after all its ports have ended, until it is stopped.",
+        "Keeps the host running after all its ports have closed, until it is stopped.",
         |c, v| put(&mut c.stay, v.switch()),
     ),
     key("control", PATH, Means("in --control-dir"), "Path of the host's control socket.", |c, v| {
@@ -340,7 +342,7 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("pool.buffers", within(&check::POOL_BUFFERS), Is("4096"), "Number of buffers in the pool.", |c, v| {
         put(&mut c.pool_buffers, v.number())
     }),
-    key("pool.data", within(&check::POOL_DATA), Is("2048"), "Packet data that a buffer holds, in bytes.", |c, v| {
+    key("pool.data", within(&check::POOL_DATA), Is("2048"), "Size of the packet data in a buffer, in bytes.", |c, v| {
         put(&mut c.pool_data, v.number())
     }),
     key("pool.pages", Words(&["4k", "2m", "1g"]), Is("4k"), "Page size of the pool's memory.", |c, v| {
@@ -353,7 +355,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         "Distance between buffers: an odd number of cache lines, or a power of two, which XDP zero copy requires.",
         |c, v| put(&mut c.pool_stride, v.text().map(Some)),
     ),
-    key("pool.prefetch", Switch, Is("false"), "Prefetches buffers into the cache.", |c, v| {
+    key("pool.prefetch", Switch, Is("false"), "Prefetches buffers into the CPU cache before use.", |c, v| {
         put(&mut c.pool_prefetch, v.switch())
     }),
 ];
@@ -413,20 +415,20 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         "tunnel",
         Words(&["gif", "gre", "etherip", "vxlan"]),
         Means("none: a port"),
-        "Kind of tunnel; an iface has either a tunnel or a port.",
+        "Kind of tunnel; an iface is either a tunnel or has a port.",
         |c, v| put(&mut c.tunnel, v.word().map(|kind| commands::tunnel::kind_of(&kind))),
     ),
     key("local", Text("an IP address of this host"), Means("none"), "Tunnel: local outer IP address.", |c, v| {
         put(&mut c.ends.local, v.text())
     }),
-    key("remote", Text("the far end's IP address"), Means("none"), "Tunnel: remote outer IP address.", |c, v| {
+    key("remote", Text("the IP address of the remote end"), Means("none"), "Tunnel: remote outer IP address.", |c, v| {
         put(&mut c.ends.remote, v.text())
     }),
-    key("key", Number(0, u32::MAX as i64), Means("none"), "GRE: key.", |c, v| {
+    key("key", Number(0, u32::MAX as i64), Means("none"), "GRE: key of the tunnel.", |c, v| {
         put(&mut c.ends.key, v.number().map(Some))
     }),
     key("checksum", Switch, Is("false"), "GRE: sends checksums.", |c, v| put(&mut c.ends.checksum, v.switch())),
-    key("sequence", Switch, Is("false"), "GRE: sends sequence numbers and drops late packets.", |c, v| {
+    key("sequence", Switch, Is("false"), "GRE: sends sequence numbers and drops packets that arrive late.", |c, v| {
         put(&mut c.ends.sequence, v.switch())
     }),
     key("vni", Number(0, wire::vxlan::VNI_MAX as i64), Is("0"), "VXLAN: network identifier (VNI).", |c, v| {
@@ -440,9 +442,9 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     }),
     key(
         "peer",
-        Text("the far end's IPv4 address"),
+        Text("the IPv4 address of the remote end"),
         Means("none"),
-        "Tunnel: inner IPv4 address of the far end.",
+        "Tunnel: inner IPv4 address of the remote end.",
         |c, v| put(&mut c.peer, v.text().map(Some)),
     ),
 ];
@@ -484,7 +486,8 @@ const ADVERTISE: &str = "Sends router advertisements while the host forwards IPv
 const ADDRESSES: &str =
     "IPv4 and IPv6 addresses of the iface, with prefix lengths; auto: IPv6 autoconfiguration; dhcp: an IPv4 lease.";
 
-/// Adds an address to an iface; `auto` enables autoconfiguration, `dhcp` DHCP.
+/// Adds an address to an iface. The words `auto` and `dhcp` enable autoconfiguration and DHCP
+/// instead.
 fn add_address(iface: &mut IfaceConfig, item: &Item) -> Result<(), String> {
     match item.text() {
         Some("auto") => iface.accept_rtadv = true,
@@ -517,7 +520,7 @@ fn address6(item: &Item) -> Result<inet::ip6::IfaceAddr6, String> {
 
 /// Keys of a `[[host.route]]`.
 pub const ROUTE: &[Key<RouteConfig>] = &[
-    key("to", Text("a prefix such as 10.0.0.0/8, or default"), Required, "Destination prefix.", |c, v| {
+    key("to", Text("a prefix such as 10.0.0.0/8, or default"), Required, "Destination prefix of the route.", |c, v| {
         if v.item.text() == Some("default") {
             return Ok(());
         }
@@ -570,7 +573,8 @@ pub const SERVICE: &[Key<ServiceConfig>] = &[
     ),
 ];
 
-/// Sets the key `name` of `into`. The error is a complete message with the key and the value.
+/// Sets the key `name` of `into`. An error is a complete message that includes the key and the
+/// value.
 pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Result<(), String> {
     match keys.iter().find(|key| key.name == name) {
         Some(key) => {
@@ -620,7 +624,7 @@ impl HostConfig {
         Ok(())
     }
 
-    /// Sets a key of the host's last iface; `addresses` adds one address.
+    /// Sets a key of the host's last iface. For `addresses`, adds one address.
     ///
     /// # Errors
     /// Returns an error as [`HostConfig::set`] does, or if the host has no iface.
@@ -634,7 +638,7 @@ impl HostConfig {
 }
 
 impl HostConfig {
-    /// Sets the search domains.
+    /// Sets the search domains for host names.
     ///
     /// # Errors
     /// Returns an error message.
@@ -643,7 +647,7 @@ impl HostConfig {
         set_key(HOST, self, "search", &Item::List(items))
     }
 
-    /// Adds a route from `TO,VIA`, such as `default,10.0.0.1`.
+    /// Adds a route from text of the form `TO,VIA`, such as `default,10.0.0.1`.
     ///
     /// # Errors
     /// Returns an error message.

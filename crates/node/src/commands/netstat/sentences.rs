@@ -1,15 +1,16 @@
 //! `netstat -s` for TCP, UDP, IPv6 and ICMPv6: FreeBSD's sentences, in its order, each with its
 //! counters.
 //!
-//! A `#` is replaced by the next counter; `(s)`, `(es)` and `(y|ies)` depend on the number before
-//! them. Counters without a sentence in FreeBSD follow, with their own descriptions.
+//! A `#` is replaced by the value of the next counter. `(s)`, `(es)` and `(y|ies)` become singular
+//! or plural according to the number before them. Counters for which FreeBSD has no sentence
+//! follow, with their own descriptions.
 
 use super::super::sockets::{Netid, SockState, Socket};
 use stats::Entry;
 use std::collections::BTreeSet;
 use tcp::State;
 
-/// Indentation, text, and counters of a sentence.
+/// Indentation in tabs, text, and names of the counters of a sentence.
 type Sentence = (usize, &'static str, &'static [&'static str]);
 
 pub(super) const TCP: &[Sentence] = &[
@@ -128,7 +129,8 @@ pub(super) const ICMP6: &[Sentence] = &[
     (0, "# message response(s) generated", &["inet.icmp6.echoes_answered"]),
 ];
 
-/// Returns the sentences with nonzero counters, or all; and the names of all counters in them.
+/// Returns the sentences with nonzero counters, or all sentences, and the names of all counters in
+/// them.
 pub(super) fn paragraph(
     sentences: &'static [Sentence],
     entries: &[Entry],
@@ -147,7 +149,7 @@ pub(super) fn paragraph(
     (out, sentences.iter().flat_map(|(.., names)| names.iter().copied()).collect())
 }
 
-/// Fills `values` into `words`, with plurals where needed.
+/// Replaces each `#` in `words` by one of `values`, and selects singular or plural.
 fn say(words: &str, values: &[u64]) -> String {
     let mut values = values.iter();
     let (mut out, mut last, mut rest) = (String::new(), 0u64, words);
@@ -176,7 +178,7 @@ fn say(words: &str, values: &[u64]) -> String {
     out + rest
 }
 
-/// Returns FreeBSD's count of connections by state.
+/// Returns the number of connections in each state, in FreeBSD's format.
 pub(super) fn by_state(sockets: &[Socket]) -> String {
     let states = [
         SockState::Tcp(State::Closed),
@@ -198,7 +200,7 @@ pub(super) fn by_state(sockets: &[Socket]) -> String {
     format!("TCP connection count by state:\n{}", states.iter().map(line).collect::<String>())
 }
 
-/// Nouns that begin our counter descriptions, in plural and singular.
+/// Nouns at the beginning of counter descriptions, as (plural, singular).
 const NOUNS: &[(&str, &str)] = &[
     ("replies", "reply"),
     ("entries", "entry"),

@@ -1,4 +1,4 @@
-//! `ifconfig IF inet6 ...`, and its output.
+//! `ifconfig IF inet6 ...`, and the IPv6 lines in the output of `ifconfig`.
 
 use super::super::ifconfig::IfaceForm;
 use super::super::parse;
@@ -21,7 +21,7 @@ impl<L: Locks> Forms<L> {
     pub(in super::super) const ALL: &[IfaceForm<L>] = &[
         Form {
             grammar: "inet6 A/LEN [B] [prefixlen 0-128] [alias,add] [-alias,delete,remove]",
-            about: "Adds or removes an IPv6 address; B: the far end of a tunnel.",
+            about: "Add or remove an IPv6 address. B is the remote end of a tunnel.",
             run: inet6,
         },
         Form {
@@ -41,7 +41,7 @@ impl<L: Locks> Forms<L> {
         Form {
             grammar: "inet6 advertise [rltime SECONDS:0-9000] [maxinterval INTERVAL:0-1800] [vltime VALID:0-4294967295] \
                       [pltime PREFERRED:0-4294967295]",
-            about: "Sends router advertisements while the host forwards IPv6; names as in rtadvd.conf(5).",
+            about: "Send router advertisements while the host forwards IPv6; parameters as in rtadvd.conf(5).",
             run: |ctl, iface, args| {
                 needs_ethernet(iface, "advertise")?;
                 let default = Advertising::default();
@@ -67,7 +67,7 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Returns the result of a change to an interface.
+/// Returns the result of a change to an interface, with an error as a message.
 fn outcome<L: Locks>(iface: &Iface<L>, changed: Result<(), Refused6>) -> Result<(), CommandError> {
     changed.map_err(|why| CommandError::failed(format!("{}: {}", iface.name, refused(why))))
 }
@@ -87,7 +87,7 @@ fn inet6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Resul
     let (addr, _) = zoned(ctl, "address", text)?;
     let peer = match args.get("B") {
         Some(word) if iface.kind != IfaceKind::Tunnel => return Err(CommandError::too_much(word)),
-        Some(word) => Some(host("far end", zoned(ctl, "far end", word)?.0)?),
+        Some(word) => Some(host("remote end", zoned(ctl, "remote end", word)?.0)?),
         None => None,
     };
     if args.has("-alias") {
@@ -99,18 +99,18 @@ fn inet6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Resul
     add_addr6(ctl, iface, IfaceAddr6 { peer, ..IfaceAddr6::new(host("address", addr)?, len) })
 }
 
-/// Adds an address to an iface, unless another iface has it.
+/// Adds an address to an iface. Returns an error if another iface has the address.
 pub(super) fn add_addr6<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, addr: IfaceAddr6) -> Result<(), CommandError> {
     let has = |other: &&Iface<L>| other.addrs6(ctl.cx).iter().any(|own| own.addr == addr.addr);
     let other = ctl.host.stack.ifaces().filter(|other| other.id != iface.id).find(has);
     if let Some(other) = other.filter(|_| !ip6::is_link_local(addr.addr)) {
-        return Err(CommandError::failed(format!("{} has {} already", other.name, addr.addr)));
+        return Err(CommandError::failed(format!("{} already has {}", other.name, addr.addr)));
     }
     let added = ctl.host.stack.add_addr6(ctl.cx, iface.id, addr);
     added.map_err(|why| CommandError::failed(format!("{}: {}: {}", iface.name, addr.addr, refused(why))))
 }
 
-/// Returns the lines of BSD's `ifconfig`.
+/// Returns the lines that BSD's `ifconfig` prints for the IPv6 addresses and options of an iface.
 pub(in super::super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
     let mut out = String::new();
     for own in iface.addrs6(ctl.cx) {
@@ -146,7 +146,7 @@ fn lifetime<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> String {
     seconds_left(ctl, until).map_or("infty".to_string(), |left| left.to_string())
 }
 
-/// Returns the `addr_info` of `ip -j addr`.
+/// Returns the elements of `addr_info` in `ip -j addr`.
 pub(in super::super) fn addr_infos<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Vec<Value> {
     let info = |own: IfaceAddr6| {
         let mut info = json!({

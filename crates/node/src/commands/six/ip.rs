@@ -1,4 +1,4 @@
-//! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, with iproute2's text and key names.
+//! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, with iproute2's text and JSON key names.
 
 use super::super::ip::{set, verb};
 use super::super::ipneigh::entry;
@@ -32,16 +32,16 @@ pub(in super::super) fn addr<L: Locks>(
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?),
             "scope" => {
                 let own = if own.addr.is_unicast_link_local() { "link" } else { "global" };
-                parse::only(&mut words, word, &[own], "it follows from the address")?;
+                parse::only(&mut words, word, &[own], "it is derived from the address")?;
             }
             "nodad" | "noprefixroute" => {
-                return Err(CommandError::failed(format!("{word}: not here; see net.inet6.ip6.dad_count")));
+                return Err(CommandError::failed(format!("{word}: not supported; use the sysctl net.inet6.ip6.dad_count")));
             }
             "peer" => {
-                let far = words.next("the far end's address")?;
+                let far = words.next("the address of the remote end")?;
                 let far = match far.split_once('/') {
                     None | Some((_, "128")) => far.split('/').next().unwrap_or(far),
-                    Some(_) => return Err(CommandError::failed(format!("peer {far}: one address only, /128"))),
+                    Some(_) => return Err(CommandError::failed(format!("peer {far}: expected a single address, /128"))),
                 };
                 peer = Some(host("peer", zoned(ctl, "peer", far)?.0)?);
             }
@@ -54,14 +54,14 @@ pub(in super::super) fn addr<L: Locks>(
         ("del", Some(_)) => drop(ctl.host.stack.remove_addr6(ctl.cx, dev.id, own.addr)),
         ("del", None) => return Err(CommandError::failed(format!("{} does not have {}", dev.name, own.addr))),
         ("add", Some(had)) if had.len == own.len => {
-            return Err(CommandError::failed(format!("{} has {}/{} already", dev.name, own.addr, own.len)));
+            return Err(CommandError::failed(format!("{} already has {}/{}", dev.name, own.addr, own.len)));
         }
         _ => add_addr6(ctl, dev, IfaceAddr6 { peer, ..own })?,
     }
     Ok(String::new())
 }
 
-/// Returns the lines of `ip addr`.
+/// Returns the lines that `ip addr` prints for the IPv6 addresses of an iface.
 pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
     let mut out = String::new();
     for own in iface.addrs6(ctl.cx) {
@@ -122,7 +122,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             let is_by = |there: Via6| match (there, &*paths) {
                 (_, []) => true,
                 (Via6::Paths(_), paths) => stack.paths6(ctl.cx, there) == paths,
-                // `dev` without `via` selects a route by any gateway on that iface.
+                // A path that states only an iface matches any gateway on that iface.
                 (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
                 (there, paths) => paths.len() == 1 && paths.iter().all(|way| way.via == there),
             };
@@ -149,8 +149,8 @@ fn no_route(prefix: Prefix6) -> CommandError {
     CommandError::failed(format!("there is no route to {prefix}"))
 }
 
-/// Parses `[TYPE] PREFIX [via GW] [dev IF]`, or
-/// `PREFIX nexthop via GW [dev IF] [weight N] nexthop ...`.
+/// Parses `[TYPE] PREFIX [via GW] [dev IF]` or `PREFIX nexthop via GW [dev IF] [weight N] nexthop
+/// ...`.
 fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, Vec<Path6>), CommandError> {
     let mut word = words.next("a destination such as 2001:db8::/32, or default")?;
     let nowhere = match word {
@@ -177,7 +177,7 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
                 return Ok((prefix, nexthops(ctl, words, |word, dev| ctl.gateway6(word, dev))?));
             }
             "scope" => parse::only(&mut words, word, &["global", "universe"], "IPv6 routes have one scope")?,
-            "src" => return Err(CommandError::failed("src: not supported: source addresses follow RFC 6724")),
+            "src" => return Err(CommandError::failed("src: not supported: source addresses are selected by RFC 6724")),
             "onlink" => onlink = true,
             word if parse::no_choice(&mut words, word)? => {}
             other => return Err(CommandError::unknown("word", other, ["via", "dev"].into_iter())),
@@ -188,7 +188,7 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
     }
     let via = match (nowhere, gateway, dev) {
         (Some(nowhere), None, None) => nowhere,
-        (Some(_), ..) => return Err(CommandError::failed("a route to nowhere has neither via nor dev")),
+        (Some(_), ..) => return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev")),
         (None, Some(gateway), dev) => ctl.gateway6(gateway, dev)?,
         (None, None, Some(dev)) => Via6::Link(dev),
         (None, None, None) => return Err(CommandError::missing("via GATEWAY or dev IF")),
@@ -218,7 +218,7 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Comm
     ))
 }
 
-/// Returns iproute2's name of the route type, unless it is unicast.
+/// Returns iproute2's name of the route type; `None` for a unicast route.
 fn type_word(via: Via6) -> Option<&'static str> {
     match via {
         Via6::Local(_) => Some("local"),
@@ -270,13 +270,13 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandEr
     got(ctl, &why::route_query::<u128, L>(ctl, &args)?)
 }
 
-/// Shows the next hop requested, or the reasons for it.
+/// Shows the next hop of the queried address or, with `--why`, the reasons for the choice.
 pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u128>) -> Result<String, CommandError> {
     if asked.why {
         return Ok(asked.explain(ctl));
     }
     let (dst, answer) = (asked.dst(), asked.answer(ctl));
-    let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route leads there"));
+    let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route to this address"));
     let (via, src) = (answer.via.ok_or_else(nowhere)?, answer.source);
     let exact = Route6 { prefix: Prefix6::host(dst), via };
     let text = || {
@@ -301,7 +301,7 @@ pub(in super::super) fn neigh<L: Locks>(
 ) -> Result<String, CommandError> {
     let (addr, zone) = zoned(ctl, "neighbor", words.next("a neighbor's address")?)?;
     let (lladdr, dev) = entry(ctl, zone, words)?;
-    let unknown = || CommandError::failed(format!("{addr} is not known on {}", ctl.iface_name(dev)));
+    let unknown = || CommandError::failed(format!("{addr}: no neighbor entry on {}", ctl.iface_name(dev)));
     if verb == "del" {
         let gone = ctl.host.stack.remove_neighbor6(ctl.cx, dev, addr);
         return if gone { Ok(String::new()) } else { Err(unknown()) };
@@ -315,7 +315,7 @@ pub(in super::super) fn neigh<L: Locks>(
     }
 }
 
-/// Sets a static neighbor entry, if the addresses are valid.
+/// Sets a static neighbor entry. Returns an error if an address is not a unicast address.
 pub(super) fn set_neighbor6<L: Locks>(
     ctl: &Ctl<'_, L>,
     dev: inet::iface::IfaceId,
@@ -329,7 +329,7 @@ pub(super) fn set_neighbor6<L: Locks>(
     Ok(())
 }
 
-/// Returns Linux's name of a neighbor's state.
+/// Returns Linux's name of the state of a neighbor entry.
 pub(super) fn state(n: &Neighbor<Ipv6Addr>) -> &'static str {
     match n.state {
         State::Incomplete => "INCOMPLETE",
@@ -350,7 +350,7 @@ pub(in super::super) fn neigh_text<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet
     all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
 }
 
-/// Returns the neighbors as JSON rows.
+/// Returns the JSON objects of the neighbors in `ip -j neigh`.
 pub(in super::super) fn neigh_rows<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> Vec<Value> {
     let row = |n: &Neighbor<Ipv6Addr>| {
         let mut row = json!({ "dst": n.addr.to_string(), "dev": ctl.iface_name(n.iface) });

@@ -1,4 +1,4 @@
-//! `ndp`, as in BSD: IPv6 neighbors, default routers and advertised prefixes.
+//! `ndp`: IPv6 neighbors, default routers and advertised prefixes, in BSD's format.
 
 use super::super::parse;
 use super::super::{Ctl, DONE, HostForm};
@@ -15,7 +15,8 @@ use std::marker::PhantomData;
 use std::net::Ipv6Addr;
 use wire::icmp6::nd::Preference;
 
-/// Forms of `ndp`; `-n` is accepted, since names are never looked up.
+/// Forms of `ndp`. The option `-n` is accepted and has no effect, because names are never looked
+/// up.
 pub(in super::super) struct NdpForms<L>(PhantomData<L>);
 
 impl<L: Locks> NdpForms<L> {
@@ -30,7 +31,7 @@ impl<L: Locks> NdpForms<L> {
         },
         Form {
             grammar: "HOST",
-            about: "Shows a neighbor; HOST may be A%IF.",
+            about: "Show a neighbor. HOST is an address, with %IF if it is link-local.",
             run: |ctl, args| Ok(show(ctl, &known(ctl, args.text("HOST"))?)),
         },
         Form {
@@ -64,7 +65,7 @@ impl<L: Locks> NdpForms<L> {
     ];
 }
 
-/// Returns the remaining seconds of a lifetime; `None`: infinite.
+/// Returns the remaining seconds of a lifetime; `None` if it is infinite.
 pub(super) fn seconds_left<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> Option<u64> {
     (until != Instant::NEVER).then(|| until.since(ctl.cx.now).as_secs())
 }
@@ -77,7 +78,7 @@ fn preference(of: &DefaultRouter) -> &'static str {
     }
 }
 
-/// Returns the default routers of all interfaces.
+/// Returns the default routers of all interfaces, from router advertisements.
 fn default_routers<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, DefaultRouter)> {
     let ifaces = ctl.host.stack.ifaces();
     ifaces.flat_map(|iface| iface.default_routers(ctl.cx).into_iter().map(|of| (iface.id, of))).collect()
@@ -103,7 +104,7 @@ fn show_routers<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     default_routers(ctl).into_iter().map(line).collect()
 }
 
-/// Returns the advertised on-link prefixes of all interfaces.
+/// Returns the on-link prefixes of all interfaces, from router advertisements.
 fn on_link_prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, AdvertisedPrefix)> {
     let ifaces = ctl.host.stack.ifaces();
     ifaces.flat_map(|iface| iface.advertised_prefixes(ctl.cx).into_iter().map(|of| (iface.id, of))).collect()

@@ -1,4 +1,4 @@
-//! `route -6`: IPv6 routes in BSD's format, also used as the second table of `netstat -r`.
+//! `route -6`: IPv6 routes in BSD's format, which are also the second table of `netstat -r`.
 
 use super::super::route::{is_by, via_of};
 use super::super::{Ctl, why};
@@ -66,7 +66,7 @@ pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
     }
     let dst = asked.dst();
     let answer = asked.answer(ctl);
-    let nowhere = || CommandError::failed(format!("{dst}: not in table: no route leads there"));
+    let nowhere = || CommandError::failed(format!("{dst}: not in table: no route to this address"));
     let via = answer.via.ok_or_else(nowhere)?;
     let route = Route6 { prefix: answer.matched.map_or(Prefix6::host(dst), |route| route.prefix), via };
     let shown = if route.prefix.len() == 0 { "default".to_string() } else { route.prefix.addr().to_string() };
@@ -96,7 +96,7 @@ pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
     Ok(out + &format!("      flags: <{}>\n", flags.join(",")))
 }
 
-/// Returns netstat(1)'s flag letters.
+/// Returns the letters that netstat(1) prints for the flags of a route.
 fn letters(via: Via6, prefix: Prefix6) -> String {
     let host = if prefix.len() == 128 { "H" } else { "" };
     match via {
@@ -108,8 +108,8 @@ fn letters(via: Via6, prefix: Prefix6) -> String {
     }
 }
 
-/// Returns the table of `route -6 show` and `netstat -r`, including link-local addresses; empty if
-/// no iface has IPv6.
+/// Returns the table of `route -6 show` and `netstat -r`, including link-local addresses. It is
+/// empty if no iface has IPv6.
 pub(in super::super) fn table<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let stack = &ctl.host.stack;
     let loopback = stack.ifaces().find(|iface| iface.kind == IfaceKind::Loopback).map_or("lo0", |lo| lo.name.as_str());

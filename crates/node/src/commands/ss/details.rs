@@ -1,5 +1,5 @@
-//! Details that `ss -o`, `-e`, `-m` and `-i` add to a socket: timers, extended, memory, tcp_info,
-//! in iproute2's format.
+//! Details that `ss` adds to a socket, in iproute2's format: timers (-o), extended information
+//! (-e), memory (-m) and tcp_info (-i).
 
 use super::super::sockets::{SockState, Socket};
 use clock::Duration;
@@ -8,13 +8,13 @@ use std::fmt::{Display, Write};
 use tcp::pacing::UNLIMITED;
 use tcp::{Info, State};
 
-/// Returns ` timer:(keepalive,119min,0)`.
+/// Returns the timer, such as ` timer:(keepalive,119min,0)`.
 pub(super) fn timer(row: &Socket) -> String {
     row.timer.map_or(String::new(), |(timer, left, tries)| format!(" timer:({},{},{tries})", timer.word(), span(left)))
 }
 
-/// Returns a time span in the format of `ss`: the two largest units, milliseconds below ten
-/// seconds.
+/// Returns a time span in the format of `ss`: the two largest units, with milliseconds only below
+/// ten seconds.
 fn span(left: Duration) -> String {
     let ms = left.as_millis();
     let (minutes, seconds, ms) = (ms / 60_000, ms / 1000 % 60, ms % 1000);
@@ -28,7 +28,7 @@ fn span(left: Duration) -> String {
     }
 }
 
-/// Returns the open directions and the options set.
+/// Returns the descriptor, the open directions, and the options that are set.
 pub(super) fn extended(row: &Socket) -> String {
     let mut out = row.fd.map_or(String::new(), |fd| format!(" sk:{fd:x}"));
     if let SockState::Tcp(state) = row.state {
@@ -61,8 +61,8 @@ pub(super) fn extended(row: &Socket) -> String {
     out
 }
 
-/// Returns ` skmem:(r0,rb131072,t0,tb16384,f0,w0,o0,bl0,d0)`. Buffers belong to the pool: nothing
-/// is allocated ahead or held back.
+/// Returns the memory, such as ` skmem:(r0,rb131072,t0,tb16384,f0,w0,o0,bl0,d0)`. Fields of Linux
+/// for memory that is allocated ahead are 0, because all buffers belong to the pool.
 pub(super) fn memory(row: &Socket) -> String {
     let m = row.memory;
     format!(" skmem:(r{},rb{},t{},tb{},f0,w{},o0,bl0,d0)", m.recv, m.recv_space, m.in_flight, m.send_space, m.send)
@@ -84,7 +84,7 @@ fn ms(span: Duration) -> f64 {
     span.as_micros() as f64 / 1000.0
 }
 
-/// Returns bits per second with a prefix: `463Mbps`.
+/// Returns a rate in bits per second with a unit prefix, such as `463Mbps`.
 fn rate(bits: f64) -> String {
     let (value, prefix) = match bits {
         b if b >= 1e9 => (b / 1e9, "G"),
@@ -96,10 +96,10 @@ fn rate(bits: f64) -> String {
     format!("{value:.digits$}{prefix}bps")
 }
 
-/// Slow start threshold that means "none yet" (Linux: TCP_INFINITE_SSTHRESH).
+/// Value of the slow start threshold before the first loss (Linux: TCP_INFINITE_SSTHRESH).
 const SSTHRESH_NONE: u32 = 0xffff;
 
-/// Words separated by spaces.
+/// Line of words separated by spaces.
 struct Line(String);
 
 impl Line {
@@ -117,7 +117,8 @@ impl Line {
     }
 }
 
-/// Returns tcp_info with the names and order of `ss`; as there, meaningless zeros are left out.
+/// Returns tcp_info with the names and in the order of `ss`. As in `ss`, meaningless zeros are
+/// omitted.
 pub(super) fn info(row: &Socket) -> String {
     let Some(i) = &row.info else { return String::new() };
     let mut line = Line(String::new());
@@ -184,7 +185,7 @@ pub(super) fn info(row: &Socket) -> String {
     line.0
 }
 
-/// Returns the number of a state in struct tcp_info (include/net/tcp_states.h).
+/// Returns the number of a state in struct tcp_info, from include/net/tcp_states.h.
 fn number(state: SockState) -> u8 {
     match state {
         SockState::Tcp(State::Established) => 1,
@@ -201,8 +202,8 @@ fn number(state: SockState) -> u8 {
     }
 }
 
-/// Returns the fields of struct tcp_info with their names and units: microseconds, for the `last`
-/// ones milliseconds.
+/// Returns the fields of struct tcp_info, with their names and units: microseconds, except that the
+/// `last` fields are in milliseconds.
 pub(super) fn info_json(i: &Info, state: SockState) -> Value {
     let us = |span: Duration| span.as_micros() as u64;
     let ms = |span: Duration| span.as_millis() as u64;

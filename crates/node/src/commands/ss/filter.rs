@@ -1,5 +1,5 @@
-//! Filter of `ss`: `state STATE`, `exclude STATE`, and conditions on addresses and ports of both
-//! ends, in iproute2's syntax.
+//! Filters of `ss`, in iproute2's syntax: `state STATE`, `exclude STATE`, and conditions on the
+//! local and remote address and port.
 
 use super::super::parse;
 use super::super::sockets::{SockState, Socket};
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::net::{IpAddr, SocketAddr};
 use tcp::State;
 
-/// Names of single states, with the names in `ss` output.
+/// Names of single states in a filter, each with its name in the output of `ss`.
 const STATES: &[(&str, &str)] = &[
     ("established", "ESTAB"),
     ("syn-sent", "SYN-SENT"),
@@ -25,7 +25,8 @@ const STATES: &[(&str, &str)] = &[
 /// Names of groups of states.
 const GROUPS: &[&str] = &["all", "connected", "synchronized", "bucket", "big"];
 
-/// Comparison of ports: iproute2's spellings, the ordering, and whether it must hold.
+/// Comparison of ports: iproute2's spellings, the ordering, and whether that ordering is required
+/// (true) or excluded.
 type Comparison = (&'static [&'static str], Ordering, bool);
 const EQUAL: Comparison = (&["=", "==", "eq"], Ordering::Equal, true);
 const COMPARISONS: [Comparison; 6] = [
@@ -45,13 +46,14 @@ enum Condition {
     All(Vec<Condition>),
     Any(Vec<Condition>),
     Not(Box<Condition>),
-    /// One end: an address with its prefix length, and a port.
+    /// Condition on the local or remote end: an address with its prefix length, and a port.
     End {
         local: bool,
         addr: Option<(IpAddr, u8)>,
         port: Option<u16>,
     },
-    /// The ordering of the port to `port` is `order`, or is not, if `holds` is false.
+    /// Condition on the ordering of a port relative to `port`. It must be `order` if `holds` is
+    /// true, and must not be `order` if `holds` is false.
     Port {
         local: bool,
         port: u16,
@@ -63,7 +65,7 @@ enum Condition {
 /// Filter parsed from the words after the options.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filter {
-    /// Names after `state` (`true`) and `exclude`, in the order given.
+    /// Names after `state` (`true`) and `exclude` (`false`), in the order given.
     states: Vec<(bool, String)>,
     condition: Option<Condition>,
 }
@@ -89,18 +91,19 @@ impl Filter {
         if words.peek().is_some() {
             filter.condition = Some(any(&mut words, 0)?);
         }
-        // Only a parenthesis ends a condition before the end of the line.
+        // A condition ends before the end of the line only at a parenthesis.
         words.end().map(|()| filter)
     }
 
-    /// Returns whether the filter selects states, so that -a and -l have no effect.
+    /// Returns whether the filter selects states; if so, -a and -l have no effect.
     pub(super) fn has_state(&self) -> bool {
         !self.states.is_empty()
     }
 
-    /// Returns whether `socket` has one of the states and satisfies the condition.
+    /// Returns whether `socket` is in one of the states and satisfies the condition.
     pub(super) fn matches(&self, socket: &Socket) -> bool {
-        // As in iproute2: the first word decides whether to start with no state or with all.
+        // As in iproute2, the first word decides whether the selection starts without states or
+        // with all states.
         let begin = self.states.first().is_none_or(|(with, _)| !with);
         let named = |is: bool, (with, name): &(bool, String)| if is_in(socket.state, name) { *with } else { is };
         self.states.iter().fold(begin, named) && self.condition.as_ref().is_none_or(|condition| condition.holds(socket))
@@ -122,7 +125,7 @@ impl Condition {
     }
 }
 
-/// Splits the parentheses off a word.
+/// Splits a word into parentheses and the text between them.
 fn parentheses(word: &str) -> impl Iterator<Item = &str> {
     word.split_inclusive(['(', ')'])
         .flat_map(|part| part.strip_suffix(['(', ')']).map_or([part, ""], |name| [name, &part[name.len()..]]))
@@ -138,7 +141,7 @@ fn any(words: &mut Words<'_>, depth: usize) -> Result<Condition, CommandError> {
     Ok(if let [_] = parts[..] { parts.remove(0) } else { Condition::Any(parts) })
 }
 
-/// Parses conditions joined by `and`, which may be left out.
+/// Parses conditions joined by `and`, which may be omitted.
 fn all(words: &mut Words<'_>, depth: usize) -> Result<Condition, CommandError> {
     let mut parts = vec![one(words, depth)?];
     loop {
@@ -152,7 +155,7 @@ fn all(words: &mut Words<'_>, depth: usize) -> Result<Condition, CommandError> {
 
 fn one(words: &mut Words<'_>, depth: usize) -> Result<Condition, CommandError> {
     if depth > DEPTH_MAX {
-        return Err(CommandError::failed(format!("conditions are nested more than {DEPTH_MAX} deep")));
+        return Err(CommandError::failed(format!("conditions are nested more than {DEPTH_MAX} levels deep")));
     }
     match words.next("a condition such as dport = :80")? {
         "not" | "!" => Ok(Condition::Not(Box::new(one(words, depth + 1)?))),
@@ -162,7 +165,7 @@ fn one(words: &mut Words<'_>, depth: usize) -> Result<Condition, CommandError> {
         }
         word @ ("src" | "dst") => {
             let _ = words.take_if(EQUAL.0);
-            end(word == "src", words.next("an address, with :PORT if wanted")?)
+            end(word == "src", words.next("an address such as 10.0.0.0/8 or 10.0.0.1:80")?)
         }
         word @ ("sport" | "dport") => {
             let said = COMPARISONS.iter().find(|(names, ..)| words.take_if(names));
@@ -190,7 +193,7 @@ fn covers(net: IpAddr, len: u8, addr: IpAddr) -> bool {
     }
 }
 
-/// Checks and returns the name of a state; `listen` is `listening`.
+/// Checks the name of a state and returns it; `listen` becomes `listening`.
 fn state(word: &str) -> Result<String, CommandError> {
     let word = match word {
         "listen" => "listening",

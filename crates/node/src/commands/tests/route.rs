@@ -53,23 +53,23 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
     b.ok("ip route add 20.0.0.0/8 nexthop via 10.0.0.2 nexthop via 10.0.0.3");
     let text = b.ok("route get 20.1.2.3 --why");
     for part in [
-        "20.1.2.3 is in 20.0.0.0/8, the longest prefix of a route: one of 2 paths\n",
-        "passed over, as it is shorter: 0.0.0.0/0, via 10.0.0.4 dev pg0\n",
+        "20.1.2.3 matches the route with the longest prefix, 20.0.0.0/8: one of 2 paths\n",
+        "not used, because its prefix is shorter: 0.0.0.0/0, via 10.0.0.4 dev pg0\n",
         "path: via 10.0.0.3 dev pg0 weight 1\n",
-        "names bucket ",
+        "selects bucket ",
         "(permanent)\n",
-        "packets up to 1500 bytes go as they are\n",
-        "would come from 10.0.0.1\n",
-        "nothing stands in its way\n",
+        "packets up to 1500 bytes are sent without fragmentation\n",
+        "would have the source address 10.0.0.1\n",
+        "no check drops the packet\n",
     ] {
         assert!(text.contains(part), "{part:?} not in {text}");
     }
     let calls = b.0.calls();
     let fd = calls.socket().unwrap();
     calls.send_to(fd, b"x", &std::net::SocketAddr::from(([10, 0, 0, 9], 7))).unwrap();
-    assert!(b.ok("ip route get 10.0.0.9 --why").contains("10.0.0.9 on pg0 is being asked for, 1 packets wait\n"));
+    assert!(b.ok("ip route get 10.0.0.9 --why").contains("10.0.0.9 on pg0 is being resolved, 1 packets wait\n"));
     let text = b.ok("ip route get 20.1.2.3 from 127.0.0.1 iif pg0 --why");
-    assert!(text.contains("the packet ends here") && text.contains("inet.ip4.in.martian_source"), "{text}");
+    assert!(text.contains("the packet is dropped") && text.contains("inet.ip4.in.martian_source"), "{text}");
     let json = b.json("route get --why 20.1.2.3");
     assert_eq!(
         (&json["matched"]["dst"], &json["mtu"], &json["end"]),
@@ -84,13 +84,13 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
 fn packets_for_everybody_are_looked_up_in_no_table() {
     let b = router();
     assert_eq!(b.ok("ip route get 224.0.0.1"), "broadcast 224.0.0.1 dev pg0 src 10.0.0.1\n");
-    assert!(b.ok("route get 255.255.255.255 --why").ends_with("nothing stands in its way\n"));
+    assert!(b.ok("route get 255.255.255.255 --why").ends_with("no check drops the packet\n"));
     b.ok("ip route add default via 10.0.0.4");
     for dst in ["224.0.0.1", "255.255.255.255"] {
         let text = b.ok(&format!("ip route get {dst} from 10.0.0.2 iif pg0"));
         assert_eq!(text, format!("broadcast {dst} dev pg0 src 10.0.0.1\n"));
         let text = b.ok(&format!("route get {dst} from 10.0.0.2 iif pg0 --why"));
-        assert!(text.contains("is looked up in no table: to everybody on the link (dev pg0)\n"), "{text}");
+        assert!(text.contains("needs no table lookup: to all hosts on the link (dev pg0)\n"), "{text}");
     }
     b.ok("route add -net 20.0.0.0/8 10.0.0.2 10.0.0.3");
     assert!(b.no("route delete -net 20.0.0.0/8 10.0.0.2").contains("not in table"));

@@ -85,7 +85,7 @@ fn iproute2_gives_addresses_and_tells_families_apart() {
     let b = bench();
     b.ok("ip addr add fd00::1/64 dev pg0");
     b.ok("ip -6 addr add fd00::2 dev pg0");
-    assert!(b.no("ip addr add fd00::1/64 dev pg0").contains("pg0 has fd00::1/64 already"));
+    assert!(b.no("ip addr add fd00::1/64 dev pg0").contains("pg0 already has fd00::1/64"));
     b.ok("ip addr replace fd00::1/56 dev pg0");
     let (all, four, six) = (b.ok("ip addr show pg0"), b.ok("ip -4 addr show pg0"), b.ok("ip -6 addr show pg0"));
     assert!(all.contains("inet 1.0.0.1/8") && all.contains("inet6 fd00::1/56 scope global"), "{all}");
@@ -214,26 +214,26 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
     let lines = ["route -6 get 2001:db8::1 --why", "ip -6 route get --why 2001:db8::1 ipproto ipv6-icmp"];
     for text in lines.map(|line| b.ok(line)) {
         for part in [
-            "2001:db8::1 is in 2001:db8::/32, the longest prefix of a route: one of 2 paths\n",
-            "passed over, as it is shorter: ::/0, via fd00::4 dev pg0\n",
+            "2001:db8::1 matches the route with the longest prefix, 2001:db8::/32: one of 2 paths\n",
+            "not used, because its prefix is shorter: ::/0, via fd00::4 dev pg0\n",
             "path: via fd00::3 dev pg0 weight 1\n",
-            "names bucket ",
+            "selects bucket ",
             "(permanent)\n",
-            "packets up to 1500 bytes go as they are\n",
-            "would come from fd00::1\n",
-            "nothing stands in its way\n",
+            "packets up to 1500 bytes are sent without fragmentation\n",
+            "would have the source address fd00::1\n",
+            "no check drops the packet\n",
         ] {
             assert!(text.contains(part), "{part:?} not in {text}");
         }
     }
     let text = b.ok("ip -6 route get 2001:db8::1 from ::1 iif pg0 --why");
-    assert!(text.contains("the packet ends here") && text.contains("inet.ip6.in.martian_source"), "{text}");
+    assert!(text.contains("the packet is dropped") && text.contains("inet.ip6.in.martian_source"), "{text}");
     let text = b.ok("ip -6 route get fe80::9%pg0 --why");
     assert!(
-        text.starts_with("fe80::9 is looked up in no table: to the destination itself on the link, dev pg0\n"),
+        text.starts_with("fe80::9 needs no table lookup: directly to the destination on the link, dev pg0\n"),
         "{text}"
     );
-    assert!(text.contains("waits while neighbor discovery asks\n"), "{text}");
+    assert!(text.contains("waits for neighbor discovery\n"), "{text}");
     let json = b.json("route -6 get --why 2001:db8::1");
     assert_eq!(
         (&json["matched"]["dst"], &json["mtu"], &json["end"]),
@@ -268,12 +268,12 @@ fn why_goes_into_tunnels_and_ends_at_ifaces_that_are_down() {
     b.ok("ifconfig gif0 inet6 tunnel fd00::1 fd00::2");
     b.ok("ifconfig gif0 inet6 fdaa::1/64");
     let text = b.ok("route -6 get fdaa::2 --why");
-    assert!(text.contains("it goes into the tunnel gif0\n") && !text.contains("neighbor"), "{text}");
+    assert!(text.contains("the packet enters the tunnel gif0\n") && !text.contains("neighbor"), "{text}");
     b.ok("ip -6 route add prohibit 3fff::/20");
     let text = b.ok("route -6 get 3fff::1 --why");
     assert!(text.contains("administratively prohibited") && text.contains("inet.ip6.forward.no_route"), "{text}");
     b.ok("ifconfig pg0 down");
-    assert!(b.ok("route -6 get fd00::9 --why").contains("the packet ends here"));
+    assert!(b.ok("route -6 get fd00::9 --why").contains("the packet is dropped"));
 }
 
 #[test]
@@ -288,9 +288,9 @@ fn what_cannot_be_is_said() {
         ("ifconfig pg0 inet6 fd00::2/129", "a number from 0 to 128"),
         ("ifconfig pg0 inet6 ff02::1", "a unicast address of a host"),
         ("ifconfig pg0 inet6 ::", "a unicast address of a host"),
-        ("ifconfig pg0 inet6 ::1", "not an address that a host may have there"),
+        ("ifconfig pg0 inet6 ::1", "not an address that a host may have on this interface"),
         ("ifconfig pg0 inet6 ::ffff:1.2.3.4", "a unicast address of a host"),
-        ("ifconfig x1 inet6 fd00::1", "pg0 has fd00::1 already"),
+        ("ifconfig x1 inet6 fd00::1", "pg0 already has fd00::1"),
         ("ifconfig pg0 inet6 fd00::9 delete", "pg0 does not have fd00::9"),
         ("ifconfig pg0 inet6 tunnel fd00::1 fd00::2", "pg0: not a tunnel"),
         ("ip addr add fd00::3/64", "dev IF"),

@@ -97,9 +97,9 @@ fn what_no_tunnel_can_be_is_said() {
         ("ifconfig gif1 tunnel 1.0.0.1 fd00::1", "must be of one family"),
         ("ifconfig gif1 tunnel fe80::1 fe80::2", "fe80::1: must be a unicast address"),
         ("ip link add x type vxlan id 16777216", "vni"),
-        ("ip link add x type gre key banana", "a number of 32 bits"),
+        ("ip link add x type gre key banana", "a 32-bit number"),
         ("ip link add pg0 type ipip", "an interface of this name exists"),
-        ("ip addr add 9.9.9.9 peer 9.9.9.8 dev pg0", "pg0 is no point-to-point iface"),
+        ("ip addr add 9.9.9.9 peer 9.9.9.8 dev pg0", "pg0 is not a point-to-point iface"),
     ] {
         assert!(b.no(line).contains(says), "{line}: {}", b.no(line));
     }
