@@ -1,9 +1,9 @@
 //! Control socket: receives commands and returns text, for programs that configure and monitor a
 //! running host.
 //!
-//! A request is a line of words, with `-j` first for JSON. The answer is `ok <bytes>` or
-//! `error <bytes>` on a line of its own, followed by that number of bytes. A connection may carry
-//! many requests, one after the other:
+//! A request is a line of words; a first word `-j` requests JSON. The answer is `ok <bytes>` or
+//! `error <bytes>` on a line of its own, followed by that number of bytes. A client can send many
+//! requests on one connection, one after the other:
 //! ```text
 //! arp -s 1.0.0.2 12:23:34:45:56:00        ok 0
 //! -j ip route get 8.8.8.8                 ok 96
@@ -13,8 +13,8 @@
 //! ```
 //! The loop that runs the host owns the [`Server`]. [`Server::serve`] never blocks; between two
 //! calls the loop may sleep until one of [`Server::fds`] is readable. Clients are not trusted: line
-//! length, answer length and number of clients are limited, each with a counter in
-//! [`ControlCounts`].
+//! length, answer length, number of clients and waiting times are limited. [`ControlCounts`] has a
+//! counter for each limit.
 
 pub(crate) mod client;
 pub mod line;
@@ -35,7 +35,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Maximum number of clients.
+/// Maximum number of connected clients.
 pub const CLIENTS_MAX: usize = 16;
 /// Maximum length of a request line in bytes.
 pub const LINE_MAX: usize = 64 * 1024;
@@ -43,8 +43,8 @@ pub const LINE_MAX: usize = 64 * 1024;
 pub const ANSWER_MAX: usize = 64 * 1024 * 1024;
 /// Time after which a client with an unfinished line or an unread answer is disconnected.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Maximum number of steps (reads, requests, writes) for one client before the next client is
-/// served.
+/// Maximum number of steps (reads, requests, writes) for one client before the next client gets its
+/// turn.
 const TURN: usize = 16;
 
 stats::counters! {
@@ -66,7 +66,7 @@ stats::counters! {
         silent,
         /// Clients disconnected: did not read their answer.
         slow,
-        /// Clients disconnected to make room: idle longest.
+        /// Clients disconnected to make space for another: idle longest.
         evicted,
     }
 }
@@ -78,16 +78,16 @@ pub struct Server {
     path: PathBuf,
     identity: socket::Identity,
     clients: Vec<Peer>,
-    /// Counters of its clients.
+    /// Counters of the socket and its clients.
     pub counts: ControlCounts,
 }
 
 impl Server {
-    /// Listens at `path`, for this user only. Replaces the socket file of a dead server, but not of
-    /// a live one.
+    /// Listens at `path`, with access for this user only. Replaces the socket file of a server that
+    /// has ended, but not of a running one.
     ///
     /// # Errors
-    /// Returns `AddrInUse` if another server listens there, `AlreadyExists` if `path` is not a
+    /// Returns `AddrInUse` if another server listens at `path`, `AlreadyExists` if `path` is not a
     /// socket, and errors of the system.
     pub fn bind(path: &Path) -> io::Result<Server> {
         let (listener, identity) = socket::listen(path)?;
@@ -110,8 +110,8 @@ impl Server {
         self.listener.as_fd()
     }
 
-    /// Returns the descriptors to sleep on: readable when [`Server::serve`] has work. Clients with
-    /// an unread answer are not included: see [`Server::is_writing`].
+    /// Returns the descriptors to wait for: one of them is readable when [`Server::serve`] has
+    /// work. Clients with an unread answer are not included (see [`Server::is_writing`]).
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let readers = self.clients.iter().filter(|client| !client.is_writing()).map(|client| client.stream.as_fd());
         std::iter::once(self.fd()).chain(readers).collect()
@@ -128,15 +128,15 @@ impl Server {
         self.clients.len()
     }
 
-    /// Accepts, reads and answers as much as possible without blocking.
+    /// Accepts clients, and reads and answers requests, as far as possible without blocking.
     pub fn serve<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs) {
         self.serve_with(host.clock.now(), |words, json| {
             commands::run(host, pairs, words, json).map_err(|e| e.to_string())
         });
     }
 
-    /// Accepts, reads and answers like [`Server::serve`], but runs each command with `answer`,
-    /// which receives the words and whether JSON is requested.
+    /// Serves clients like [`Server::serve`], but runs each command with `answer`. Its arguments
+    /// are the words and whether JSON is requested.
     pub fn serve_with(&mut self, now: clock::Instant, mut answer: impl FnMut(&[&str], bool) -> Result<String, String>) {
         self.accept(now);
         let counts = &self.counts;

@@ -1,9 +1,9 @@
 //! DHCP clients of a host's interfaces: IPv4 leases (RFC 2131), and name servers by stateless
-//! DHCPv6 (RFC 8415) where router advertisements request it.
+//! DHCPv6 (RFC 8415) where router advertisements announce it.
 //!
-//! The clients ([`v4`], [`v6`]) are state machines without sockets. [`Dhcp`] owns a socket for each
-//! family, runs in the host's rounds, and configures the stack: address, routes, MTU, name servers.
-//! It runs on a live clock and on virtual time alike.
+//! The clients ([`v4`], [`v6`]) are state machines without sockets. [`Dhcp`] owns one socket per
+//! address family, runs as part of the host's rounds, and configures the stack: address, routes,
+//! MTU, name servers. It works on a live clock and on virtual time.
 
 mod lease;
 #[cfg(test)]
@@ -25,13 +25,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use v4::{Action, To};
 
-/// Maximum number of datagrams read from each socket in a turn.
+/// Maximum number of datagrams read from each socket per turn.
 const DATAGRAMS_MAX: usize = 64;
 
 /// The DHCP clients of a host.
 #[derive(Default)]
 pub(crate) struct Dhcp {
-    /// Set by the first client; while it is unset, a round skips DHCP without taking the lock.
+    /// Set when the first client is started. While it is unset, a round skips DHCP without taking
+    /// the lock.
     any: AtomicBool,
     state: Mutex<Clients>,
 }
@@ -50,13 +51,13 @@ struct Client4 {
     configured: Option<Configured>,
 }
 
-/// Configuration made by a lease, to undo when it ends.
+/// Configuration that a lease added, to be removed when the lease ends.
 struct Configured {
     lease: Lease,
     /// Set if the lease added the address; unset if the address was configured before.
     has_added_addr: bool,
     routes: Vec<(inet::fib::Prefix, Via)>,
-    /// MTU of the iface before the lease; `None`: the lease did not change it.
+    /// MTU of the iface before the lease; `None` if the lease did not change the MTU.
     mtu: Option<u16>,
 }
 
@@ -114,7 +115,7 @@ impl Dhcp {
         true
     }
 
-    /// Releases all leases, before the host ends.
+    /// Releases all leases, before the host shuts down.
     pub(crate) fn release_all<L: Locks>(&self, calls: &Calls<'_, L>) {
         if self.any() {
             let ifaces: Vec<_> = self.lock().v4.iter().map(|entry| entry.iface).collect();
@@ -122,7 +123,8 @@ impl Dhcp {
         }
     }
 
-    /// Runs the clients: input, timers, output. Returns the time of the next turn.
+    /// Runs the clients: receives datagrams, processes timers, sends messages. Returns the time of
+    /// the next turn.
     #[cold]
     pub(crate) fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
         let (stack, cx) = (calls.stack(), calls.cx());
@@ -183,7 +185,7 @@ impl Dhcp {
 }
 
 impl Clients {
-    /// Opens the socket of an address family, unless it is open.
+    /// Opens the socket of an address family, unless it is already open.
     fn open<L: Locks>(&mut self, calls: &Calls<'_, L>, domain: Domain, port: u16) -> Result<(), Errno> {
         let [four, six] = &mut self.fds;
         let (fd, any) = match domain {
@@ -207,8 +209,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Starts a DHCPv6 client on each interface with router advertisements that announce DHCPv6
-    /// servers.
+    /// Starts a DHCPv6 client on each interface where a router advertisement announces DHCPv6.
     fn start_v6<L: Locks>(&mut self, calls: &Calls<'_, L>) {
         let (stack, cx) = (calls.stack(), calls.cx());
         for iface in stack.ifaces().filter(|iface| iface.has_other_config(cx)) {
@@ -271,11 +272,11 @@ impl Clients {
         }
     }
 
-    /// Carries out the actions of a client.
+    /// Performs the actions that a client requests.
     fn act<L: Locks>(&self, calls: &Calls<'_, L>, entry: &mut Client4, actions: Vec<Action>) {
         for action in actions {
             match action {
-                // A message that cannot be sent is retransmitted when due.
+                // If sending fails, the client retransmits the message when its timer expires.
                 Action::Send(message, to) => drop(self.send(calls, entry.iface, &message, to)),
                 Action::Probe(addr) => calls.stack().probe_addr(calls.cx(), entry.iface, addr),
                 Action::Configure(lease) => configure(calls, entry, lease.map(|lease| *lease)),
@@ -299,7 +300,7 @@ impl Clients {
 fn configure<L: Locks>(calls: &Calls<'_, L>, entry: &mut Client4, lease: Option<Lease>) {
     let (stack, cx, id) = (calls.stack(), calls.cx(), entry.iface);
     stack.end_probe(id);
-    // An extended lease keeps the address, and thus its connections.
+    // If a renewed lease has the same address, the address stays, and with it its connections.
     if let (Some(configured), Some(lease)) = (&mut entry.configured, &lease)
         && (configured.lease.addr, &configured.lease.routes) == (lease.addr, &lease.routes)
     {
@@ -320,7 +321,7 @@ fn set_resolvers<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: &Lease)
 }
 
 /// Configures address, routes, MTU and name servers. Existing routes are not replaced. Returns
-/// `None` if there is no room for the address.
+/// `None` if the address cannot be added.
 fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Option<Configured> {
     let iface = stack.iface(id)?;
     let has_added_addr = !iface.addrs(cx).iter().any(|own| own.addr == lease.addr.addr);
@@ -338,7 +339,8 @@ fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Optio
             add(*to, Via::Link(id));
             continue;
         }
-        // A gateway outside the prefix (always so with a prefix of 32 bits) is treated as on-link.
+        // A gateway outside the prefix is treated as on-link. With a prefix of 32 bits, every
+        // gateway is outside.
         if !lease.addr.contains(*gateway)
             && let Ok(host) = inet::fib::Prefix::new(*gateway, 32)
         {

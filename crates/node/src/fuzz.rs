@@ -1,7 +1,7 @@
-//! Invariants that hold for every byte string: the bodies of the fuzz targets, which the tests run
-//! too.
+//! Invariants that hold for every byte string. These functions are the bodies of the fuzz targets,
+//! and the tests run them too.
 //!
-//! Each function takes arbitrary bytes and panics only when an invariant of this crate is broken.
+//! Each function accepts arbitrary bytes and panics only if an invariant of this crate is violated.
 //! `cargo xtask fuzz` calls them with the corpora under `fuzz/corpus/node_*`.
 #![allow(
     clippy::unwrap_used,
@@ -26,8 +26,8 @@ use wire::Mac;
 
 /// Configuration files.
 ///
-/// Invariants: no panic; the line of an error is within the file; an accepted configuration passes
-/// its own checks and is bounded.
+/// Invariants: no panic; the line number of an error is within the file; an accepted configuration
+/// passes its own checks and has a limited size.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     match config::read_network(text, "fuzz.toml") {
@@ -48,9 +48,10 @@ pub fn config(data: &[u8]) {
 }
 
 /// Answers of DHCP servers: to the discovery and the request of a DHCPv4 client, and to a stateless
-/// DHCPv6 client. Each answer gets the transaction identifier of the query.
+/// DHCPv6 client. Each answer gets the transaction identifier of the client's message.
 ///
-/// Invariants: no panic; a lease has a host address, values within bounds, and times in order.
+/// Invariants: no panic; a lease has a host address, values within their limits, and times in
+/// order.
 pub fn dhcp(data: &[u8]) {
     const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
     let now = Instant::from_millis(1000);
@@ -67,7 +68,7 @@ pub fn dhcp(data: &[u8]) {
         answer[28..34].copy_from_slice(&MAC.0);
         answer[236..240].copy_from_slice(&dhcproto::v4::MAGIC);
         client.input(&answer, now);
-        // The same message as an acknowledgment, if it was an offer.
+        // Repeats the message as an acknowledgment, if it was an offer.
         if let Some(at) = answer.windows(3).position(|option| option == [53, 1, 2]) {
             answer[at + 2] = 5;
             client.poll(now, 7);
@@ -110,11 +111,11 @@ fn host_with_sockets(pairs: &Pairs) -> Host<Up> {
     host
 }
 
-/// Lines of a control client: each is split into words and run as a command on a host with null,
-/// pktgen and loopback ifaces and with UDP sockets.
+/// Lines from a client of a control socket. Each line is split into words and run as a command on a
+/// host with null, pktgen and loopback ifaces and with UDP sockets.
 ///
-/// Invariants: no panic; joining and splitting words gives the same words; errors are one line;
-/// JSON answers are valid JSON; the audit balances.
+/// Invariants: no panic; joining and splitting words gives the same words; an error is one line; a
+/// JSON answer is valid JSON; the audit balances.
 pub fn control(data: &[u8]) {
     let pairs = Pairs::new();
     let host = host_with_sockets(&pairs);
@@ -142,9 +143,10 @@ pub fn control(data: &[u8]) {
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
 }
 
-/// Lines of a control client of a switch with three pair ports: split into words and run.
+/// Lines from a client of the control socket of a switch with three pair ports. Each line is split
+/// into words and run.
 ///
-/// Invariants: no panic; errors are one line, or three with a filter expression; JSON answers are
+/// Invariants: no panic; an error is one line, or three for a filter expression; a JSON answer is
 /// valid JSON; the audit balances.
 pub fn switch(data: &[u8]) {
     let mut config = SwitchConfig::default();
@@ -181,7 +183,7 @@ pub fn switch(data: &[u8]) {
     }
 }
 
-/// Reader of a byte slice (first field) that returns at most `.1` bytes per call.
+/// Reader of the byte slice `.0` that returns at most `.1` bytes per call.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -193,10 +195,10 @@ impl Read for Pieces<'_> {
     }
 }
 
-/// Answers of a control socket to a client.
+/// Answers of a control socket, as a client reads them.
 ///
-/// Invariants: no panic; an answer has the number of bytes that its head announces, all of them
-/// from the server; reading in pieces gives the same result.
+/// Invariants: no panic; an answer has the number of bytes that its first line announces, and all
+/// of them come from the server; reading in pieces gives the same result.
 pub fn answer(data: &[u8]) {
     let whole = read_answer(&mut BufReader::new(data), Ok(())).map_err(|why| why.to_string());
     let pieces = read_answer(&mut BufReader::new(Pieces(data, 3)), Ok(())).map_err(|why| why.to_string());
@@ -205,7 +207,7 @@ pub fn answer(data: &[u8]) {
         let head = format!("{} {}\n", if answer.ok { "ok" } else { "error" }, answer.text.len());
         let (said, rest) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap() + 1);
         assert!(rest.starts_with(answer.text.as_bytes()));
-        // The number may have leading zeros or a sign.
+        // The length in the first line may have leading zeros or a sign.
         assert!(said.len() >= head.len());
     }
 }

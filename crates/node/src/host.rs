@@ -1,8 +1,8 @@
 //! A host: a stack, its clock, and its ports.
 //!
-//! [`Host::step`] passes a burst from each port to the stack, runs timers, and returns the next
-//! deadline. [`Host::run`] repeats it, sleeping when there is nothing to poll. The transmit halves
-//! of the ports are owned by the stack's ifaces.
+//! [`Host::step`] passes a burst from each port to the stack, runs timers, and returns the time of
+//! the next timer. [`Host::run`] calls it repeatedly and sleeps when there is nothing to poll. The
+//! stack's ifaces own the transmit halves of the ports.
 
 use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
@@ -33,14 +33,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::hash::{Key, Keyed};
 
-/// Interval of full polls of a stack that receives frames all the time. A port that delays frames
-/// may release them late by this interval.
+/// Interval of full polls of a stack that receives frames without pause. Frames that a port delays
+/// may be released late by this interval.
 const SOON: Duration = Duration::from_micros(50);
 
 /// Transmit half of a port, as an output of the stack.
 struct PortOutput {
     half: Box<dyn TxHalf>,
-    /// Software fallback for offloads that the port lacks.
+    /// Performs in software the offloads that the port does not support.
     soft: Soft,
     watch: Arc<Watch>,
 }
@@ -111,13 +111,13 @@ impl PortOutput {
 pub struct PortInfo {
     /// Iface of the port.
     pub iface: IfaceId,
-    /// Number of the queue, from 0.
+    /// Number of the queue in the port, from 0.
     pub queue: usize,
     /// Full specification of the port.
     pub spec: String,
     /// Capabilities of the port.
     pub caps: Caps,
-    /// Counters of the port or queue.
+    /// Counters of the queue.
     pub counts: Arc<PortCounts>,
     /// Simulated network card of a `nic` port; `None` for other ports.
     pub nic: Option<Arc<port::nic::Nic>>,
@@ -135,10 +135,10 @@ pub enum AddPortError {
     /// An iface of that name exists.
     #[error("{0}: an interface of this name exists")]
     Exists(String),
-    /// The stack has no room for more ifaces.
+    /// The host already has the maximum number of ifaces.
     #[error("too many ifaces: a host has at most {}", inet::iface::IFACES_MAX)]
     TooMany,
-    /// An invalid value for an iface, or one without effect.
+    /// A value for the iface is invalid or has no effect.
     #[error("{iface}: {why}")]
     Config {
         /// Name of the iface.
@@ -146,12 +146,12 @@ pub enum AddPortError {
         /// Invalid value, or key without effect.
         why: String,
     },
-    /// No room for a configured address.
+    /// A configured address cannot be added.
     #[error("{iface}: {why}")]
     Address {
-        /// Name of the iface.
+        /// Name of the iface with the address.
         iface: String,
-        /// Reason why the address was refused.
+        /// Address, and reason why it was rejected.
         why: String,
     },
 }
@@ -172,7 +172,7 @@ pub enum NewHostError {
 pub struct Step {
     /// Frames received.
     pub frames: usize,
-    /// Time at which the next round is due even if no frame arrives; `None`: no timer runs.
+    /// Time at which the next round is due even if no frame arrives; `None` if no timer runs.
     pub next: Option<Instant>,
     /// Time of the round.
     pub now: Instant,
@@ -194,18 +194,19 @@ pub struct Host<L: Locks> {
     threads: usize,
     /// Time of the last full poll of the stack, in nanoseconds.
     polled: AtomicU64,
-    /// Time until which a blocking call may sleep, in nanoseconds, as computed by the last round;
-    /// 0: the last round received frames.
+    /// Time until which a blocking call may sleep, in nanoseconds, as computed by the last round; 0
+    /// if the last round received frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Parts<L>,
-    /// For a shared host: [`Parts::rounds`] at the end of each thread's last round without frames.
+    /// For a shared host: value of [`Parts::rounds`] at the end of each thread's last round without
+    /// frames.
     pub(crate) seen: Shards<AtomicU64>,
-    /// Wakes the thread that runs a shared host; `None`: a host of one thread, or no descriptor was
-    /// available.
+    /// Wakes the thread that runs a shared host. `None` for a host of one thread, or if no
+    /// descriptor was available.
     pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
-    /// Frame counts of removed ports: frames passed to the stack, frames passed to the ports.
+    /// Numbers of frames (passed to the stack, passed to the port) of all removed ports.
     removed: [AtomicU64; 2],
     captures: Arc<Captures>,
     jobs: Jobs<L>,
@@ -214,8 +215,8 @@ pub struct Host<L: Locks> {
     pub(crate) topology: Arc<Topology>,
 }
 
-/// Dropping a host attempts a short [`Host::shutdown`], on a live clock only: at most 500 ms, and
-/// 50 ms for a silent peer. Connections with unacknowledged data are then reset.
+/// Dropping a host on a live clock attempts a short [`Host::shutdown`], for at most 500 ms, and at
+/// most 50 ms if a peer does not respond. Connections with unacknowledged data are then reset.
 impl<L: Locks> Drop for Host<L> {
     fn drop(&mut self) {
         if self.clock.strategy().is_some() && !std::thread::panicking() {
@@ -227,8 +228,8 @@ impl<L: Locks> Drop for Host<L> {
     }
 }
 
-/// Returns the default MTU of an iface: the MTU of the kernel device behind its port. A port
-/// without a device has only a maximum frame size; its default MTU is at most 1500.
+/// Returns the default MTU of an iface: the MTU of the kernel device of its port. A port without a
+/// device has only a maximum frame size; its default MTU is at most 1500.
 fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
     let kind = Spec::parse(&config.port).map(|spec| spec.port.kind);
     match kind {
@@ -238,8 +239,8 @@ fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
 }
 
 impl<L: Locks> Host<L> {
-    /// Creates a host with its pool and loopback, but without ports: [`crate::build`] adds ifaces,
-    /// routes, neighbors and services.
+    /// Creates a host with its pool and loopback, but without ports. [`crate::build`] also adds
+    /// ifaces, routes, neighbors and services.
     ///
     /// # Errors
     /// Returns a [`NewHostError`]: an error of [`Pool::new`], an unknown sysctl, a value out of
@@ -249,7 +250,7 @@ impl<L: Locks> Host<L> {
         Ok(Host::of_checked(config, clock)?)
     }
 
-    /// Creates a host like [`Host::new`], from a configuration that was checked before.
+    /// Creates a host like [`Host::new`], from a configuration that has already been checked.
     pub(crate) fn of_checked(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
         let pool_config = config.pool_config::<L>();
         let pool = Pool::new(&pool_config)?;
@@ -258,7 +259,7 @@ impl<L: Locks> Host<L> {
         reassembly.large.locks = pool_config.locks;
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
-            // Names and ranges were checked before.
+            // Names and values were checked with the configuration.
             crate::commands::apply_sysctl(&stack.sysctls, name, *value);
         }
         if crate::ledgers::keeping() {
@@ -312,19 +313,19 @@ impl<L: Locks> Host<L> {
         self.burst
     }
 
-    /// Returns the socket calls of a host that no other thread runs: a call that blocks runs the
-    /// host's rounds on the calling thread meanwhile.
+    /// Returns the socket calls of a host that no other thread runs. A call that blocks runs the
+    /// host's rounds on the calling thread.
     pub fn calls(&self) -> Calls<'_, L> {
         Calls::driving(&self.stack, self.cx(), self)
     }
 
-    /// Returns the socket calls of a host that another thread runs: a call that blocks only waits.
+    /// Returns the socket calls of a host that another thread runs. A call that blocks only waits.
     pub fn shared_calls(&self) -> Calls<'_, L> {
         Calls::new(&self.stack, self.cx())
     }
 
-    /// Returns the socket calls for a loop around [`Host::step`]. They use `now`, the time of the
-    /// last round, since reading the clock in every call would cost a sixth of the time of a
+    /// Returns the socket calls for a loop that calls [`Host::step`]. They use `now`, the time of
+    /// the last round, because reading the clock in every call would take a sixth of the time of a
     /// request and its answer.
     #[inline(always)]
     pub fn calls_at(&self, now: Instant) -> Calls<'_, L> {
@@ -357,18 +358,18 @@ impl<L: Locks> Host<L> {
         mac_of(self.key, &self.stack.name, iface)
     }
 
-    /// Attaches the host to the dispatcher of a split host, which supplies its frames.
+    /// Connects the host to the dispatcher of a split host, which supplies the host's frames.
     pub(crate) fn take_shard(&mut self, shard: Shard) {
         let (isr, seated) = shard.sit(&self.stack);
         self.inputs.first.lock(self.cx()).shard = Some(seated);
         self.isr = Some(isr);
     }
 
-    /// Opens the port that `config` names and adds an iface for it, with its addresses and
-    /// settings. On a multi-queue device it opens one queue for each thread of the host.
+    /// Opens the port of `config` and adds an iface for it, with its addresses and settings. On a
+    /// multi-queue device, opens one queue for each thread of the host.
     ///
     /// # Errors
-    /// Returns an [`AddPortError`]; nothing has been added then.
+    /// Returns an [`AddPortError`], and adds nothing.
     pub fn add_port(&self, config: &IfaceConfig, pairs: &Pairs) -> Result<IfaceId, AddPortError> {
         let spec = Spec::parse(&config.port)?;
         let name = config.name.clone().unwrap_or_else(|| spec.name.clone());
@@ -401,7 +402,7 @@ impl<L: Locks> Host<L> {
     }
 
     /// Adds an iface for the queues of an open port. If the port does not support TSO, large TCP
-    /// segments are cut into buffers of `pool`.
+    /// segments are split into buffers of `pool`.
     fn attach_with(
         &self,
         name: &str,
@@ -460,7 +461,7 @@ impl<L: Locks> Host<L> {
         }
         if accept_rtadv || !config.addresses6.is_empty() {
             // Adds ::1 with the first IPv6 configuration. If the FIB is full, an address above was
-            // already refused.
+            // already rejected, so the error can be ignored.
             let _ = self.stack.add_addr6(cx, LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128));
         }
         receivers.into_iter().for_each(|receiver| self.inputs.add(cx, receiver));
@@ -482,7 +483,7 @@ impl<L: Locks> Host<L> {
         self.inputs.remove(cx, id);
         self.wake(); // a sleeping thread holds the port's descriptor
         for PortInfo { counts, .. } in ports.extract_if(.., |port| port.iface == id) {
-            // Its halves are gone, so the counters are final.
+            // The halves of the port no longer exist, so its counters are final.
             for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
                 sum.fetch_add(of, Ordering::Relaxed);
             }
@@ -490,14 +491,14 @@ impl<L: Locks> Host<L> {
         true
     }
 
-    /// Returns the frame counts of removed ports: frames passed to the stack, frames passed to the
+    /// Returns the numbers of frames (passed to the stack, passed to the port) of all removed
     /// ports.
     pub(crate) fn removed_ports(&self) -> [u64; 2] {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
     /// Runs one round: receives a burst from each port, except from ports that another thread
-    /// serves ([`Host::run_part`]), and serves timers.
+    /// serves ([`Host::run_part`]), and runs timers.
     #[inline]
     pub fn step(&self) -> Step {
         self.step_with(|cx| {
@@ -527,8 +528,8 @@ impl<L: Locks> Host<L> {
         if L::SHARED && frames > 0 {
             self.wake(); // another thread may wait for data in these frames
         }
-        // While frames arrive the caller does not sleep, so slow timers need a check only now and
-        // then.
+        // While frames arrive, the caller does not sleep, so timers need to be checked only
+        // occasionally.
         let polled = Instant::from_nanos(self.polled.load(Ordering::Relaxed));
         if frames > 0 && now.since(polled) < SOON {
             self.stack.poll_soon(cx);
@@ -561,13 +562,13 @@ impl<L: Locks> Host<L> {
         &self.jobs
     }
 
-    /// Returns the ifaces that received a frame with their own MAC address as its source.
+    /// Returns the ifaces that received a frame whose source is their own MAC address.
     pub fn duplicates(&self) -> Vec<IfaceId> {
         let seen = self.stack.ifaces().filter(|iface| iface.is_own_source_seen());
         seen.map(|iface| iface.id).collect()
     }
 
-    /// Runs until `stop` returns true, sleeping when nothing arrives.
+    /// Runs the host until `stop` returns true, sleeping when no frames arrive.
     pub fn run(&self, mut stop: impl FnMut() -> bool) {
         while !stop() {
             let step = self.step();
@@ -578,8 +579,8 @@ impl<L: Locks> Host<L> {
     }
 }
 
-/// In a host of one thread, blocking calls run the host's rounds. A shared host is run by another
-/// thread.
+/// In a host of one thread, blocking calls run the host's rounds. In a shared host, another thread
+/// runs them.
 impl<L: Locks> Net for Host<L> {
     type Locks = L;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
@@ -589,8 +590,8 @@ impl<L: Locks> Net for Host<L> {
 
 impl<L: Locks> Drive for Host<L> {
     fn drive(&self, until: Instant) -> Option<Instant> {
-        // Sleep first, then run the round: the caller sees its results (an expired timer, a packet
-        // to the host itself) at once, not after the next sleep.
+        // Sleeps first and then runs the round, so that the caller sees the results of the round
+        // (an expired timer, a packet to the host itself) at once, and not after the next sleep.
         let quiet_until = Instant::from_nanos(self.quiet_until.load(Ordering::Relaxed));
         if quiet_until > Instant::ZERO {
             self.wait(quiet_until.min(until), None);
@@ -607,14 +608,14 @@ impl<L: Locks> Drive for Host<L> {
     }
 }
 
-/// Returns the default MAC address of an iface: 0xb2 (unicast, locally administered, IEEE 802 8.4)
-/// and 40 bits of the hash of both names under `key`.
+/// Returns the default MAC address of an iface: the byte 0xb2 (unicast, locally administered, IEEE
+/// 802 8.4) and 40 bits of the hash of both names with `key`.
 pub(crate) fn mac_of(key: Key, host: &str, iface: &str) -> Mac {
     let [a, b, c, d, e, ..] = Keyed(key).hash_one((host, iface)).to_be_bytes();
     Mac([0xb2, a, b, c, d, e])
 }
 
-/// Returns the number at the end of an iface's name: 3 for `pg3`.
+/// Returns the number at the end of an iface's name, such as 3 for `pg3`.
 pub(crate) fn unit_of(name: &str) -> Option<u16> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
     name.get(digits..)?.parse().ok()
@@ -646,7 +647,7 @@ mod tests {
         assert_eq!(HashSet::from(all).len(), all.len());
     }
 
-    /// Over 4,096 draws, 160 is 5 standard deviations of a fair bit.
+    /// In 4,096 draws, a deviation of 160 is 5 standard deviations for a fair bit.
     #[test]
     fn mac_addresses_are_locally_administered_and_their_other_bits_are_even() {
         let macs = (0..4096).map(|seed| mac_of(Key::seeded(seed), "host", "tap0").0);

@@ -1,9 +1,9 @@
-//! Receive halves of a host's ports: bursts go into the stack, or into netisr's queues.
+//! Receive halves of a host's ports. Their bursts go to the stack, or to the queues of netisr.
 //!
 //! A host of one thread keeps all receive halves in one list. A shared host can divide them into
-//! parts, each with its own lock. A thread that runs a part ([`Host::run_part`]) is the only one
-//! that receives from the ports of that part, so that threads receiving at the same time write no
-//! common cache line. [`Host::step`] receives from the parts that no thread runs.
+//! parts, each with its own lock. Only the thread that runs a part ([`Host::run_part`]) receives
+//! from the ports of that part, so that threads that receive at the same time do not write the same
+//! cache lines. [`Host::step`] receives from the parts that no thread runs.
 
 use crate::Host;
 use crate::capture::Watch;
@@ -30,31 +30,31 @@ pub(crate) struct Receiver {
     pub(crate) gave: Instant,
 }
 
-/// Receivers of a part, and the path of their frames.
+/// Receivers of a part, and the next stage for their frames.
 #[derive(Default)]
 pub(crate) struct Inputs {
     pub(crate) receivers: Vec<Receiver>,
-    /// Netisr, which selects the thread that processes a frame; `None`: the receiving thread
-    /// processes it.
+    /// Netisr, which selects the thread that processes a frame; `None` if the receiving thread
+    /// processes all frames.
     pub(crate) feed: Option<Feed>,
-    /// For a stack of a split host: the queue that the dispatcher fills.
+    /// For a stack of a split host: the queue that the dispatcher fills; otherwise `None`.
     pub(crate) shard: Option<Sharded>,
 }
 
-/// Some of a host's receive halves, with a lock of their own.
+/// A subset of a host's receive halves, with a lock of its own.
 pub(crate) struct Part<L: Locks> {
     inputs: CachePadded<Guarded<L, Inputs>>,
     /// Set while a thread runs this part ([`Claim`]).
     is_claimed: AtomicBool,
     /// Number of rounds in which the thread that runs this part received frames.
     rounds: CachePadded<AtomicU64>,
-    /// Wakes the thread that runs this part when its ports change; `None`: no descriptor was
+    /// Wakes the thread that runs this part when its ports change; `None` if no descriptor was
     /// available.
     event: Option<Event>,
 }
 
-/// Exclusive claim of the calling thread to a part. Until it is dropped, only this thread receives
-/// the part's frames, and the thread sends through a transmit queue of its own.
+/// Exclusive claim of the calling thread to a part. Until the claim is dropped, only this thread
+/// receives the part's frames, and it sends through a transmit queue of its own.
 pub(crate) struct Claim<'a, L: Locks> {
     host: &'a Host<L>,
     pub(crate) part: &'a Part<L>,
@@ -62,13 +62,13 @@ pub(crate) struct Claim<'a, L: Locks> {
 
 /// All receive halves of a host, divided into parts.
 pub(crate) struct Parts<L: Locks> {
-    /// Part that always exists. Netisr and the dispatcher of a split host use only this part.
+    /// Part that always exists. Netisr and the dispatcher of a split host use this part only.
     pub(crate) first: Part<L>,
     more: Box<[Part<L>]>,
 }
 
 impl<L: Locks> Part<L> {
-    /// Waits for the part and locks it.
+    /// Locks the part, waiting if necessary.
     pub(crate) fn lock(&self, cx: Cx) -> impl std::ops::DerefMut<Target = Inputs> {
         self.inputs.0.lock(cx)
     }
@@ -121,8 +121,8 @@ impl<L: Locks> Parts<L> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    /// Returns the number of rounds in which part threads received frames. If the number has grown
-    /// since a thread's last round, the state of sockets may have changed.
+    /// Returns the number of rounds in which the threads of parts received frames. If the number
+    /// has grown since a thread's last round, the state of sockets may have changed.
     pub(crate) fn rounds(&self) -> u64 {
         self.more.iter().map(|part| part.rounds.0.load(Ordering::Acquire)).sum()
     }
@@ -151,9 +151,10 @@ impl<L: Locks> Parts<L> {
 }
 
 impl<L: Locks> Host<L> {
-    /// Divides the ports into `parts` for as many threads: one in [`Host::run`], the others in
-    /// [`Host::run_part`] with parts 1, 2, ... A port added later goes to the part with the fewest
-    /// ports. Has no effect on a host of one thread or with netisr; 0 counts as 1.
+    /// Divides the ports into `parts` parts, each for one thread. The first part is for the thread
+    /// in [`Host::run`], and parts 1, 2, ... are for threads in [`Host::run_part`]. A port added
+    /// later goes to the part with the fewest ports. Has no effect on a host of one thread or with
+    /// netisr; 0 is the same as 1.
     pub fn divide(&mut self, parts: usize) {
         if !L::SHARED || self.isr.is_some() {
             return;
@@ -166,10 +167,10 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Receives the frames of part `part` until `stop` returns `true`, sleeping when none arrive;
-    /// runs beside a thread in [`Host::run`]. Both threads serve timers while awake, but only the
-    /// thread in [`Host::run`] wakes up for them. Returns `false` if there is no such part, or
-    /// another thread runs it.
+    /// Receives the frames of part `part` until `stop` returns `true`, sleeping when none arrive.
+    /// Another thread must be in [`Host::run`]. Both threads run timers while they are awake, but
+    /// only the thread in [`Host::run`] wakes up for timers. Returns `false` if there is no such
+    /// part, or if another thread runs it.
     pub fn run_part(&self, part: usize, mut stop: impl FnMut() -> bool) -> bool {
         let Some(claim) = self.claim_part(part) else { return false };
         while !stop() {
@@ -187,8 +188,8 @@ impl<L: Locks> Host<L> {
         true
     }
 
-    /// Claims a part for the calling thread; `None` if there is no such part, or another thread has
-    /// it.
+    /// Claims a part for the calling thread; `None` if there is no such part, or if another thread
+    /// has claimed it.
     fn claim_part(&self, at: usize) -> Option<Claim<'_, L>> {
         let part = self.inputs.iter().nth(at).filter(|part| !part.is_claimed.swap(true, Ordering::AcqRel))?;
         self.stack.set_queue(self.cx(), Some(at as u16));
@@ -236,16 +237,16 @@ impl<L: Locks> Host<L> {
         frames
     }
 
-    /// Returns the earliest time at which a port that delays frames releases one; `None`: no frame
-    /// is delayed.
+    /// Returns the earliest time at which a port releases a delayed frame; `None` if no frame is
+    /// delayed.
     pub fn next_arrival(&self) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         self.each_receiver(|r| next = [next, r.half.next_event()].into_iter().flatten().min());
         next
     }
 
-    /// Returns whether no more frames will arrive: some port has ended, and all others have ended
-    /// too or are transmit-only.
+    /// Returns whether no more frames can arrive: at least one port has ended, and all other ports
+    /// have ended too or only transmit.
     pub fn is_over(&self) -> bool {
         let (mut any_gone, mut all_over) = (false, true);
         self.each_receiver(|r| {

@@ -1,12 +1,13 @@
-//! Netisr of a host: decides which thread processes a received frame, and when, like netisr in
+//! Netisr of a host: decides which thread processes a received frame and when, like netisr in
 //! FreeBSD.
 //!
-//! A burst from a port goes to [`Feed::input`]. If all protocols are direct it goes straight into
-//! the stack. Otherwise [`dispatch::netisr`] decides for each frame, by its EtherType, whether it
-//! is processed at once or queued for a workstream. The worker of the workstream (a thread in
-//! [`Host::run_isr`], or the host's own loop after the ports, [`Feed::work`]) passes it to the
-//! stack. A frame refused by a full queue ends as [`DropReason::NetisrQueueFull`]; queued frames
-//! count as held in [`Host::audit`].
+//! A burst from a port goes to [`Feed::input`]. If all protocols are dispatched directly, the burst
+//! goes straight to the stack. Otherwise [`dispatch::netisr`] decides for each frame, by its
+//! EtherType, whether it is processed at once or queued for a workstream. The worker of the
+//! workstream passes queued frames to the stack. A worker runs on a thread in [`Host::run_isr`], or
+//! in the host's own loop after the ports ([`Feed::work`]). A frame that does not fit a queue is
+//! dropped as [`DropReason::NetisrQueueFull`]; queued frames are counted as held in
+//! [`Host::audit`].
 //!
 //! [`Host::run_isr`]: crate::Host::run_isr
 //! [`Host::audit`]: crate::Host::audit
@@ -37,8 +38,8 @@ use wire::eth::{EtherType, Header};
 use wire::hash::Key;
 use wire::{flow, rss};
 
-/// Maximum number of workstreams of a host. Each may be a thread, and at most 64 threads of a
-/// process can be inside stacks.
+/// Maximum number of workstreams of a host. Each workstream may have a thread, and at most 64
+/// threads of a process can run stacks.
 pub const WORKSTREAMS_MAX: usize = 32;
 
 /// A frame received from a port.
@@ -63,28 +64,28 @@ impl Received {
 /// Invalid netisr configuration.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IsrError {
-    /// Several workstreams with single-threaded locks.
+    /// Several workstreams were configured with single-threaded locks.
     #[error(
         "isr.workstreams = {0} needs locks = 'light' or 'heavy': with locks = 'up', the host's own thread runs at most \
          1 workstream"
     )]
     Threads(usize),
-    /// Several stacks, with a setting that only a single stack supports.
+    /// Several stacks were configured with a setting that only a single stack supports.
     #[error("stacks = {stacks}: each stack has one thread and one queue: {what}")]
     Split {
         /// Number of stacks of the host.
         stacks: usize,
-        /// Conflict with several stacks, or how to resolve it.
+        /// The setting that conflicts with several stacks, or how to resolve the conflict.
         what: &'static str,
     },
-    /// Pinning requested, but there are no threads to pin.
+    /// Pinning was requested, but there are no threads to pin.
     #[error("isr.bind: netisr has no threads to pin: choose locks = 'light' and isr.workstreams")]
     Bind,
-    /// A netisr sysctl without netisr.
+    /// A netisr sysctl was set on a host without netisr.
     #[error("{0}: the host has no workstreams: choose isr.workstreams before it starts")]
     None(String),
-    /// The worker of this workstream panicked repeatedly. Frames for it stay queued; once the queue
-    /// is full, further frames are dropped.
+    /// The worker of this workstream panicked too often. Frames for it stay queued, and once the
+    /// queue is full, further frames are dropped.
     #[error("workstream {0}: the worker panicked more than {RESTARTS_MAX} times and is not restarted")]
     Died(usize),
     /// Error of netisr itself.
@@ -92,18 +93,20 @@ pub enum IsrError {
     Netisr(#[from] NetisrError),
 }
 
-/// Indices of netisr's protocols. VLAN-tagged frames and all other EtherTypes count as ether.
+/// Indices of netisr's protocols. The protocol ether is for VLAN-tagged frames and all other
+/// EtherTypes.
 pub(crate) const IP: usize = 0;
 pub(crate) const ARP: usize = 1;
 pub(crate) const ETHER: usize = 2;
 pub(crate) const IP6: usize = 3;
-/// Number of protocols.
+/// Number of netisr's protocols.
 pub(crate) const CLASSES: usize = 4;
-/// Names and FreeBSD's numbers of the protocols. FreeBSD's queues for IGMP and routing sockets are
-/// missing: IGMP is part of IP here, and there are no routing sockets.
+/// Names of the protocols, and their numbers in FreeBSD. FreeBSD's queues for IGMP and routing
+/// sockets do not exist here, because IGMP is processed as IP, and there are no routing sockets.
 pub(crate) const PROTOCOLS: [(&str, u8); CLASSES] = [("ip", 1), ("arp", 4), ("ether", 5), ("ip6", 6)];
 
-/// Checks the netisr and `stacks` settings of a host; `shared`: its locks support several threads.
+/// Checks the settings of a host for netisr and `stacks`. `shared` is set if the host's locks
+/// support several threads.
 pub(crate) fn check(config: &HostConfig, shared: bool) -> Result<(), IsrError> {
     let isr = &config.isr;
     if config.stacks > 1 {
@@ -148,7 +151,7 @@ fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
             .by_cpu(|received: &Received| rss::four(packet(received)).map(rss::bucket))
             .by_flow(move |received| flow::four(key, packet(received))),
         named(ARP),
-        // As in FreeBSD: direct whatever the global policy.
+        // As in FreeBSD, ether is always direct, regardless of the global policy.
         Protocol { dispatch: Some(Mode::Direct), ..named(ETHER) },
         named(IP6)
             .by_cpu(|received: &Received| rss::six(packet(received)).map(rss::bucket))
@@ -157,7 +160,7 @@ fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrError> {
     set_up(config, base(config, config.isr.workstreams), protocols)
 }
 
-/// Returns the netisr settings of `config`, with this number of workstreams.
+/// Returns the configuration of netisr from `config`, with this number of workstreams.
 pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
     let isr = &config.isr;
     Config {
@@ -183,7 +186,7 @@ pub(crate) fn set_up(
     Ok(netisr)
 }
 
-/// Index of a stack of a split host, and the counters of its dispatcher.
+/// Index of a stack in a split host, and the counters of the dispatcher.
 #[derive(Debug)]
 pub(crate) struct ShardOf {
     pub(crate) at: usize,
@@ -195,14 +198,14 @@ pub(crate) struct ShardOf {
 #[derive(Debug)]
 pub(crate) struct Isr {
     pub(crate) netisr: Arc<Netisr<Received>>,
-    /// For a stack of a split host: its index, and the counters of the dispatcher. The netisr is
-    /// shared by all stacks, and frames queued in it do not belong to this host yet.
+    /// For a stack of a split host: its index, and the counters of the dispatcher. All stacks share
+    /// the netisr, and frames queued in it do not belong to this host yet.
     pub(crate) shard: Option<ShardOf>,
     pub(crate) died: Died,
 }
 
 impl Isr {
-    /// Creates netisr as configured; `None` if it has no workstreams.
+    /// Creates netisr as configured; `None` if no workstreams are configured.
     pub(crate) fn new<L: Locks>(config: &HostConfig) -> Result<Option<(Isr, Feed)>, IsrError> {
         check(config, L::SHARED)?;
         if config.isr.workstreams == 0 {
@@ -224,9 +227,9 @@ impl Isr {
 pub(crate) struct Feed {
     caller: Caller<Received>,
     protocols: [ProtoId; CLASSES],
-    /// Workers of workstreams without a thread, run by the loop.
+    /// Workers of the workstreams that have no thread; the loop runs them.
     own: Vec<Worker<Received>>,
-    /// Frames of a burst by protocol; empty between bursts.
+    /// Frames of the current burst by protocol; empty between bursts.
     lists: [VecDeque<Received>; CLASSES],
 }
 
@@ -294,7 +297,7 @@ pub(crate) fn ids(netisr: &Netisr<Received>) -> Result<[ProtoId; CLASSES], Netis
     Ok([id(IP)?, id(ARP)?, id(ETHER)?, id(IP6)?])
 }
 
-/// Returns the protocol index of a frame.
+/// Returns the index of the protocol to which a frame belongs.
 #[inline(always)]
 pub(crate) fn class_of(frame: &Frame) -> usize {
     match Header::parse(frame.bytes()).map(|header| header.ethertype) {
@@ -305,13 +308,13 @@ pub(crate) fn class_of(frame: &Frame) -> usize {
     }
 }
 
-/// Passes `items` to the stack, in bursts of one iface.
+/// Passes `items` to the stack, in bursts of frames from the same iface.
 pub(crate) fn take_through<L: Locks>(stack: &Stack<L>, cx: Cx, items: &mut Items<'_, Received>) {
     in_bursts(items, |iface, burst| stack.input(cx, iface, burst), || stack.count_bug(cx));
 }
 
-/// Passes `items` to `take`, in bursts of one iface. `take` consumes the whole burst; `bug` counts
-/// a frame for which the burst had no room, which cannot happen.
+/// Passes `items` to `take`, in bursts of frames from the same iface. `take` must consume the whole
+/// burst. `bug` counts a frame that does not fit the burst, which cannot happen.
 pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(IfaceId, &mut Burst), bug: impl Fn()) {
     let (mut burst, mut from) = (Burst::new(), None);
     for Received { iface, frame } in items {
@@ -327,10 +330,10 @@ pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(If
     }
 }
 
-/// Returns the data of `netstat -Q`. Packets that the host sends to itself are queued for its loop;
-/// they count as Queued in workstream 0, or in a split host in the stack's workstream. A host
-/// without netisr is shown with its loop as the only workstream, which processes all other frames
-/// directly.
+/// Returns the data of `netstat -Q`. Packets that the host sends to itself are queued for its loop.
+/// They are counted as Queued in workstream 0, or in the stack's workstream if the host is split.
+/// For a host without netisr, the loop is shown as the only workstream, which processes all other
+/// frames directly.
 pub(crate) fn snapshot<L: Locks>(host: &crate::Host<L>) -> Snapshot {
     let mut snapshot = match &host.isr {
         Some(isr) => isr.netisr.snapshot(),

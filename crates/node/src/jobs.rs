@@ -1,9 +1,9 @@
 //! Jobs: long-running work started by clients of the control socket, such as `ping`, `traceroute`,
 //! a TCP connection, a UDP socket or a program.
 //!
-//! A job is started, read and stopped by commands ([`crate::commands`]) and runs in the host's
-//! rounds ([`Jobs::turn`]), on a live clock and on virtual time alike. Its output is bounded: a job
-//! with full output waits for its reader; one that is not read for [`PATIENCE`] ends.
+//! A job is started, read and stopped by commands ([`crate::commands`]), and runs as part of the
+//! host's rounds ([`Jobs::turn`]), on a live clock or on virtual time. Its output is limited. A job
+//! with full output waits until it is read, and a job that is not read for [`PATIENCE`] ends.
 
 mod datagrams;
 mod named;
@@ -49,21 +49,22 @@ pub enum End {
     Failed(String),
 }
 
-/// Work of a job, done in turns.
+/// Work of a job, performed in turns.
 pub(crate) trait Work<L: Locks>: Send {
-    /// Performs the steps that are due and appends their output to `out`. Returns how the job
-    /// ended; `None` while it runs.
+    /// Performs the steps that are due and appends their output to `out`. Returns the result if the
+    /// job has ended, `None` while it runs.
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End>;
 
-    /// Returns the time at which a turn is due even without input; [`Instant::NEVER`]: none is.
+    /// Returns the time at which a turn is due even without input; [`Instant::NEVER`] if none is
+    /// due.
     fn next(&self) -> Instant;
 
-    /// Accepts input; returns the number of bytes accepted.
+    /// Accepts input, and returns the number of bytes accepted.
     ///
     /// # Errors
-    /// Returns an error if this kind of job takes no input.
+    /// Returns an error if this kind of job accepts no input.
     fn write(&mut self, _bytes: &[u8]) -> Result<usize, String> {
-        Err("the job takes no input".into())
+        Err("the job accepts no input".into())
     }
 
     /// Signals the end of input.
@@ -84,7 +85,7 @@ struct Job<L: Locks> {
 
 /// The jobs of a host.
 pub(crate) struct Jobs<L: Locks> {
-    /// Set while there are jobs; every round checks it.
+    /// Set while there are jobs, so that a round without jobs needs only this check.
     any: AtomicBool,
     open: Mutex<Open<L>>,
 }
@@ -94,7 +95,7 @@ struct Open<L: Locks> {
     last_id: u32,
     /// Set if the loop that runs the host also runs programs as jobs.
     runs_programs: bool,
-    /// Programs that this loop has not started yet.
+    /// Programs that the loop has not started yet.
     wanted: Vec<Wanted>,
 }
 
@@ -105,7 +106,7 @@ pub(crate) struct Wanted {
     pub(crate) words: Vec<String>,
 }
 
-/// Placeholder for a program in the list of jobs: the loop around the host runs the program and
+/// Placeholder for a program in the list of jobs. The loop around the host runs the program and
 /// reports its output ([`Jobs::report`]).
 #[derive(Default)]
 struct Outside {
@@ -137,7 +138,7 @@ impl<L: Locks> Default for Jobs<L> {
     }
 }
 
-/// Output of a job for its reader.
+/// Output of a job, as returned to its reader.
 pub(crate) struct Output {
     pub(crate) text: String,
     pub(crate) ended: Option<End>,
@@ -154,7 +155,7 @@ impl<L: Locks> Jobs<L> {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Starts a job and returns its number; `None`: [`JOBS_MAX`] are open.
+    /// Starts a job and returns its number; `None` if [`JOBS_MAX`] jobs are open.
     pub(crate) fn start(&self, about: String, work: Box<dyn Work<L>>, now: Instant) -> Option<u32> {
         let mut open = self.lock();
         if open.jobs.len() >= JOBS_MAX {
@@ -172,7 +173,7 @@ impl<L: Locks> Jobs<L> {
         self.lock().runs_programs = true;
     }
 
-    /// Starts a program as a job and returns its number; `None`: [`JOBS_MAX`] are open.
+    /// Starts a program as a job and returns its number; `None` if [`JOBS_MAX`] jobs are open.
     ///
     /// # Errors
     /// Returns an error if no loop around this host runs programs.
@@ -190,8 +191,8 @@ impl<L: Locks> Jobs<L> {
         if self.any() { std::mem::take(&mut self.lock().wanted) } else { Vec::new() }
     }
 
-    /// Adds output of a program, and its result if it has ended. Returns `false` if its job was
-    /// stopped. Unread output is cut at [`BUFFER_MAX`] bytes.
+    /// Adds output of a program, and its result if it has ended. Returns `false` if the job was
+    /// stopped. Unread output is truncated to [`BUFFER_MAX`] bytes.
     pub(crate) fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
         let mut open = self.lock();
         let found = open.jobs.iter_mut().find(|job| job.id == id && job.ended.is_none());
@@ -203,7 +204,7 @@ impl<L: Locks> Jobs<L> {
         true
     }
 
-    /// Runs each job's turn; returns the time of the next one.
+    /// Runs a turn of each job, and returns the time of the next turn.
     #[cold]
     pub(crate) fn turn(&self, around: &Around<'_, L>) -> Instant {
         let (mut open, now) = (self.lock(), around.cx.now);
@@ -215,7 +216,7 @@ impl<L: Locks> Jobs<L> {
                     job.work.close(around);
                 }
             }
-            // A job with full output waits for its reader, even if a turn is due.
+            // A job with full output waits until it is read, even if a turn is due.
             let goes_on = job.ended.is_none() && job.out.len() < BUFFER_MAX;
             let due = if goes_on { job.work.next() } else { Instant::NEVER };
             next = next.min(due).min(job.read_at.after(PATIENCE));
@@ -227,8 +228,8 @@ impl<L: Locks> Jobs<L> {
         next
     }
 
-    /// Returns the output of job `id` so far, and removes the job if it has ended. `None`: no such
-    /// job.
+    /// Returns the output of job `id` since the last call, and removes the job if it has ended.
+    /// `None` if there is no such job.
     pub(crate) fn read(&self, id: u32, now: Instant) -> Option<Output> {
         let mut open = self.lock();
         let at = open.jobs.iter().position(|job| job.id == id)?;
@@ -242,8 +243,8 @@ impl<L: Locks> Jobs<L> {
         Some(Output { text, ended })
     }
 
-    /// Passes input, or its end, to job `id`; returns the number of bytes accepted. `None`: no such
-    /// job.
+    /// Passes input, or the end of the input, to job `id`. Returns the number of bytes accepted, or
+    /// `None` if there is no such job.
     pub(crate) fn write(&self, id: u32, bytes: &[u8], finish: bool) -> Option<Result<usize, String>> {
         let mut open = self.lock();
         let job = open.jobs.iter_mut().find(|job| job.id == id)?;
@@ -263,7 +264,7 @@ impl<L: Locks> Jobs<L> {
         true
     }
 
-    /// Returns number and description of each job, and whether it has ended.
+    /// Returns (number, description, whether it has ended) of each job.
     pub(crate) fn list(&self) -> Vec<(u32, String, bool)> {
         self.lock().jobs.iter().map(|job| (job.id, job.about.clone(), job.ended.is_some())).collect()
     }
@@ -275,7 +276,7 @@ fn end<L: Locks>(mut job: Job<L>, around: &Around<'_, L>) {
     }
 }
 
-/// Returns milliseconds with three decimals, as printed by ping.
+/// Returns a time in milliseconds with three decimals, as ping prints it.
 fn ms(time: Duration) -> String {
     format!("{:.3}", time.as_secs_f64() * 1e3)
 }

@@ -1,15 +1,15 @@
-//! Cycle accounting of hosts that have ended, if enabled before their creation
-//! (`linerate profile --ledger`).
+//! Cost ledgers (CPU ticks by processing stage) of hosts that have ended, if accounting was enabled
+//! before the hosts were created (`linerate profile --ledger`).
 //!
-//! When accounting is disabled, the creation and the end of a host each read one flag. When it is
-//! enabled, every host created from then on counts its TSC ticks by stage, and stores the sums here
-//! when it ends. The sums of at most [`KEPT_MAX`] hosts are kept; further hosts are only counted.
+//! While accounting is disabled, the creation and the end of a host each read one flag. Once it is
+//! enabled, every new host counts its TSC ticks by stage, and stores the sums in this module when
+//! it ends. The sums of at most [`KEPT_MAX`] hosts are stored; further hosts are only counted.
 
 use stats::Costs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of hosts whose costs are kept.
+/// Maximum number of hosts whose costs are stored.
 pub const KEPT_MAX: usize = 1024;
 
 /// Costs of a host that has ended.
@@ -17,7 +17,7 @@ pub const KEPT_MAX: usize = 1024;
 pub struct Kept {
     /// Name of the host.
     pub host: String,
-    /// Ticks by stage of the packet path, with the number of readings of the counter.
+    /// Ticks by stage of the packet path, with the number of counter readings.
     pub costs: Costs,
 }
 
@@ -38,7 +38,8 @@ pub(crate) fn leave(kept: Kept) {
     if all.len() < KEPT_MAX { all.push(kept) } else { *beyond += 1 }
 }
 
-/// Removes and returns the costs kept so far, and the number of hosts whose costs were not kept.
+/// Removes and returns the costs stored so far, and the number of hosts whose costs were not
+/// stored.
 pub fn take() -> (Vec<Kept>, u64) {
     std::mem::take(&mut *KEPT.lock().unwrap_or_else(PoisonError::into_inner))
 }

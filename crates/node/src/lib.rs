@@ -1,9 +1,9 @@
-//! Top-level crate: connects ports to stacks, runs them, and reports on them.
+//! Top-level crate: connects ports to stacks, runs hosts and switches, and reports their state.
 //!
-//! A [`Host`] is a stack with its clock and the receive halves of its ports; [`Host::step`] is the
-//! body of its loop. Its configuration is a [`config::HostConfig`], from a TOML file or from flags
-//! with the same keys. A running host is queried and changed through its [`control`] socket, with
-//! the [`commands`] of ifconfig, ip, arp, route, sysctl and netstat.
+//! A [`Host`] is a stack with its clock and the receive halves of its ports. [`Host::step`] is the
+//! body of its loop. Its configuration is a [`config::HostConfig`], read from a TOML file or from
+//! flags with the same keys. A running host is queried and changed through its [`control`] socket,
+//! with the [`commands`] of ifconfig, ip, arp, route, sysctl and netstat.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(any(test, fuzzing)),

@@ -1,4 +1,4 @@
-//! Addresses of peers as users give them: an IPv4 or IPv6 address, a link-local IPv6 address with
+//! Addresses of peers as users write them: an IPv4 or IPv6 address, a link-local IPv6 address with
 //! its interface as in `fe80::1%tap0` (RFC 4007 11), or a host name.
 
 use crate::Host;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::str::FromStr;
 
-/// A peer: `10.0.0.1`, `fd00::1`, `fe80::1%tap0`, or a name.
+/// Address of a peer: `10.0.0.1`, `fd00::1`, `fe80::1%tap0`, or a host name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remote(Kind);
 
@@ -71,8 +71,8 @@ impl Remote {
         }
     }
 
-    /// Returns the socket address with L4 port `port`; `None` for a host name. `number` maps the
-    /// name of an interface to its scope identifier.
+    /// Returns the socket address with L4 port `port`; `None` for a host name. `number` returns the
+    /// scope identifier for the name of an interface.
     ///
     /// # Errors
     /// Returns an error if the interface does not exist, or if a link-local address has no
@@ -98,7 +98,7 @@ impl HostConfig {
     /// Returns an error as [`Remote::at`] does.
     pub fn socket_addr(&self, address: &Remote, port: u16) -> Result<Option<SocketAddr>, String> {
         address.at(port, |name| {
-            // Ifaces are numbered in the order of the configuration, after lo0.
+            // Ifaces have the numbers of their order in the configuration, after lo0.
             let at = self.ifaces.iter().position(|iface| iface.is_named(name))?;
             u16::try_from(at + 1).ok().map(|at| zone::scope_id(IfaceId(at)))
         })
@@ -107,7 +107,7 @@ impl HostConfig {
 
 impl<L: Locks> Host<L> {
     /// Returns the socket address of `address`, as this host uses it. If `address` is a host name,
-    /// waits for an answer of the name servers.
+    /// waits for the reply of a name server.
     ///
     /// # Errors
     /// Returns a [`LookupError`].

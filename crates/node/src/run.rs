@@ -1,9 +1,9 @@
-//! Runs hosts with their ports, services and control sockets, each host in a thread of its own,
-//! until they are stopped.
+//! Runs hosts with their ports, services and control sockets until they are stopped. Each host has
+//! its own thread.
 //!
-//! This module reads the real clock and passes the time down as an argument. [`up`] runs the hosts
-//! of a file from start to end; [`build`] creates one host from its configuration; [`Runner`] is
-//! the loop around a host that the caller owns.
+//! This module reads the real clock and passes the time as an argument to the code that it calls.
+//! [`up`] runs the hosts of a file from start to end, [`build`] creates one host from its
+//! configuration, and [`Runner`] is the loop around a host that the caller owns.
 
 mod build;
 mod programs;
@@ -26,32 +26,32 @@ use socket::Errno;
 const LOOK: Duration = Duration::from_millis(1);
 /// Interval at which an idle host checks its control socket and the state of its ports.
 const IDLE: Duration = Duration::from_millis(100);
-/// Time that an idle host keeps running after its last port has ended, for delayed frames and late
-/// answers.
+/// Time for which an idle host keeps running after its last port has ended, for delayed frames and
+/// late replies.
 const LINGER: Duration = Duration::from_millis(300);
 
 /// Loop around a host: serves the host's UDP services and control socket between its rounds.
 #[derive(Debug)]
 pub struct Runner {
-    /// Control socket, if the host has one.
+    /// Control socket; `None` if the host has none.
     pub control: Option<Server>,
     services: Vec<Service>,
     buffer: Vec<u8>,
     gone: Vec<inet::iface::IfaceId>,
-    /// Ifaces for which a duplicate MAC address was reported.
+    /// Ifaces for which a duplicate MAC address has already been reported.
     duplicates: Vec<inet::iface::IfaceId>,
-    /// Set if a port was lost instead of ending normally: its device disappeared, or its file was
-    /// truncated.
+    /// Set if a port failed (its device was removed, or its file is truncated) instead of ending
+    /// normally.
     lost: bool,
-    /// Keeps the host running after all its ports have ended.
+    /// Set if the host keeps running after all its ports have ended.
     stay: bool,
-    /// Start of the idle time after all ports have ended; `None`: a port is open.
+    /// Start of the idle time after all ports have ended; `None` while a port is open.
     over: Option<Instant>,
     look: Instant,
 }
 
 impl Runner {
-    /// Creates the loop around a host. The loop serves the UDP services among `services` itself.
+    /// Creates the loop around a host. The loop itself runs the UDP services among `services`.
     ///
     /// # Errors
     /// Returns the service for which no socket could be opened, and the reason.
@@ -90,21 +90,21 @@ impl Runner {
         !self.stay && self.over.is_some_and(|since| now.since(since) >= LINGER)
     }
 
-    /// Returns whether a port was lost instead of ending normally.
+    /// Returns whether a port failed instead of ending normally.
     pub fn has_lost_a_port(&self) -> bool {
         self.lost
     }
 
-    /// Runs one round of the host and its services. Serves the control socket every millisecond.
-    /// Sleeps if there was nothing to do. Calls `notice` with a message for each port that has
+    /// Runs one round of the host and its services, and sleeps if there was nothing to do. Serves
+    /// the control socket every millisecond. Calls `notice` with a message for each port that has
     /// ended.
     pub fn round<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
         self.round_with(host, pairs, notice, IDLE, || 0);
     }
 
-    /// Runs one round like [`Runner::round`], with other work on this thread: `others` runs after
-    /// the host's round and returns the amount of work done. The round sleeps only if this amount
-    /// is 0, and at most for `patience`.
+    /// Runs one round like [`Runner::round`], together with other work on this thread. `others`
+    /// runs after the host's round and returns the amount of work done. The round sleeps only if
+    /// this amount is 0, and at most for `patience`.
     pub fn round_with<L: Locks>(
         &mut self,
         host: &Host<L>,
@@ -145,7 +145,7 @@ impl Runner {
         rest.for_each(|(id, warning)| notice(port_message(host, *id, warning)));
     }
 
-    /// Returns the number of requests served at the control socket.
+    /// Returns the number of requests that the control socket has received.
     fn requests(&self) -> u64 {
         self.control.as_ref().map_or(0, |server| server.counts.requests.get())
     }
@@ -171,7 +171,7 @@ impl Runner {
                 self.lost |= why.is_some();
                 let why = why.unwrap_or_else(|| "end of input".to_string());
                 let then = match host.is_over() && !self.stay {
-                    true => "no port is left: the host ends",
+                    true => "no port is left, so the host ends",
                     false => "the host keeps running",
                 };
                 notice(port_message(host, id, &format!("port closed: {why}; {then}")));
@@ -181,7 +181,7 @@ impl Runner {
             if !self.duplicates.contains(&id) {
                 self.duplicates.push(id);
                 let mac = host.stack.iface(id).map_or(wire::Mac::ZERO, |iface| iface.mac);
-                let what = format!("another station uses the MAC address {mac}, or the link loops; set --mac");
+                let what = format!("another station uses the MAC address {mac}, or the link has a loop; set --mac");
                 notice(port_message(host, id, &what));
             }
         }

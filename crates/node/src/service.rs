@@ -5,7 +5,7 @@ use lock::Locks;
 use socket::{Ancillary, Calls, Domain, Errno, Fd, Message, Opt};
 use std::net::{Ipv6Addr, SocketAddr};
 
-/// Maximum number of datagrams that a service processes before other work has its turn.
+/// Maximum number of datagrams that a service processes in one turn.
 const TURN: usize = 256;
 /// Maximum UDP payload of an IPv4 packet, in bytes.
 pub const LONGEST: usize = 65_507;
@@ -13,7 +13,7 @@ pub const LONGEST: usize = 65_507;
 /// A service with its socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
-    /// Kind and port.
+    /// Kind and port of the service.
     pub config: ServiceConfig,
     fd: Fd,
 }
@@ -32,17 +32,17 @@ impl Service {
         Ok(Service { config, fd })
     }
 
-    /// Returns its socket.
+    /// Returns the socket of the service.
     pub fn fd(&self) -> Fd {
         self.fd
     }
 
-    /// Processes the received datagrams without blocking; `buffer` holds one datagram. Returns the
-    /// number of datagrams.
+    /// Processes the received datagrams without blocking. `buffer` must be large enough for one
+    /// datagram. Returns the number of datagrams.
     ///
-    /// A datagram from another service is not answered: two echoes, or an echo and a chargen, would
-    /// answer each other forever (CVE-1999-0103). A source port counts as a service if it is this
-    /// service's own port, or a system port (RFC 6335 6); clients use higher ports.
+    /// A datagram from another service gets no reply: two echo services, or echo and chargen, would
+    /// reply to each other forever (CVE-1999-0103). A source port is treated as a service if it is
+    /// this service's own port or a system port (RFC 6335 6), because clients use higher ports.
     pub fn serve<L: Locks>(&self, calls: &Calls<'_, L>, buffer: &mut [u8]) -> usize {
         for served in 0..TURN {
             match calls.recv_msg(self.fd, buffer) {
@@ -51,8 +51,8 @@ impl Service {
                     let from_service = from.port() < 1024 || from.port() == self.config.port.0;
                     let answers = self.config.kind == ServiceKind::Echo && !from_service;
                     if let Some(payload) = buffer.get(..len).filter(|_| answers) {
-                        // An answer without buffer or route is lost, as datagrams are; the stack
-                        // has counted it.
+                        // A reply without a buffer or route is lost, as UDP permits. The stack has
+                        // counted it.
                         let _ = calls.send_msg(self.fd, payload, Some(&from), &Ancillary::source(message.to()));
                     }
                 }

@@ -1,5 +1,5 @@
-//! Orderly shutdown of a host: written data is sent, followed by a FIN, and the peers'
-//! acknowledgments are awaited.
+//! Orderly shutdown of a host: sends written data and FINs, and waits for the peers'
+//! acknowledgments.
 
 use crate::Host;
 use clock::{Duration, Instant};
@@ -8,26 +8,26 @@ use lock::Locks;
 
 /// Maximum wait for peers when a host is dropped.
 const DROP_PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum wait without a received frame when a host is dropped; enough, since peers do not delay
-/// the ACK of a FIN.
+/// Maximum wait without a received frame when a host is dropped. This is enough, because peers do
+/// not delay the ACK of a FIN.
 const QUIET: Duration = Duration::from_millis(50);
-/// Interval of checks for unacknowledged data while frames arrive.
+/// Interval at which unacknowledged data is checked for while frames arrive.
 const CHECK: Duration = Duration::from_millis(1);
 
 impl<L: Locks> Host<L> {
     /// Sends the written data of all connections and their FINs, and waits until the peers have
-    /// acknowledged everything, at most `timeout`. The calling thread runs the host meanwhile;
+    /// acknowledged everything, at most `timeout`. Meanwhile the calling thread runs the host;
     /// other threads may run it too.
     ///
     /// Resets the connections whose data was not acknowledged in time, and returns them with their
-    /// numbers of unacknowledged bytes. Connections open at the call can no longer be written to,
-    /// but received data can still be read. Listeners stay open: close them first if other threads
-    /// accept.
+    /// numbers of unacknowledged bytes. Existing connections can no longer be written to, but
+    /// received data can still be read. Listeners stay open, so close them first if other threads
+    /// accept connections.
     pub fn shutdown(&self, timeout: Duration) -> Vec<Unacknowledged> {
         self.shutdown_while(timeout, || false)
     }
 
-    /// Shuts down like [`Host::shutdown`]. After everything of this host is acknowledged, keeps
+    /// Shuts down like [`Host::shutdown`]. Once all data of this host is acknowledged, keeps
     /// running for other hosts while `is_needed` returns true, until `timeout` has passed.
     pub(crate) fn shutdown_while(&self, timeout: Duration, mut is_needed: impl FnMut() -> bool) -> Vec<Unacknowledged> {
         self.stack.end_advertising(self.cx());
@@ -36,7 +36,8 @@ impl<L: Locks> Host<L> {
         let mut done = !self.stack.tcp_has_unacknowledged(self.cx());
         let mut check = Instant::ZERO;
         while !done || is_needed() {
-            // Checked before the step: frames sent before their port ended must still be read.
+            // Read before the step, because frames that were sent before their port ended must
+            // still be received.
             let was_over = self.is_over();
             let step = self.step();
             if step.frames == 0 || step.now >= check {
@@ -58,9 +59,9 @@ impl<L: Locks> Host<L> {
         left
     }
 
-    /// Shuts down a dropped host: sends FINs, and waits for acknowledgment of written data, at most
-    /// [`DROP_PATIENCE`] and no longer than [`QUIET`] without a frame. Connections with remaining
-    /// data are reset.
+    /// Shuts down a host that is being dropped. Sends FINs, and waits for acknowledgment of written
+    /// data, at most [`DROP_PATIENCE`] and no longer than [`QUIET`] without a frame. Connections
+    /// with unacknowledged data are then reset.
     pub(crate) fn attempt_shutdown(&self) {
         self.stack.tcp_finish(self.cx());
         let begin = self.clock.now();

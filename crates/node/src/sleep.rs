@@ -1,9 +1,10 @@
 //! Sleep and wake-up of an idle host.
 //!
-//! A host of one thread sleeps on its ports' descriptors. A shared host also sleeps on an event,
-//! which other threads raise when their calls make something due before the sleep would end: a
-//! packet to the host itself, a timer, a frame that a port delays. It holds no lock while it
-//! sleeps. Only one thread at a time sleeps on the event; any other waiting thread polls every
+//! A host of one thread sleeps on its ports' descriptors. A shared host also sleeps on an event.
+//! Other threads signal this event when their calls make work due before the end of the sleep: a
+//! packet to the host itself, a timer, or a frame that a port delays. A shared host holds no lock
+//! while it sleeps. Only one thread at a time sleeps on the event; any other waiting thread polls
+//! every millisecond.
 //! millisecond.
 
 use crate::Host;
@@ -16,14 +17,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, TryLockError};
 
-/// Interval of polls of a port without a descriptor, while frames arrive.
+/// Poll interval of a port without a descriptor, while frames arrive.
 const POLLED: Duration = Duration::from_micros(50);
 /// Poll interval of a port without a descriptor, after 16 ms without a frame. Polling at this
-/// interval takes 3 % of a processor.
+/// interval uses 3 % of a CPU core.
 const POLLED_IDLE: Duration = Duration::from_millis(1);
-/// Longest sleep of a host.
+/// Maximum sleep of a host.
 const IDLE: Duration = Duration::from_millis(100);
-/// Maximum sleep of a second waiting thread of a shared host, since the event wakes only the first.
+/// Maximum sleep of a second waiting thread of a shared host, because the event wakes only the
+/// first one.
 const RESTLESS: Duration = Duration::from_millis(1);
 
 /// Wakes the thread that runs a shared host.
@@ -31,12 +33,12 @@ const RESTLESS: Duration = Duration::from_millis(1);
 pub(crate) struct Sleeper {
     doorbell: Doorbell,
     event: Event,
-    /// Held by the thread that sleeps on the event.
+    /// Locked by the thread that sleeps on the event.
     turn: Mutex<()>,
 }
 
 impl Sleeper {
-    /// Creates a sleeper that `stack` wakes; `None`: no descriptor was available.
+    /// Creates a sleeper that `stack` wakes; `None` if no descriptor is available.
     pub(crate) fn new<L: Locks>(stack: &Stack<L>) -> Option<Arc<Sleeper>> {
         let event = Event::new().ok()?;
         let sleeper = Arc::new(Sleeper { doorbell: Doorbell::default(), event, turn: Mutex::new(()) });
@@ -52,7 +54,7 @@ impl Sleeper {
     }
 }
 
-/// Returns the maximum sleep that the ports allow, up to `until`.
+/// Returns the maximum time that a thread may sleep until `until`, given its ports.
 fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
     let polled = receivers.iter().filter(|r| r.half.wait_fd().is_none() && !r.half.is_gone() && !r.half.is_silent());
     let longest = polled.map(|r| poll_interval(now.since(r.gave))).min().unwrap_or(IDLE);
@@ -60,8 +62,8 @@ fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
     until.min(event).since(now).min(longest)
 }
 
-/// Returns the poll interval of a port that delivered no frame for the time `quiet`: a sixteenth of
-/// this time, within limits.
+/// Returns the poll interval of a port that has delivered no frame for the time `quiet`: a
+/// sixteenth of that time, within limits.
 fn poll_interval(quiet: Duration) -> Duration {
     (quiet / 16).clamp(POLLED, POLLED_IDLE)
 }
@@ -87,15 +89,15 @@ impl<L: Locks> Host<L> {
         let (timeout, ports) = self.sleep_on(std::iter::once(part), Instant::NEVER);
         let mut fds: Vec<BorrowedFd<'_>> = ports.iter().map(AsFd::as_fd).collect();
         fds.extend(part.event().map(Event::fd));
-        // A failing poll costs one round, as in [`Host::wait_alone`].
+        // A failed poll costs one round, as in [`Host::wait_alone`].
         let ready = dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
         if ready.len() > ports.len() && ready.last().is_some_and(|woken| *woken) {
             part.event().map(Event::clear);
         }
     }
 
-    /// Returns the maximum sleep that the ports of some parts allow, and duplicates of their
-    /// descriptors, since a port may be removed meanwhile.
+    /// Returns the maximum sleep that the ports of some parts permit, and duplicates of their
+    /// descriptors, because a port may be removed during the sleep.
     fn sleep_on<'a>(&self, parts: impl Iterator<Item = &'a Part<L>>, until: Instant) -> (Duration, Vec<OwnedFd>) {
         let (cx, mut ports) = (self.cx(), Vec::new());
         let mut timeout = most(&[], until, cx.now);
@@ -115,7 +117,7 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Sleeps in a host of one thread, with the lock of its ports held.
+    /// Sleeps in a host of one thread, holding the lock of its ports.
     fn wait_alone(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let cx = self.cx();
         let inputs = self.inputs.first.lock(cx);
@@ -123,8 +125,8 @@ impl<L: Locks> Host<L> {
         let timeout = most(receivers, until, cx.now);
         let mut fds = also.to_vec();
         fds.extend(receivers.iter().filter(|r| !r.half.is_gone()).filter_map(|r| r.half.wait_fd()));
-        // A failing poll (a bad descriptor) costs one round; the port itself reports that it is
-        // gone.
+        // A failed poll (a bad descriptor) costs one round. The port itself reports that it has
+        // ended.
         let sleep = || dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default();
         let ready = match shard {
             None => sleep(),
@@ -133,7 +135,8 @@ impl<L: Locks> Host<L> {
         ready.into_iter().take(also.len()).any(|ready| ready)
     }
 
-    /// Sleeps in a shared host. Other threads may enter it and receive from its ports meanwhile.
+    /// Sleeps in a shared host. Meanwhile, other threads may call the host and receive from its
+    /// ports.
     fn wait_unlocked(&self, until: Instant, also: &[BorrowedFd<'_>]) -> bool {
         let now = self.clock.now();
         let turn = self.sleeper.as_ref().map(|sleeper| (sleeper, sleeper.turn.try_lock()));

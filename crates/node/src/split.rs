@@ -1,4 +1,4 @@
-//! Split host: several stacks that share only addresses and ports, one thread each (`stacks = N`).
+//! Split host: several stacks, one thread each, that share only addresses and ports (`stacks = N`).
 //!
 //! ```text
 //! ports -> Dispatcher::turn   flow::whose: stack of the flow -> netisr queue of that stack
@@ -8,17 +8,17 @@
 //!                             Stack::input (counted as Handled)
 //! stack -> ShardTx            a ring per stack and port -> Dispatcher::turn -> the same port
 //! ```
-//! The dispatcher (`Dispatcher`) is a thread of its own, and owns the ports. The stacks are
-//! ordinary hosts of one thread (`locks = 'up'`) with the same addresses and MAC. A flow stays with
-//! one stack from its first frame to its last: a TCP connection, the fragments of a datagram, ICMP
-//! errors about either (`net.isr.proto.ip.policy=flow`, the default). Alternatively all flows of a
-//! peer go to one stack (`cpu`), or all frames of a port (`source`). The first stack answers ARP
-//! requests (`net.link.ether.inet.answer`); all stacks learn from ARP packets. Decision 20 gives
-//! the reasons.
+//! The dispatcher (`Dispatcher`) has a thread of its own and owns the ports. The stacks are
+//! ordinary hosts of one thread (`locks = 'up'`) with the same addresses and MAC address. By
+//! default (`net.isr.proto.ip.policy=flow`), a flow stays with one stack from its first frame to
+//! its last. A flow is a TCP connection, the fragments of a datagram, or ICMP errors about either.
+//! Alternatively, all flows of a peer go to one stack (`cpu`), or all frames of a port (`source`).
+//! The first stack answers ARP requests (`net.link.ether.inet.answer`); all stacks learn from ARP
+//! packets. docs/decisions/0020 gives the reasons.
 //!
-//! When a stack opens a connection, it selects a local L4 port for which the answers are dispatched
+//! When a stack opens a connection, it selects a local L4 port for which the replies are dispatched
 //! to this stack ([`leads_to`]). It cannot do so if the caller has bound the L4 port, or for
-//! datagrams sent without a connection: their answers may go to another stack.
+//! datagrams sent without a connection. Replies to these may go to another stack.
 
 mod dispatcher;
 mod shard;
@@ -45,9 +45,9 @@ stats::counters! {
     pub struct DispatchCounts at "node.split" {
         /// Frames received from ports.
         received,
-        /// Copies of frames for all stacks.
+        /// Copies of frames created for all stacks.
         copied,
-        /// Copies not made: the pool was empty.
+        /// Copies not created: the pool was empty.
         not_copied,
         /// Frames dropped: the queue of their stack was full.
         queue_full,
@@ -55,14 +55,14 @@ stats::counters! {
         taken,
         /// Frames sent to ports.
         sent,
-        /// Frames left over when the host ended.
+        /// Frames still queued when the host shut down.
         shutdown,
     }
 }
 
-/// State of fragmented packets. It counts fragments that arrived before the first fragment of their
-/// packet; these may go to the wrong stack. Not part of [`DispatchCounts`], since those are written
-/// by the dispatcher's loop.
+/// State of fragmented packets. Counts fragments that arrived before the first fragment of their
+/// packet, which may go to the wrong stack. This counter is not part of [`DispatchCounts`], because
+/// the dispatcher's loop writes those.
 #[derive(Debug, Default)]
 pub(crate) struct Strays(Mutex<Fragments>);
 
@@ -77,8 +77,8 @@ impl Strays {
     }
 }
 
-/// Returns the netisr of a split host: a workstream for each stack, run by the stack's thread. The
-/// dispatcher only fills the queues.
+/// Returns the netisr of a split host. It has one workstream per stack, which the stack's thread
+/// runs. The dispatcher only fills the queues.
 ///
 /// # Errors
 /// Returns an [`IsrError`] for an invalid sysctl.
@@ -99,8 +99,8 @@ pub(crate) fn netisr(config: &HostConfig, key: Key, strays: &Arc<Strays>) -> Res
     isr::set_up(config, base, protocols)
 }
 
-/// Returns a function of (protocol, local endpoint, remote endpoint) that returns whether frames
-/// from the remote endpoint go to stack `at`.
+/// Returns a function of (protocol, local endpoint, remote endpoint). It returns whether frames
+/// from that remote endpoint are dispatched to stack `at`.
 pub(crate) fn leads_to(
     netisr: Arc<Netisr<Received>>,
     key: Key,
@@ -117,8 +117,8 @@ pub(crate) fn leads_to(
     }
 }
 
-/// Returns the configurations of the stacks of a split host: NAME.0 and so on, each with its
-/// services, sysctls and control socket; the first one answers ARP.
+/// Returns the configurations of the stacks of a split host, called NAME.0 and so on. Each has its
+/// services, sysctls and control socket; only the first one answers ARP requests.
 pub(crate) fn parts(config: &HostConfig) -> Vec<HostConfig> {
     let part = |at: usize| {
         let mut part = HostConfig {

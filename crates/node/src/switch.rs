@@ -1,5 +1,5 @@
-//! A switch: a bridge with ports, threads that poll them, and commands that configure it. Run by
-//! `linerate bridge`.
+//! A switch: a bridge with ports, threads that poll them, and commands that configure it. `linerate
+//! bridge` runs one.
 //!
 //! ```text
 //! SwitchThread::turn  scheduled by dispatch::polling: a round over the thread's ports
@@ -8,11 +8,11 @@
 //!   flush             tx_burst for the thread's own ports; a ring to the thread of any other port
 //! ```
 //! A [`SwitchThread`] is a thread with its own ports and its own replica of the bridge, so that
-//! forwarding shares nothing. Replicas exchange what they learn ([`sync`]). A port is polled by one
-//! loop only: see [`dispatch::polling::Loops`]. With workers there is one loop, which dispatches
-//! received frames, and each worker is a `SwitchThread` without ports ([`post`]).
+//! threads share nothing while forwarding. Replicas exchange what they learn ([`sync`]). A port is
+//! polled by one loop only (see [`dispatch::polling::Loops`]). With workers, there is one loop,
+//! which dispatches received frames, and each worker is a `SwitchThread` without ports ([`post`]).
 //!
-//! A change of the configuration requires the lock of each `SwitchThread`. The thread holds this
+//! A change of the configuration requires the lock of each `SwitchThread`. The thread holds its
 //! lock while it runs, and releases it on request.
 
 mod average;
@@ -56,22 +56,23 @@ use thread::{Common, Role};
 use tree::{Links, SharedInbox};
 use wire::Mac;
 
-/// Maximum number of threads of a switch: loops, or one loop and its workers.
+/// Maximum number of threads of a switch, whether loops or one loop and its workers.
 pub const THREADS_MAX: usize = 64;
 
 /// Configuration of a switch.
 #[derive(Debug, Clone)]
 pub struct SwitchConfig {
-    /// Name, such as `bridge0`.
+    /// Name of the bridge, such as `bridge0`.
     pub name: String,
     /// Configuration of the bridge and its forwarding table.
     pub bridge: BridgeConfig,
-    /// MAC address, which is also the bridge identifier in a spanning tree; `None`: a random one.
+    /// MAC address, which is also part of the bridge identifier in a spanning tree; `None` for a
+    /// random one.
     pub mac: Option<Mac>,
-    /// Number of polling loops, one thread each; 1 if there are workers.
+    /// Number of polling loops, each with one thread; must be 1 if there are workers.
     pub loops: usize,
-    /// Number of workers, one thread each, that forward the frames dispatched by the loop; 0: the
-    /// loops forward the frames themselves.
+    /// Number of workers, each with one thread, which forward the frames that the loop dispatches.
+    /// With 0, the loops forward the frames themselves.
     pub workers: usize,
     /// Configuration of the buffer pool shared by all ports.
     pub pool: PoolConfig,
@@ -93,7 +94,7 @@ impl Default for SwitchConfig {
 /// Reason why a port was not added.
 #[derive(Debug, thiserror::Error)]
 pub enum AddError {
-    /// Invalid port specification.
+    /// The port specification is invalid.
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The port could not be opened.
@@ -102,13 +103,14 @@ pub enum AddError {
     /// The port is already polled by a loop.
     #[error(transparent)]
     Taken(#[from] Taken),
-    /// The bridge has its maximum number of ports.
+    /// The bridge already has the maximum number of ports.
     #[error("too many ports: a bridge has at most {0}")]
     TooMany(usize),
-    /// The switch has no loop of the given number (first field).
+    /// The switch has no loop with the given number (first field); the second field is its number
+    /// of loops.
     #[error("no loop {0}: the switch has {1}, numbered from 0")]
     NoLoop(usize, usize),
-    /// Each queue of a port needs a loop of its own, and none is left.
+    /// Each queue of a port needs a loop of its own, and no loop is left.
     #[error("{port}: each queue of a port needs its own loop, and all {loops} loops have a queue; increase --loops")]
     NoLoopLeft {
         /// Specification of the queue.
@@ -124,7 +126,7 @@ pub struct Switch {
     pub name: String,
     /// MAC address of the bridge itself.
     pub mac: Mac,
-    /// Polling sysctls.
+    /// Sysctls of polling.
     pub sysctls: Arc<Sysctls>,
     /// Clock of the switch.
     pub clock: Clock,
@@ -132,7 +134,7 @@ pub struct Switch {
     pool_config: PoolConfig,
     pairs: Arc<Pairs>,
     threads: Vec<Mutex<SwitchThread>>,
-    /// Dispatcher to the workers, if there are any.
+    /// Dispatcher to the workers; `None` if there are no workers.
     flow: Option<Arc<Dataflow>>,
     calls: Vec<Call>,
     members: Mutex<Members>,
@@ -156,7 +158,8 @@ impl Switch {
     /// Creates a switch without ports.
     ///
     /// # Errors
-    /// Returns an error if there is no memory for its pool, or the system has no descriptors left.
+    /// Returns an error if the memory of the pool cannot be allocated, or if the system has no free
+    /// descriptors.
     pub fn new(config: &SwitchConfig, clock: Clock) -> Result<Switch, PoolError> {
         Switch::among(config, clock, Arc::default())
     }
@@ -231,17 +234,17 @@ impl Switch {
         self.threads.len()
     }
 
-    /// Returns the number of loops, which come first.
+    /// Returns the number of loops. In the numbering of threads, the loops come first.
     pub fn loops(&self) -> usize {
         self.threads.len() - self.workers()
     }
 
-    /// Returns the number of workers, which follow the loops.
+    /// Returns the number of workers. In the numbering of threads, they follow the loops.
     pub fn workers(&self) -> usize {
         self.flow.as_ref().map_or(0, |flow| flow.workers())
     }
 
-    /// Returns the dispatcher to the workers, if there are any.
+    /// Returns the dispatcher to the workers; `None` if there are no workers.
     pub fn dataflow(&self) -> Option<&Dataflow> {
         self.flow.as_deref()
     }
@@ -256,8 +259,8 @@ impl Switch {
         &self.pool
     }
 
-    /// Locks the [`SwitchThread`] of thread `number`, between two of its turns. To lock several at
-    /// once, lock them in ascending order.
+    /// Locks the [`SwitchThread`] of thread `number`, between two of its turns. To lock several
+    /// threads at once, lock them in ascending order.
     pub fn thread(&self, number: usize) -> Option<MutexGuard<'_, SwitchThread>> {
         let (thread, call) = (self.threads.get(number)?, self.calls.get(number)?);
         Some(call.ask(|| lock(thread)))
@@ -272,15 +275,16 @@ impl Switch {
         }
     }
 
-    /// Opens the port `spec` and adds it as a member, polled by loop `thread`; `None`: by the loop
-    /// with the fewest ports.
+    /// Opens the port `spec` and adds it as a member. It is polled by the loop `thread` or, with
+    /// `None`, by the loop with the fewest ports.
     ///
     /// # Errors
-    /// Returns an [`AddError`]; nothing has been added then.
+    /// Returns an [`AddError`], and adds nothing.
     pub fn add(&self, spec: &Spec, thread: Option<usize>) -> Result<PortNo, AddError> {
         let slot = lock(&self.members).place(&spec.to_string(), thread, self.loops())?;
         let unit = lock(&self.members).places() as u16;
-        // Frames of a generator get an unused destination address, so that they are flooded.
+        // Frames of a generator port get an unused destination address, so that the bridge floods
+        // them.
         let rights = dispatch::sandbox::port_rights();
         let opened = port::pool_for(spec, &self.pool, &self.pool_config).and_then(|pool| {
             let env = Env { pool: pool.clone(), pairs: &self.pairs, mac: random_mac(), unit };
@@ -294,14 +298,14 @@ impl Switch {
     /// Adds an open port as a member.
     ///
     /// # Errors
-    /// Returns an [`AddError`]; nothing has been added then.
+    /// Returns an [`AddError`], and adds nothing.
     pub fn attach(&self, port: Port, thread: Option<usize>) -> Result<PortNo, AddError> {
         let slot = lock(&self.members).place(&port.spec, thread, self.loops())?;
         self.join(port, &slot, &self.pool)
     }
 
-    /// Adds an open port. If the port does not support TSO, large TCP segments are cut into buffers
-    /// of `pool`.
+    /// Adds an open port. If the port does not support TSO, large TCP segments are split into
+    /// buffers of `pool`.
     fn join(&self, port: Port, slot: &Slot, pool: &Pool) -> Result<PortNo, AddError> {
         let mut members = lock(&self.members);
         let (number, thread) = (members.slot(&port, slot, self.ports_max())?, slot.thread);
@@ -311,7 +315,7 @@ impl Switch {
             }
             return Ok(number);
         }
-        // Adds the port to the sending threads first: their frames wait in the rings.
+        // Adds the port to the sending threads first; their frames then wait in the rings.
         let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox<_>>::default());
         for other in (0..self.threads()).filter(|other| *other != thread) {
             if let Some(mut other) = self.thread(other) {
@@ -332,14 +336,15 @@ impl Switch {
         Ok(number)
     }
 
-    /// Removes a member and closes its port. Its unsent frames are lost and counted.
+    /// Removes a member and closes its port. Frames that were not sent yet are dropped and counted.
     pub fn remove(&self, number: PortNo) {
         let mut members = lock(&self.members);
         let Some(info) = members.leave(number) else { return };
         drop(members);
         self.remove_tree_port(number);
         self.forget_link(number);
-        // Removes the port from the sending threads first: no frames arrive once the port is gone.
+        // Removes the port from the sending threads first, so that no frames arrive once the port
+        // is closed.
         let others = (0..self.threads()).filter(|thread| !info.is_polled_by(*thread));
         for thread in others.chain(info.queues.iter().map(|queue| queue.thread)) {
             if let Some(mut thread) = self.thread(thread) {
@@ -348,12 +353,12 @@ impl Switch {
         }
     }
 
-    /// Returns the members by number.
+    /// Returns the members with their port numbers, in ascending order.
     pub fn members(&self) -> Vec<(PortNo, Info)> {
         lock(&self.members).list()
     }
 
-    /// Returns the member with this name or full specification.
+    /// Returns the member whose name or full port specification is `name`.
     pub fn member(&self, name: &str) -> Option<(PortNo, Info)> {
         let members = self.members();
         let whole = members.iter().find(|(_, info)| info.queues.iter().any(|queue| queue.spec == name));
@@ -369,7 +374,7 @@ impl Switch {
 /// Frame totals over all threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Audit {
-    /// Frames dispatched to workers, if there are any.
+    /// Frames dispatched to workers; all 0 if there are no workers.
     pub posted: dataflow::Audit,
     /// Totals of the bridge replicas.
     pub bridge: bridge::Audit,
@@ -379,19 +384,19 @@ pub struct Audit {
     pub failed: u64,
     /// Frames dropped because the queue from the workers to a port was full.
     pub full: u64,
-    /// Frames dropped because their port was removed, or still full when the switch ended.
+    /// Frames dropped because their port was removed, or still full when the switch shut down.
     pub late: u64,
-    /// Frames not sent yet.
+    /// Frames queued and not sent yet.
     pub held: u64,
 }
 
 impl Audit {
-    /// Returns whether the frames passed to ports are accounted for.
+    /// Returns whether all frames passed to ports are accounted for.
     pub fn is_sent(&self) -> bool {
         self.bridge.given == self.sent + self.failed + self.full + self.late + self.held
     }
 
-    /// Returns whether the bridges received all dispatched frames.
+    /// Returns whether the bridges received all frames dispatched to workers.
     pub fn is_posted(&self) -> bool {
         self.posted.holds() && (self.posted.offered == 0 || self.posted.done == self.bridge.received)
     }
@@ -403,15 +408,15 @@ impl Audit {
 }
 
 impl Switch {
-    /// Returns the counters of a member, over all threads.
+    /// Returns the counters of a member, summed over all threads.
     pub fn counts(&self, number: PortNo) -> Counts {
         let mut all = Counts::default();
         self.each_thread(|thread| all.add(&thread.counts(number)));
         all
     }
 
-    /// Returns the frame totals. Stops all threads between two turns meanwhile, when no frame is
-    /// being processed.
+    /// Returns the frame totals. Meanwhile all threads are stopped between two turns, when no frame
+    /// is being processed.
     pub fn audit(&self) -> Audit {
         let threads: Vec<_> = (0..self.threads()).filter_map(|number| self.thread(number)).collect();
         let posted = self.flow.as_ref().map(|flow| flow.audit()).unwrap_or_default();

@@ -191,7 +191,7 @@ fn a_capture_is_answered_and_the_host_ends() {
     let made = run(&mut linerate(&["host", "--port", &record, "--mac", "02:00:00:00:00:01", "--addr", "1.0.0.1/8"]));
     let said = String::from_utf8(made.stderr).unwrap();
     assert_eq!(made.status.code(), Some(0), "{said}");
-    assert!(said.ends_with("pg0: port closed: end of input; no port is left: the host ends\n"), "{said}");
+    assert!(said.ends_with("pg0: port closed: end of input; no port is left, so the host ends\n"), "{said}");
     let replay = format!("pcap(write={output}):{input}");
     let port = ["--port", &replay, "--mac", "02:00:00:00:00:01"];
     let replayed = run(linerate(&[&host[..1], &port, &host[1..]].concat()).args(["--port", "null:n0"]));
@@ -205,7 +205,7 @@ fn a_capture_is_answered_and_the_host_ends() {
     let broken = run(&mut linerate(&["host", "--port", &format!("pcap:{cut}"), "--addr", "1.0.0.1/8"]));
     let said = String::from_utf8(broken.stderr).unwrap();
     assert_eq!(broken.status.code(), Some(1), "{said}");
-    assert!(said.contains("cut.pcap") && said.ends_with("no port is left: the host ends\n"), "{said}");
+    assert!(said.contains("cut.pcap") && said.ends_with("no port is left, so the host ends\n"), "{said}");
     // With stay=on the host continues until the stop command.
     let staying = Running::start("stay", &["--port", &format!("pcap:{input}"), "--set", "stay=on"]);
     std::thread::sleep(Duration::from_millis(600));

@@ -140,7 +140,7 @@ fn a_host_ends_when_its_device_is_removed() {
         netlink.delete_link("tap0").unwrap();
         let (code, out, err) = host.wait();
         assert_eq!(code, Some(1), "{out}{err}");
-        assert!(err.contains("tap0: port closed: ") && err.ends_with("no port is left: the host ends\n"), "{err}");
+        assert!(err.contains("tap0: port closed: ") && err.ends_with("no port is left, so the host ends\n"), "{err}");
         assert_eq!(err.lines().count(), 1, "{err}");
         assert!(out.contains("imbalance           0\n"), "{out}");
     });

@@ -57,7 +57,7 @@ fn two_processes_on_two_fifos_ping() {
     let (code, out, err) = end(host);
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("imbalance           0"), "{out}");
-    assert!(err.contains("b: eth0: port closed: end of input; no port is left: the host ends"), "{err}");
+    assert!(err.contains("b: eth0: port closed: end of input; no port is left, so the host ends"), "{err}");
 }
 
 /// The same with sed between the processes, which changes the address of the host.

@@ -80,8 +80,8 @@ fn what_is_not_understood_is_named_with_what_was_expected() {
         ("ifconfig pg0 inet 0.1.2.3/8", "expected a unicast address of a host"),
         ("ifconfig pg0 inet 224.0.0.1/8", "expected a unicast address of a host"),
         ("ifconfig pg0 inet 240.0.0.1/8 alias", "expected a unicast address of a host"),
-        ("ifconfig pg0 inet 127.0.0.2/8 alias", "127/8 is for lo0"),
-        ("ip addr add 127.0.0.2/8 dev pg0", "127/8 is for lo0"),
+        ("ifconfig pg0 inet 127.0.0.2/8 alias", "127/8, which is only for lo0"),
+        ("ip addr add 127.0.0.2/8 dev pg0", "127/8, which is only for lo0"),
         ("ifconfig pg0 inet 1.0.0.9 netmask 255.0.255.0", "255.255.255.0, 0xffffff00"),
         ("ifconfig pg0 inet 10.0.0.0/24 alias", "not the network"),
         ("ifconfig pg0 mtu 67", "from 68 to"),
@@ -421,7 +421,7 @@ fn ss_filters_by_state_and_ends() {
         ("ss ( sport = :7", "')'"),
         ("ss sport = :7 )", "unexpected word"),
         ("ss and sport = :7", "unknown word 'and'"),
-        (&format!("ss {} sport = :7", "not ".repeat(100)), "more than 32 deep"),
+        (&format!("ss {} sport = :7", "not ".repeat(100)), "more than 32 levels deep"),
     ] {
         assert!(b.no(line).contains(says), "{line}: {}", b.no(line));
     }

@@ -1,4 +1,4 @@
-//! Reference page of the keys of topology files, made from their declarations ([`keys`]).
+//! Reference page of the keys of topology files, generated from their declarations in [`keys`].
 
 use super::keys::{self, Key, Takes, Unset};
 use crate::commands;
@@ -10,9 +10,9 @@ pub const TOP: [&str; 2] = ["host", "switch"];
 /// A table of a file.
 #[derive(Debug)]
 pub struct Table {
-    /// Name, as in `host.iface`.
+    /// Name of the table, as in `host.iface`.
     pub name: &'static str,
-    /// Description, as a sentence.
+    /// Description of the table, as a sentence.
     pub about: &'static str,
     rows: fn() -> Vec<Row>,
 }
@@ -22,9 +22,9 @@ pub struct Table {
 pub struct Row {
     /// Name of the key.
     pub name: String,
-    /// TOML type and range.
+    /// TOML type and range of the value.
     pub value: String,
-    /// Value if the key is not set.
+    /// Default value, or a description of the behavior without the key.
     pub default: String,
     /// Description of the key, as a sentence.
     pub about: String,
@@ -40,7 +40,7 @@ pub const TABLES: &[Table] = &[
     },
     Table {
         name: "host.route",
-        about: "A route, in addition to the routes of the addresses.",
+        about: "A route, in addition to the on-link routes of the addresses.",
         rows: || rows(keys::ROUTE),
     },
     Table { name: "host.neighbor", about: "A static neighbor entry.", rows: || rows(keys::NEIGHBOR) },
@@ -153,7 +153,8 @@ mod tests {
             if let Unset::Is(value) = key.unset {
                 let mut one = make();
                 set_key(keys, &mut one, key.name, &Item::Word(value.to_string())).unwrap();
-                // Keys such as tso4 are an Option: their default is only described.
+                // For keys such as tso4, which are an Option, the default is only described, so
+                // that there is nothing to set.
                 assert_eq!(format!("{one:?}"), format!("{:?}", make()), "{} = {value}", key.name);
             }
         }
@@ -168,8 +169,8 @@ mod tests {
         defaults_hold(keys::SWITCH, SwitchFile::default);
     }
 
-    /// Every key on the page is accepted in a file, and the message for a wrong key names the
-    /// nearest one.
+    /// Every key on the page is accepted in a file, and the error message for a misspelled key
+    /// contains the nearest valid key.
     #[test]
     fn every_documented_key_is_accepted() {
         for table in TABLES {
@@ -185,7 +186,8 @@ mod tests {
                 } else {
                     format!("[[{name}]]")
                 };
-                // No key accepts a date: the message is about the value, so the key exists.
+                // No key accepts a date. The message is therefore about the value if the key
+                // exists.
                 let why = read_network(&format!("{parent}{header}\n{key} = 2000-01-01\n"), "t").unwrap_err().what;
                 assert!(!why.contains("unknown key") && !why.contains("unknown sysctl"), "{header} {key}: {why}");
             }

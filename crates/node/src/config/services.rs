@@ -7,7 +7,7 @@ use wire::L4Port;
 macro_rules! service_kinds {
     ($(#[$first_doc:meta])* $first:ident = ($first_word:literal, $first_port:literal, $first_over:ident);
      $($(#[$doc:meta])* $kind:ident = ($word:literal, $port:literal, $over:ident);)*) => {
-        /// A service of a host: the value of `kind` in a file and of `--service`.
+        /// Kind of a service of a host: the value of `kind` in a file, and of `--service`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
         pub enum ServiceKind {
             $(#[$first_doc])*
@@ -19,9 +19,9 @@ macro_rules! service_kinds {
         impl ServiceKind {
             /// All kinds of services.
             pub const ALL: &[ServiceKind] = &[ServiceKind::$first, $(ServiceKind::$kind,)*];
-            /// Names of all kinds, as a list in one string.
+            /// Names of all kinds, in one string separated by commas.
             pub const WORDS: &str = concat!($first_word, $(", ", $word,)*);
-            /// Names of all kinds.
+            /// Names of all kinds of services.
             pub(super) const ALL_WORDS: &[&str] = &[$first_word, $($word,)*];
 
             /// Returns (name, usual L4 port, transport).
@@ -38,9 +38,9 @@ macro_rules! service_kinds {
 /// Transport of a service.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
-    /// UDP: served by `node` itself ([`crate::service`]).
+    /// UDP: the crate `node` itself runs the service ([`crate::service`]).
     Udp,
-    /// TCP: served by a program ([`crate::run::Programs`]).
+    /// TCP: a program runs the service ([`crate::run::Programs`]).
     Tcp,
 }
 
@@ -56,7 +56,7 @@ service_kinds! {
 }
 
 impl ServiceKind {
-    /// Returns its name.
+    /// Returns the name of the kind.
     pub fn word(self) -> &'static str {
         self.facts().0
     }
@@ -67,7 +67,7 @@ impl ServiceKind {
         L4Port(self.facts().1)
     }
 
-    /// Returns whether it is a UDP service, which `node` serves itself.
+    /// Returns whether this is a UDP service, which the crate `node` runs itself.
     pub fn is_datagrams(self) -> bool {
         self.facts().2 == Over::Udp
     }
@@ -92,7 +92,7 @@ impl fmt::Display for ServiceKind {
 pub struct ServiceConfig {
     /// Kind of the service.
     pub kind: ServiceKind,
-    /// L4 port that it listens on.
+    /// L4 port on which the service listens.
     pub port: L4Port,
 }
 

@@ -1,4 +1,5 @@
-//! Switches of a topology file: ports, spanning tree, and commands run before the start.
+//! Switches of a topology file: ports, spanning tree, and commands that run before the switch
+//! starts.
 //!
 //! ```toml
 //! [[switch]]
@@ -19,22 +20,23 @@ use wire::Mac;
 pub struct SwitchFile {
     /// Name of the switch.
     pub name: String,
-    /// Full specifications of its ports.
+    /// Full specifications of the ports of the switch.
     pub ports: Vec<String>,
-    /// Spanning tree protocol on all ports: `rstp` or `stp`.
+    /// Spanning tree protocol on all ports, `rstp` or `stp`; `None` for no spanning tree.
     pub stp: Option<String>,
-    /// Bridge priority in the spanning tree; the first BPDU already carries it.
+    /// Bridge priority in the spanning tree, in effect from the first BPDU on; `None` for the
+    /// default.
     pub priority: Option<u16>,
-    /// Control commands run before the switch starts, in the form that `linerate bridge --do`
-    /// takes.
+    /// Control commands that run before the switch starts, in the form that `linerate bridge --do`
+    /// accepts.
     pub commands: Vec<String>,
-    /// MAC address; by default random.
+    /// MAC address; `None` for a random one.
     pub mac: Option<Mac>,
-    /// Path of the control socket, if any.
+    /// Path of the control socket; `None` if no path is configured.
     pub control: Option<PathBuf>,
 }
 
-/// Contents of a file: hosts, and the switches between them.
+/// Contents of a topology file: hosts, and the switches between them.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
     /// Hosts, at least one.
@@ -44,7 +46,7 @@ pub struct Network {
 }
 
 impl SwitchFile {
-    /// Checks the number of ports, their specifications, and that their names differ.
+    /// Checks the number and the specifications of the ports, and that their names are different.
     ///
     /// # Errors
     /// Returns an error message.

@@ -1,4 +1,4 @@
-//! Client of a control socket: one request, one answer, with a timeout.
+//! Client of a control socket. Sends requests and waits for each answer, with a timeout.
 
 use super::{ANSWER_MAX, line};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
@@ -7,22 +7,22 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Answer of the server.
+/// Answer of the server to one request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// `true` if the command succeeded.
+    /// Set if the command succeeded.
     pub ok: bool,
     /// Output of the command, or the error message.
     pub text: String,
 }
 
-/// Reason why a request got no answer.
+/// Reason why a request received no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Not a valid address of a control socket.
+    /// The address is not a valid address of a control socket.
     #[error("'{0}': not the address of a control socket: expected unix:///path/to/socket or /path/to/socket")]
     BadUrl(String),
-    /// No server at the path.
+    /// No server listens at the path.
     #[error("{path}: {error}: check that a host runs with --control {path}")]
     Connect {
         /// Path of the socket.
@@ -30,7 +30,7 @@ pub enum ControlError {
         /// Error reported by the system.
         error: io::Error,
     },
-    /// No answer within the timeout.
+    /// The server did not answer within the timeout.
     #[error("{path}: no answer within {seconds} s: check that the host is not suspended")]
     Timeout {
         /// Path of the socket.
@@ -56,7 +56,7 @@ pub enum ControlError {
         /// User id of this process.
         own: u32,
     },
-    /// A word that cannot be sent in a line.
+    /// A word contains a control character, so it cannot be sent in a line.
     #[error("a command must not contain a line break or another control character")]
     BadWord,
 }
@@ -79,7 +79,7 @@ pub fn path_of(url: &str) -> Result<PathBuf, ControlError> {
 pub struct Client {
     stream: BufReader<UnixStream>,
     shown: String,
-    /// A request failed, and its answer may still arrive.
+    /// Set after a failed request, because its answer may still arrive.
     is_broken: bool,
 }
 
@@ -87,8 +87,8 @@ impl Client {
     /// Connects to the server at `url` (`unix:///path` or a path).
     ///
     /// # Errors
-    /// Returns a [`ControlError`] if there is no server, or if the server's user is not trusted: a
-    /// user trusts only itself and root, root trusts all.
+    /// Returns a [`ControlError`] if there is no server, or if the user that runs the server is not
+    /// trusted. A user trusts only itself and root; root trusts all users.
     pub fn connect(url: &str) -> Result<Client, ControlError> {
         let path = path_of(url)?;
         let shown = path.display().to_string();
@@ -105,7 +105,7 @@ impl Client {
     ///
     /// # Errors
     /// Returns a [`ControlError`], after which the client accepts no more requests. An error
-    /// reported by the server is an [`Answer`].
+    /// reported by the server is not a `ControlError` but an [`Answer`].
     pub fn request(&mut self, words: &[String], json: bool, timeout: Duration) -> Result<Answer, ControlError> {
         let line = line_of(words, json)?;
         if self.is_broken {
@@ -123,7 +123,7 @@ impl Client {
     }
 }
 
-/// Sends one command to the server at `url` over a connection of its own: [`Client::connect`] and
+/// Sends one command to the server at `url` over a new connection, with [`Client::connect`] and
 /// [`Client::request`].
 ///
 /// # Errors
@@ -142,8 +142,8 @@ fn line_of(words: &[String], json: bool) -> Result<String, ControlError> {
     Ok(line + "\n")
 }
 
-/// Returns whether user `own` trusts answers of a host run by user `uid`. A user trusts its own
-/// hosts and root's; root trusts all.
+/// Returns whether user `own` trusts the answers of a host that user `uid` runs. A user trusts its
+/// own hosts and those of root; root trusts all.
 pub(super) fn is_trusted(uid: u32, own: u32) -> bool {
     uid == own || uid == 0 || own == 0
 }
@@ -152,12 +152,14 @@ fn exchange(reader: &mut BufReader<UnixStream>, line: &str, timeout: Duration) -
     let timeout = timeout.max(Duration::from_millis(1)); // zero would mean no timeout
     reader.get_ref().set_read_timeout(Some(timeout))?;
     reader.get_ref().set_write_timeout(Some(timeout))?;
-    // A full server answers and closes before it reads the request: the answer still counts.
+    // A server with too many clients answers and closes the connection before it reads the request.
+    // Its answer is then used despite the failed write.
     let sent = reader.get_mut().write_all(line.as_bytes());
     read_answer(reader, sent)
 }
 
-/// Reads an answer; `sent` is the result of sending the request, returned if there is no answer.
+/// Reads an answer. `sent` is the result of sending the request; its error is returned if there is
+/// no answer.
 pub(crate) fn read_answer(reader: &mut impl BufRead, sent: io::Result<()>) -> io::Result<Answer> {
     let mut head = Vec::new();
     let got = reader.by_ref().take(64).read_until(b'\n', &mut head);

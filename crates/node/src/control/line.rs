@@ -1,8 +1,8 @@
-//! Splits a line into words separated by blanks. A word that begins with `"` ends at the next `"`;
-//! inside it, `\"` stands for `"` and `\\` for `\`.
+//! Splits a line into words separated by blanks. A word that begins with `"` ends at the next `"`.
+//! Inside such a word, `\"` is a `"` and `\\` is a `\`.
 //!
-//! A quote in the middle of a word is an ordinary character. So `tracer(file="a b"):null:`, which
-//! contains a blank, must be quoted as a whole. [`join`] is the inverse of [`split`].
+//! A quote in the middle of a word is an ordinary character. Therefore `tracer(file="a b"):null:`,
+//! which contains a blank, must be quoted as a whole. [`join`] is the inverse of [`split`].
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use std::fmt;
 pub enum LineError {
     /// The line is not UTF-8.
     NotUtf8,
-    /// The line has a control character.
+    /// The line contains a control character.
     Control,
-    /// An unterminated quote, or text directly after the closing quote.
+    /// A quote is not terminated, or text follows directly after the closing quote.
     Quote,
 }
 

@@ -1,4 +1,4 @@
-//! A client of a control socket: its unfinished request and unread answer.
+//! A client of a control socket, with its unfinished request and its unread answer.
 
 use super::{ANSWER_MAX, ControlCounts, LINE_MAX, PATIENCE, line};
 use clock::Instant;
@@ -11,17 +11,18 @@ pub(super) struct Peer {
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
-    /// Start of the current line, or time of the last write; the timeout counts from here.
+    /// Time when the current line started, or time of the last write. The timeout starts at this
+    /// time.
     pub(super) since: Instant,
     last: bool,
 }
 
-/// Result of a client's turn.
+/// Result of a turn of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// A request was answered; there may be another.
+    /// A request was answered, and another may be pending.
     Again,
-    /// Nothing more to do now.
+    /// There is nothing to do until more data arrives or can be written.
     Waits,
     /// The client is finished or must be disconnected.
     Ended,
@@ -42,14 +43,15 @@ impl Peer {
         !self.is_writing() && self.input.is_empty()
     }
 
-    /// Sends one error, as far as possible without blocking, and disconnects the client.
+    /// Sends an error as far as possible without blocking, and disconnects the client.
     pub(super) fn refuse(mut self, why: &str) {
         self.reply(Err(why.to_string()));
-        // If the client cannot take even this, the error is lost.
+        // If the socket does not accept the error without blocking, the error is lost.
         let _ = self.stream.write(&self.output);
     }
 
-    /// Performs one step: writes pending output, answers one request, or reads input.
+    /// Performs one step for the client: writes pending output, answers one request, or reads
+    /// input.
     pub(super) fn turn(
         &mut self,
         now: Instant,
@@ -117,7 +119,7 @@ impl Peer {
         (self.output, self.written) = (format!("{word} {}\n{text}", text.len()).into_bytes(), 0);
     }
 
-    /// Queues an error as the last answer; the client is disconnected once it is written.
+    /// Queues an error as the last answer. The client is disconnected once the error is written.
     fn end_with(&mut self, why: &str) {
         self.reply(Err(why.to_string()));
         self.last = true;

@@ -1,5 +1,5 @@
-//! Socket file of the control socket. It has mode 0600 before it becomes visible, and never
-//! replaces the socket of a running server.
+//! Socket file of the control socket. It has mode 0600 before it becomes visible at its path, and
+//! it never replaces the socket of a running server.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -8,11 +8,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Device and inode of a file.
+/// Device and inode number of a file.
 pub(super) type Identity = (u64, u64);
 
-/// Listens at `path`. The socket is created in a directory that only this user can enter and then
-/// linked to its path, so that other users cannot connect at any moment.
+/// Listens at `path`. The socket is created in a directory that only this user can enter, and then
+/// linked to `path`, so that other users can never connect.
 pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, Identity)> {
     clear(path)?;
     let room = Room::new(path)?;
@@ -27,7 +27,7 @@ pub(super) fn listen(path: &Path) -> io::Result<(UnixListener, Identity)> {
     Ok((listener, (meta.dev(), meta.ino())))
 }
 
-/// Removes the socket of a dead server.
+/// Removes the socket file of a server that has ended.
 fn clear(path: &Path) -> io::Result<()> {
     let meta = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -37,22 +37,22 @@ fn clear(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists and is not a socket"));
     }
     match UnixStream::connect(path) {
-        Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another server listens there; choose another path")),
+        Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another server listens at this path; choose another path")),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Removes the file at `path` if it is still the one created here.
+/// Removes the file at `path` if it is still the file with this identity.
 pub(super) fn remove_ours(path: &Path, identity: Identity) {
     if fs::symlink_metadata(path).is_ok_and(|meta| (meta.dev(), meta.ino()) == identity) {
-        // An error is harmless: most likely the file was removed in between.
+        // An error is harmless, because most likely the file has been removed in the meantime.
         let _ = fs::remove_file(path);
     }
 }
 
-/// A temporary directory of mode 0700 beside the socket.
+/// Temporary directory of mode 0700 next to the socket.
 struct Room(PathBuf);
 
 impl Room {

@@ -1,4 +1,4 @@
-//! DHCPv4 leases: an address with its network, read from a server's message and checked.
+//! DHCPv4 leases: an address with its network settings, read from a server's message and checked.
 
 use clock::{Duration, Instant};
 use dhcproto::v4::{DhcpOption, Message, OptionCode};
@@ -6,12 +6,12 @@ use inet::fib::Prefix;
 use inet::iface::IfaceAddr;
 use std::net::Ipv4Addr;
 
-/// Minimum lease time in seconds; a shorter time is raised to it, so that renewals are at least
-/// half of it apart.
+/// Minimum lease time in seconds. A shorter time is raised to it, so that the interval between
+/// renewals is at least half of it.
 const LEASE_MIN: u32 = 20;
-/// Minimum accepted MTU: the packet size that every host accepts (RFC 1122 3.3.2).
+/// Minimum accepted MTU in bytes: the packet size that every host accepts (RFC 1122 3.3.2).
 const MTU_MIN: u16 = 576;
-/// Maximum number of classless static routes that are used.
+/// Maximum number of classless static routes that are used from one message.
 const ROUTES_MAX: usize = 32;
 
 /// A lease of an address.
@@ -20,15 +20,16 @@ pub(crate) struct Lease {
     /// Address with the length of its prefix.
     pub(crate) addr: IfaceAddr,
     pub(crate) server: Ipv4Addr,
-    /// Destinations with their gateways; an unspecified gateway is the link itself (RFC 3442).
+    /// Destinations with their gateways. An unspecified gateway means that the destination is
+    /// on-link (RFC 3442).
     pub(crate) routes: Vec<(Prefix, Ipv4Addr)>,
     pub(crate) name_servers: Vec<Ipv4Addr>,
     pub(crate) domains: Vec<String>,
-    /// MTU of the link.
+    /// MTU of the link; `None` if the server sent none.
     pub(crate) mtu: Option<u16>,
-    /// Time from which the client renews the lease with the same server (T1).
+    /// Time from which the client requests renewal from the server of the lease (T1).
     pub(crate) renew_at: Instant,
-    /// Time from which the client renews the lease with any server (T2).
+    /// Time from which the client requests renewal from any server (T2).
     pub(crate) rebind_at: Instant,
     /// End of the lease.
     pub(crate) until: Instant,
@@ -48,7 +49,8 @@ impl Lease {
             _ => None,
         };
         let time = seconds(OptionCode::AddressLeaseTime)?.max(LEASE_MIN);
-        // RFC 2131 4.4.5: half and seven eighths, unless the server sets other times.
+        // RFC 2131 4.4.5: T1 is half and T2 seven eighths of the lease time, unless the server
+        // sends other values.
         let (renewal, rebinding) = (seconds(OptionCode::Renewal), seconds(OptionCode::Rebinding));
         let (renewal, rebinding) = match (renewal, rebinding) {
             (Some(t1), Some(t2)) if t1 >= LEASE_MIN / 2 && t1 < t2 && t2 < time => (t1, t2),
@@ -86,8 +88,7 @@ fn is_host(addr: Ipv4Addr) -> bool {
     first != 0 && first != 127 && first < 224
 }
 
-/// Returns the prefix length given by the subnet mask; without a valid mask, the prefix length of
-/// the address class.
+/// Returns the prefix length of the subnet mask; without a valid mask, that of the address class.
 fn prefix_len(message: &Message, addr: Ipv4Addr) -> u8 {
     let mask = match option(message, OptionCode::SubnetMask) {
         Some(DhcpOption::SubnetMask(mask)) => mask.to_bits(),
@@ -103,8 +104,8 @@ fn prefix_len(message: &Message, addr: Ipv4Addr) -> u8 {
     }
 }
 
-/// Returns the classless static routes, which replace the router option (RFC 3442), or a default
-/// route by the first router.
+/// Returns the classless static routes, which replace the router option (RFC 3442). If there are
+/// none, returns a default route via the first router.
 fn routes(message: &Message, own: IfaceAddr) -> Vec<(Prefix, Ipv4Addr)> {
     let is_gateway = |gateway: Ipv4Addr| is_host(gateway) && gateway != own.addr;
     if let Some(DhcpOption::ClasslessStaticRoute(routes)) = option(message, OptionCode::ClasslessStaticRoute)
@@ -131,7 +132,7 @@ fn name_servers(message: &Message) -> Vec<Ipv4Addr> {
     }
 }
 
-/// Returns the domain search list (RFC 3397), or the domain name.
+/// Returns the domain search list (RFC 3397); if there is none, the domain name.
 fn domains(message: &Message) -> Vec<String> {
     if let Some(DhcpOption::DomainSearch(names)) = option(message, OptionCode::DomainSearch)
         && !names.is_empty()

@@ -8,10 +8,10 @@
 //!      +------------------------------ NAK, end of the lease -------------------+
 //! ```
 //!
-//! Any station on the link can answer (there is no authentication), so an answer has to repeat the
-//! transaction identifier and the MAC address, and [`Lease::of`] checks the values of the lease. A
-//! new address is probed for before it is used (RFC 2131 4.4.1), for half a second instead of RFC
-//! 5227's six.
+//! Any station on the link can send an answer, because there is no authentication. An answer must
+//! therefore repeat the transaction identifier and the MAC address, and [`Lease::of`] checks the
+//! values of the lease. A new address is probed with ARP before it is used (RFC 2131 4.4.1), for
+//! half a second instead of the six seconds of RFC 5227.
 
 use super::lease::Lease;
 use clock::{Duration, Instant};
@@ -20,24 +20,24 @@ use dhcproto::v4::{DhcpOption, Flags, HType, Message, MessageType, Opcode, Optio
 use std::net::Ipv4Addr;
 use wire::Mac;
 
-/// Time before the first retransmission; it doubles with each retransmission (RFC 2131 4.1).
+/// Time before the first retransmission, doubled for each further one (RFC 2131 4.1).
 const RETRY: Duration = Duration::from_secs(4);
 /// Maximum time between retransmissions.
 const RETRY_MAX: Duration = Duration::from_secs(64);
 /// Number of unanswered requests for an offer after which the client starts discovery again.
 const REQUESTS_MAX: u32 = 4;
-/// Minimum time between requests of a renewal (RFC 2131 4.4.5).
+/// Minimum time between requests for renewal (RFC 2131 4.4.5).
 const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);
 /// Number of ARP probes for a new address.
 const PROBES: u32 = 2;
 /// Time to wait after each probe.
 const PROBE_PAUSE: Duration = Duration::from_millis(250);
-/// Pause after a NAK and after a conflict (RFC 2131 3.1, 5): limits the rate of requests to a
-/// server that refuses everything.
+/// Pause after a NAK and after a conflict (RFC 2131 3.1, 5). It limits the rate of requests to a
+/// server that rejects all of them.
 const NAK_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum accepted message length (RFC 2132 9.10).
 pub(crate) const MESSAGE_MAX: u16 = 1472;
-/// Minimum length of a BOOTP message (RFC 1542 2.1): relays drop shorter ones.
+/// Minimum length of a BOOTP message in bytes (RFC 1542 2.1), because relays drop shorter messages.
 const MESSAGE_MIN: usize = 300;
 
 /// State of a client (RFC 2131 4.4, figure 5).
@@ -47,20 +47,20 @@ pub(crate) enum State {
     Selecting,
     /// Waits for the acknowledgment of an offer.
     Requesting,
-    /// Probes for another station with the leased address.
+    /// Probes whether another station uses the leased address.
     Checking,
     /// Uses a lease.
     Bound,
-    /// Requests an extension of the lease from its server.
+    /// Requests renewal of the lease from its server.
     Renewing,
-    /// Requests an extension of the lease from any server.
+    /// Requests renewal of the lease from any server.
     Rebinding,
     /// Released; sends no requests.
     Stopped,
 }
 
 impl State {
-    /// Returns its name (RFC 2131, figure 5).
+    /// Returns the name of the state (RFC 2131, figure 5).
     pub(crate) fn name(self) -> &'static str {
         match self {
             State::Selecting => "SELECTING",
@@ -81,13 +81,13 @@ pub(crate) enum To {
     Server(Ipv4Addr),
 }
 
-/// Action that the owner of a client must carry out.
+/// Action that the owner of a client must perform.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Send(Vec<u8>, To),
-    /// Probe by ARP for another station with an address.
+    /// Probe with ARP for another station with this address.
     Probe(Ipv4Addr),
-    /// Configure this lease; `None`: remove the configuration.
+    /// Configure this lease; `None` to remove the configuration.
     Configure(Option<Box<Lease>>),
 }
 
@@ -100,17 +100,17 @@ pub(crate) struct Client {
     state: State,
     /// Start of the current transaction.
     began: Instant,
-    /// Time of the next message or change of state.
+    /// Time of the next message or state change.
     due: Instant,
-    /// Number of messages sent in this state.
+    /// Number of messages sent in the current state.
     sent: u32,
-    /// Offer being requested.
+    /// Offer that is being requested; `None` if there is none.
     offer: Option<Lease>,
     lease: Option<Lease>,
 }
 
 impl Client {
-    /// Creates a client that starts with the next [`Client::poll`].
+    /// Creates a client that starts discovery with the next [`Client::poll`].
     pub(crate) fn new(mac: Mac, host_name: &str) -> Client {
         Client {
             mac,
@@ -163,7 +163,7 @@ impl Client {
         }
     }
 
-    /// Starts to discover servers.
+    /// Starts the discovery of servers at the time `at`.
     fn start(&mut self, at: Instant) {
         (self.state, self.due, self.sent, self.offer) = (State::Selecting, at, 0, None);
     }
@@ -174,7 +174,8 @@ impl Client {
         (self.xid, self.began) = (random as u32, now);
     }
 
-    /// Returns the time of the next retransmission: 4, 8, ... 64 s, plus or minus up to a second.
+    /// Returns the time of the next retransmission: after 4, 8, ... 64 s, plus or minus up to a
+    /// second.
     fn retry_at(&self, now: Instant, random: u64) -> Instant {
         let pause = RETRY.saturating_mul(1 << self.sent.min(8)).min(RETRY_MAX);
         now.after(pause - Duration::from_secs(1) + Duration::from_millis(random % 2000))
@@ -201,7 +202,8 @@ impl Client {
         Action::Send(encoded(&message), To::Broadcast)
     }
 
-    /// Sends the next ARP probe for the offered address; after the last probe, uses the lease.
+    /// Sends the next ARP probe for the offered address. After the last probe, starts using the
+    /// lease.
     fn check(&mut self, now: Instant) -> Vec<Action> {
         let Some(lease) = self.offer.clone() else {
             self.start(now);
@@ -215,8 +217,8 @@ impl Client {
         vec![Action::Probe(lease.addr.addr)]
     }
 
-    /// Declines the offered address, which another station has (RFC 2131 3.1, 5), and starts again
-    /// after a pause.
+    /// Declines the offered address, because another station uses it (RFC 2131 3.1, 5). Starts
+    /// discovery again after a pause.
     pub(crate) fn decline(&mut self, now: Instant) -> Vec<Action> {
         let Some(lease) = self.offer.take() else { return Vec::new() };
         let mut message = self.message(MessageType::Decline, now);
@@ -228,7 +230,7 @@ impl Client {
         vec![Action::Send(encoded(&message), To::Broadcast)]
     }
 
-    /// Requests an extension of the lease, or ends it after its time.
+    /// Requests renewal of the lease, or ends the lease when its time has expired.
     fn extend(&mut self, now: Instant, random: u64) -> Vec<Action> {
         let Some(lease) = self.lease.clone() else {
             self.start(now);
@@ -246,7 +248,8 @@ impl Client {
             State::Renewing => (lease.rebind_at, To::Server(lease.server)),
             _ => (lease.until, To::Broadcast),
         };
-        // Half of the remaining time, at least a minute (RFC 2131 4.4.5).
+        // The next request is due after half of the remaining time, at least a minute (RFC 2131
+        // 4.4.5).
         let pause = (end.since(now) / 2).max(RENEWAL_PAUSE_MIN);
         self.due = now.after(pause).min(end);
         self.sent += 1;
@@ -255,7 +258,7 @@ impl Client {
         vec![Action::Send(encoded(&message), to)]
     }
 
-    /// Starts renewing the lease with the next poll; without a lease, starts discovery.
+    /// Starts renewing the lease with the next poll. Without a lease, starts discovery.
     pub(crate) fn start_renewal(&mut self, now: Instant, random: u64) {
         match (&self.lease, self.state) {
             (Some(_), _) => self.enter(State::Renewing, now, random),
@@ -289,7 +292,8 @@ impl Client {
             (State::Requesting, Some(MessageType::Ack), Some(lease))
                 if self.offer.as_ref().is_some_and(|offer| offer.server == lease.server) =>
             {
-                // The first probe counts as sent, since `is_answer` requires a sent message.
+                // The first probe is counted as sent in advance, because `is_answer` requires a
+                // sent message.
                 (self.state, self.due, self.sent, self.offer) = (State::Checking, now, 1, Some(lease));
                 Vec::new()
             }
@@ -307,7 +311,7 @@ impl Client {
         }
     }
 
-    /// Returns whether a message answers the last one of this client.
+    /// Returns whether `message` is an answer to the last message of this client.
     fn is_answer(&self, message: &Message) -> bool {
         let is_sent = self.sent > 0 && message.opcode() == Opcode::BootReply;
         is_sent && message.xid() == self.xid && message.hlen() == 6 && message.chaddr().starts_with(&self.mac.0)
@@ -319,7 +323,7 @@ impl Client {
         vec![Action::Configure(Some(Box::new(lease)))]
     }
 
-    /// Returns a message with the common fields and options.
+    /// Returns a message with the fields and options that all messages have.
     fn message(&self, ty: MessageType, now: Instant) -> Message {
         let mut message = Message::default();
         message
@@ -327,7 +331,7 @@ impl Client {
             .set_htype(HType::Eth)
             .set_xid(self.xid)
             .set_secs(now.since(self.began).as_secs().min(u64::from(u16::MAX)) as u16)
-            // An interface without an address receives broadcasts only (RFC 2131 4.1).
+            // An interface without an address can receive broadcasts only (RFC 2131 4.1).
             .set_flags(if self.lease.is_none() { Flags::default().set_broadcast() } else { Flags::default() })
             .set_chaddr(&self.mac.0);
         let options = message.opts_mut();
@@ -377,10 +381,10 @@ const READ: [OptionCode; 12] = [
 ];
 
 /// Parses an answer: its identifiers, the address, and the options of [`READ`]. Other options are
-/// not decoded, since dhcproto panics if their length is wrong. Options in several parts are joined
-/// (RFC 3396).
+/// not decoded, because dhcproto panics if their length is wrong. Options that are split into
+/// several parts are joined (RFC 3396).
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
-    // A hardware address of another length may extend beyond the message.
+    // A hardware address of a length other than 6 may extend beyond the message.
     let received = borrowed::Message::new(datagram).ok().filter(|received| received.hlen() == 6)?;
     let mut message = Message::default();
     message

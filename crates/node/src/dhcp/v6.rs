@@ -11,14 +11,13 @@ use wire::Mac;
 pub(crate) const SERVERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 1, 2);
 pub(crate) const CLIENT_PORT: u16 = 546;
 pub(crate) const SERVER_PORT: u16 = 547;
-/// Time before the first retransmission (RFC 8415 7.6, INF_TIMEOUT); it doubles with each
-/// retransmission.
+/// Time before the first retransmission (RFC 8415 7.6, INF_TIMEOUT), doubled for each further one.
 const RETRY: Duration = Duration::from_secs(1);
 /// Maximum time between retransmissions (INF_MAX_RT).
 const RETRY_MAX: Duration = Duration::from_secs(3600);
-/// Seconds between requests, unless the server sets another interval (IRT_DEFAULT).
+/// Default time between requests in seconds, used unless the server sets another (IRT_DEFAULT).
 const REFRESH: u32 = 86_400;
-/// Minimum number of seconds between requests (IRT_MINIMUM).
+/// Minimum time between requests in seconds (IRT_MINIMUM).
 const REFRESH_MIN: u32 = 600;
 
 /// Configuration from a server's reply.
@@ -37,7 +36,7 @@ pub(crate) struct Client {
     began: Instant,
     /// Time of the next request.
     due: Instant,
-    /// Number of requests without an answer; 0: no transaction.
+    /// Number of unanswered requests; 0 if no transaction is in progress.
     sent: u32,
 }
 
@@ -62,7 +61,7 @@ impl Client {
             (self.xid, self.began) = ([a, b, c], now);
         }
         let pause = RETRY.saturating_mul(1 << self.sent.min(16)).min(RETRY_MAX);
-        // Plus or minus up to a tenth (RFC 8415 15, RAND).
+        // The time varies randomly by up to a tenth (RFC 8415 15, RAND).
         let tenth = pause / 10;
         self.due = now.after(pause - tenth + tenth.mul_f64((random % 1000) as f64 / 500.0));
         self.sent += 1;
@@ -77,7 +76,7 @@ impl Client {
         message.to_vec().ok()
     }
 
-    /// Returns the client identifier: DUID-LL (RFC 8415 11.4) of an Ethernet address.
+    /// Returns the client identifier, a DUID-LL with the Ethernet address (RFC 8415 11.4).
     fn duid(&self) -> Vec<u8> {
         [&[0, 3, 0, 1][..], &self.mac.0].concat()
     }
@@ -86,7 +85,7 @@ impl Client {
     pub(crate) fn input(&mut self, datagram: &[u8], now: Instant) -> Option<Reply> {
         let message = parse(datagram)?;
         let is_own = self.sent > 0 && message.msg_type() == MessageType::Reply && message.xid() == self.xid;
-        // A reply contains the identifiers of both sides (RFC 8415 16.10).
+        // A reply contains the identifiers of both client and server (RFC 8415 16.10).
         let ours = DhcpOption::ClientId(self.duid());
         let has_server = message.opts().get(OptionCode::ServerId).is_some();
         if !is_own || !has_server || message.opts().get(OptionCode::ClientId) != Some(&ours) {
@@ -131,7 +130,8 @@ const READ: [OptionCode; 6] = [
 ];
 
 /// Parses a message: its type, its transaction identifier, and the options of [`READ`]. Stops at a
-/// truncated option. Other options are not decoded, since dhcproto panics if their length is wrong.
+/// truncated option. Other options are not decoded, because dhcproto panics if their length is
+/// wrong.
 pub(crate) fn parse(datagram: &[u8]) -> Option<Message> {
     let (&[kind, xid @ ..], mut rest) = datagram.split_first_chunk::<4>()?;
     let mut message = Message::new_with_id(kind.into(), xid);

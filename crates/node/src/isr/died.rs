@@ -1,22 +1,22 @@
 //! Accounting of the frames held by netisr workers that panicked, so that the audit stays exact.
 //!
-//! A worker that panics is in the middle of a chunk. The stack has counted some of its frames as
-//! received, and has queued, sent or dropped some of those; the others are freed as the thread
-//! unwinds, along with frames held by the stack. Each frame freed that way is counted for its
-//! thread ([`buf::unwound`]). The frames not yet counted as received follow from the stack's own
-//! count before and after.
+//! A worker that panics is in the middle of a chunk. The stack has counted some of the chunk's
+//! frames as received, and has queued, sent or dropped some of those. The other frames are freed as
+//! the thread unwinds, along with frames owned by the stack. Each frame freed by unwinding is
+//! counted for its thread ([`buf::unwound`]). The number of frames not yet counted as received is
+//! derived from the stack's own counter before and after.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of restarts of a workstream's worker after a panic. More panics are no
-/// coincidence, and a peer that sends a fatal frame must not keep a thread busy panicking.
+/// Maximum number of restarts of a workstream's worker after a panic. More panics are not
+/// accidental, and a peer that sends a fatal frame must not keep a thread busy with panics.
 pub const RESTARTS_MAX: u64 = 8;
 
 /// Totals over all workers of a host that panicked.
 #[derive(Debug, Default)]
 pub(crate) struct Died {
-    /// Frames in the chunks of these workers; netisr counts them as lost.
+    /// Frames in the chunks of these workers when they panicked; netisr counts them as lost.
     in_hand: AtomicU64,
     /// Frames in these chunks that the stack had not counted as received.
     unseen: AtomicU64,
@@ -32,8 +32,8 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// Records a chunk of `frames` passed to the stack, which has counted `received` frames on this
-    /// thread.
+    /// Records a chunk of `frames` frames that is passed to the stack. `received` is the number of
+    /// frames that the stack has counted as received on this thread so far.
     pub(crate) fn take(&self, frames: usize, received: u64) {
         self.frames.set(frames as u64);
         self.received.set(received);
@@ -46,8 +46,8 @@ impl Hand {
 }
 
 impl Died {
-    /// Records the panic of a worker with chunk `hand`; the stack has counted `received` by now,
-    /// and `ended` frames were freed by unwinding.
+    /// Records the panic of a worker with the chunk `hand`. `received` is the stack's number of
+    /// received frames after the panic, and `ended` is the number of frames that unwinding freed.
     pub(crate) fn note(&self, hand: &Hand, received: u64, ended: u64) {
         let frames = hand.frames.get();
         let seen = if frames == 0 { 0 } else { received.wrapping_sub(hand.received.get()) };
@@ -56,9 +56,9 @@ impl Died {
         self.ended.fetch_add(ended, Ordering::Relaxed);
     }
 
-    /// Returns two corrections for the audit, given the `lost` frames that netisr counted: frames
-    /// that the stack did not count as received, and frames that were freed without being counted
-    /// as dropped.
+    /// Returns two corrections for the audit: the number of frames that the stack did not count as
+    /// received, and the number of frames that were freed without being counted as dropped. `lost`
+    /// is the number of frames that netisr counted as lost.
     pub(crate) fn balance(&self, lost: u64) -> (u64, u64) {
         let left = lost.saturating_sub(self.in_hand.load(Ordering::Relaxed));
         (left + self.unseen.load(Ordering::Relaxed), left + self.ended.load(Ordering::Relaxed))

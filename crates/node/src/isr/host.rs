@@ -11,11 +11,11 @@ use stats::{DropReason, Entry};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<L: Locks> Host<L> {
-    /// Creates netisr as configured by `config`. Without workstreams nothing changes: the receiving
-    /// thread processes frames.
+    /// Creates netisr as configured by `config`. Without workstreams, nothing changes: the
+    /// receiving thread processes all frames.
     ///
     /// # Errors
-    /// Returns an [`IsrError`]; nothing has changed then.
+    /// Returns an [`IsrError`], and changes nothing.
     pub fn set_isr(&mut self, config: &HostConfig) -> Result<(), IsrError> {
         let Some((isr, feed)) = Isr::new::<L>(config)? else { return Ok(()) };
         self.divide(1);
@@ -30,10 +30,10 @@ impl<L: Locks> Host<L> {
         if L::SHARED { self.isr.as_ref().map_or(0, |isr| isr.netisr.workstreams()) } else { 0 }
     }
 
-    /// Runs the worker of workstream `at` on the calling thread, until [`Host::finish_isr`]. After
-    /// a panic it is restarted with the rest of its queue; the frames of its current chunk are
-    /// lost, and counted. This requires that panics unwind; the shipped program aborts instead
-    /// (decision 19).
+    /// Runs the worker of workstream `at` on the calling thread until [`Host::finish_isr`] is
+    /// called. After a panic, the worker is restarted with the rest of its queue. The frames of its
+    /// current chunk are lost and counted. This requires that panics unwind; the shipped program
+    /// aborts instead (docs/decisions/0019).
     ///
     /// # Errors
     /// Returns [`IsrError::Netisr`] if there is no such workstream or another thread runs it, and
@@ -43,8 +43,8 @@ impl<L: Locks> Host<L> {
         self.release_isr(at);
         loop {
             let (hand, ended) = (Hand::default(), buf::unwound());
-            // The state guarded by the stack's locks stays as the panic left it: each lock is
-            // released, and later users continue.
+            // The panic leaves the state guarded by the stack's locks unchanged. Each lock is
+            // released, and later users continue with that state.
             let life = catch_unwind(AssertUnwindSafe(|| self.work_isr(isr, at, &hand)));
             if let Ok(done) = life {
                 return done;
@@ -59,9 +59,8 @@ impl<L: Locks> Host<L> {
     /// Runs a worker until its end or a panic.
     fn work_isr(&self, isr: &Isr, at: usize, hand: &Hand) -> Result<(), IsrError> {
         let mut worker = isr.netisr.worker(at)?;
-        // Set while the stack's own queues may hold frames: this thread queued some again, or a
-        // previous worker left some. No other thread checks these queues before the loop's next
-        // tick.
+        // Set while the stack's own queues may contain frames, either queued by this thread or left
+        // by a previous worker. No other thread checks these queues before the loop's next tick.
         let mut waits = true;
         loop {
             let worked = worker.turn(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
@@ -72,8 +71,8 @@ impl<L: Locks> Host<L> {
             });
             if worked > 0 || waits {
                 if worked == 0 {
-                    // Another thread may be processing the queue, and may leave the rest to this
-                    // one.
+                    // Another thread may be processing the queue, and may leave the remaining
+                    // frames to this thread.
                     std::thread::yield_now();
                 }
                 waits = self.stack.poll_soon(self.cx());
@@ -83,7 +82,7 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Removes workstream `at` from the host's own loop.
+    /// Removes the worker of workstream `at` from the host's own loop.
     pub(crate) fn release_isr(&self, at: usize) {
         if let Some(feed) = &mut self.inputs.first.lock(self.cx()).feed {
             feed.release(at);
@@ -98,7 +97,7 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Returns the settings and counters of netisr; `None`: the host has no workstreams.
+    /// Returns the settings and counters of netisr; `None` if the host has no workstreams.
     pub fn isr_seen(&self) -> Option<Snapshot> {
         self.isr.as_ref().map(|isr| isr.netisr.snapshot())
     }
@@ -113,8 +112,8 @@ impl<L: Locks> Host<L> {
         self.isr.as_ref().filter(|isr| isr.shard.is_none())
     }
 
-    /// Returns the audit of the stack, extended by the frames in netisr's queues and the frames
-    /// lost in panics of workers.
+    /// Returns the audit of the stack, including the frames in netisr's queues and the frames lost
+    /// in panics of workers.
     pub fn audit(&self) -> AuditReport {
         let (waiting, (unseen, lost)) = (self.isr_held(), self.isr_lost());
         let mut report = self.stack.audit(self.cx());
@@ -128,14 +127,14 @@ impl<L: Locks> Host<L> {
         report
     }
 
-    /// Returns the numbers of frames lost in panics of workers: the frames that the stack had not
-    /// counted as received, and all frames.
+    /// Returns the numbers of frames lost in panics of workers: first of those that the stack had
+    /// not counted as received, then of all.
     pub(crate) fn isr_lost(&self) -> (u64, u64) {
         self.own_isr().map_or((0, 0), |isr| isr.died.balance(isr.netisr.audit().lost))
     }
 
-    /// Drops all queued frames, as the last step before the host ends. The audit then balances with
-    /// nothing held.
+    /// Drops all queued frames, as the last step of the shutdown. After it, the audit balances
+    /// without held frames.
     pub fn discard(&self) {
         if let Some(isr) = self.own_isr() {
             isr.netisr.stop();

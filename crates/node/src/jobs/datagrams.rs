@@ -1,6 +1,5 @@
-//! Job with a connected UDP socket. A control client sends and receives datagrams through the host:
-//! each input becomes one datagram, and each line of output is one received datagram in
-//! hexadecimal.
+//! Job with a connected UDP socket, through which a control client exchanges datagrams. Each input
+//! becomes one datagram, and each line of output is one received datagram in hexadecimal.
 
 use super::stream::append_hex;
 use super::{Around, BUFFER_MAX, End, Work};
@@ -10,7 +9,7 @@ use socket::{Domain, Errno, Fd, Opt};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// Maximum number of datagrams waiting to be sent.
+/// Maximum number of datagrams that wait to be sent.
 const QUEUE_MAX: usize = 64;
 /// Maximum UDP payload of an IPv4 packet, in bytes.
 const LONGEST: usize = 65_507;
@@ -20,7 +19,7 @@ pub(crate) struct Datagrams {
     fd: Option<Fd>,
     input: VecDeque<Vec<u8>>,
     finished: bool,
-    /// Buffer for a received datagram.
+    /// Buffer into which datagrams are received.
     buffer: Vec<u8>,
 }
 

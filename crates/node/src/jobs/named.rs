@@ -1,4 +1,4 @@
-//! Job for a peer given by name: looks up the name, then runs the job with the addresses found.
+//! Job for a peer given by name. Looks up the name, then runs the job with the addresses found.
 
 use super::{Around, End, Work};
 use clock::Instant;
@@ -6,7 +6,7 @@ use lock::Locks;
 use socket::resolve::Lookup;
 use std::net::SocketAddr;
 
-/// Creates the job's work from the best address of a name, and the list of its other addresses.
+/// Constructor of a job's work from the best address of a name and the list of its other addresses.
 pub(crate) type Make<L> = Box<dyn FnOnce(SocketAddr, &[SocketAddr]) -> Box<dyn Work<L>> + Send>;
 
 pub(crate) struct Named<L: Locks> {
@@ -52,7 +52,7 @@ impl<L: Locks> Work<L> for Named<L> {
         }
     }
 
-    /// Accepts input; accepts no bytes until the name is resolved.
+    /// Accepts input, but no bytes before the name is resolved.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, String> {
         match &mut self.stage {
             Stage::Lookup(..) => Ok(0),

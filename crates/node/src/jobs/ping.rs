@@ -1,4 +1,4 @@
-//! `ping`: sends echo requests at an interval, and prints lines as iputils' ping does.
+//! `ping`: sends echo requests at an interval, and prints lines like ping of iputils.
 
 use super::{Around, End, Work, ms};
 use clock::{Duration, Instant};
@@ -9,27 +9,27 @@ use serde_json::json;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Maximum number of requests remembered until their answer arrives.
+/// Maximum number of requests that are stored until their reply arrives.
 const PENDING_MAX: usize = 1024;
 
 /// Parameters of `ping`.
 #[derive(Clone, Debug)]
 pub(crate) struct PingConfig {
-    /// Destination as the user gave it, for the output.
+    /// Destination as the user wrote it, for the output.
     pub(crate) name: String,
     pub(crate) dst: IpAddr,
     pub(crate) src: Option<IpAddr>,
     pub(crate) iface: Option<IfaceId>,
-    /// Number of requests; `None`: until stopped.
+    /// Number of requests; `None` for no limit.
     pub(crate) count: Option<u64>,
     pub(crate) interval: Duration,
-    /// Time to wait for answers after the last request. `None`: twice the longest round trip but at
-    /// least 1 s, or 10 s without any answer, as iputils' ping does.
+    /// Time to wait for replies after the last request. `None` for the times of iputils' ping:
+    /// twice the longest round trip but at least 1 s, or 10 s if there was no reply.
     pub(crate) timeout: Option<Duration>,
     /// Payload of a request, in bytes.
     pub(crate) size: usize,
     pub(crate) ttl: Option<u8>,
-    /// Sets the Don't Fragment flag.
+    /// Set if requests have the Don't Fragment flag.
     pub(crate) whole: bool,
     pub(crate) json: bool,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Ping {
     begun: Option<Instant>,
     /// Time of the next request; [`Instant::NEVER`] after the last.
     due: Instant,
-    /// End of the wait for the last answers.
+    /// End of the wait for the last replies.
     until: Instant,
     sent: u64,
     received: u64,
@@ -125,7 +125,8 @@ impl Ping {
             }
         }
         let is_last = self.config.count.is_some_and(|count| self.sent >= count);
-        // Multiples of the interval, without catching up after a pause.
+        // Requests are sent at multiples of the interval, but missed ones are not made up after a
+        // pause.
         self.due = if is_last { Instant::NEVER } else { self.due.max(now).after(self.config.interval) };
         if is_last {
             let usual = if self.received > 0 { 2 * self.times.most } else { Duration::from_secs(10) };
@@ -219,7 +220,7 @@ pub(super) fn unreachable_word(six: bool, code: u8) -> String {
     word.to_string()
 }
 
-/// Returns the message for a request that was not sent.
+/// Returns the error message for a request that was not sent.
 pub(super) fn refused(why: inet::ip4::OutputError) -> String {
     use inet::ip4::OutputError;
     match why {
@@ -236,7 +237,7 @@ impl<L: Locks> Work<L> for Ping {
             Some(ident) => ident,
             None => match self.begin(around, out) {
                 Some(ident) => ident,
-                None => return Some(End::Failed("too many pings at once".into())),
+                None => return Some(End::Failed("too many pings are running".into())),
             },
         };
         while let Some(answer) = around.stack.take_answer(around.cx, ident) {

@@ -1,4 +1,4 @@
-//! Job with a TCP connection. A control client sends and receives through the host: its input is
+//! Job with a TCP connection, through which a control client exchanges data. The job's input is
 //! sent to the peer, and its output is the received bytes in hexadecimal.
 
 use super::{Around, BUFFER_MAX, End, Work};
@@ -8,18 +8,18 @@ use socket::{Domain, Errno, Events, Fd, Opt, PollFd};
 use std::collections::VecDeque;
 use std::net::{Shutdown, SocketAddr};
 
-/// Maximum number of bytes received at once.
+/// Maximum number of bytes received per call.
 const CHUNK: usize = 16 * 1024;
 
 pub(crate) struct Stream {
-    /// Address of the current attempt.
+    /// Address to which the current attempt connects.
     to: SocketAddr,
-    /// Addresses tried if the attempt fails, the next one last.
+    /// Addresses to try after this one, in reverse order.
     others: Vec<SocketAddr>,
     from: Option<SocketAddr>,
     state: State,
     input: VecDeque<u8>,
-    /// Set at the end of input; a FIN follows once all input is sent.
+    /// Set at the end of the input. A FIN follows once all input is sent.
     finished: bool,
     shut: bool,
 }
@@ -32,20 +32,20 @@ enum State {
 }
 
 impl Stream {
-    /// Prepares a connection to `to`, from `from` or from an address that the host selects.
+    /// Creates a job that connects to `to`, from `from` or from an address that the host selects.
     pub(crate) fn new(to: SocketAddr, from: Option<SocketAddr>) -> Stream {
         let others = Vec::new();
         Stream { to, others, from, state: State::New, input: VecDeque::new(), finished: false, shut: false }
     }
 
-    /// Adds alternative addresses. Each is tried if the connection to the previous address fails.
+    /// Adds further addresses. Each is tried if the connection to the previous address fails.
     pub(crate) fn or_to(mut self, others: impl DoubleEndedIterator<Item = SocketAddr>) -> Stream {
         self.others = others.rev().collect();
         self
     }
 
-    /// Continues with the next address after a failure. Returns the result of the job if no address
-    /// is left.
+    /// Continues with the next address after a failure. Returns the result of the job if there is
+    /// no further address.
     fn fail<L: Locks>(&mut self, around: &Around<'_, L>, why: Errno) -> Option<End> {
         let Some(next) = self.others.pop() else { return Some(End::Failed(format!("{}: {why}", self.to))) };
         self.close(around);

@@ -1,4 +1,4 @@
-//! `traceroute`: sends echo requests with growing TTLs, and prints lines as traceroute -I does.
+//! `traceroute`: sends echo requests with increasing TTLs, and prints lines like traceroute -I.
 
 use super::ping::refused;
 use super::{Around, End, Work, ms};
@@ -8,23 +8,23 @@ use inet::iface::IfaceId;
 use lock::Locks;
 use std::net::IpAddr;
 
-/// Payload of a probe in bytes; makes IPv4 packets of 60 bytes, as in traceroute.
+/// Payload of a probe in bytes. IPv4 packets then have 60 bytes, as in traceroute.
 const SIZE: usize = 32;
 
 /// Parameters of `traceroute`.
 #[derive(Clone, Debug)]
 pub(crate) struct TraceConfig {
-    /// Destination as the user gave it, for the output.
+    /// Destination as the user wrote it, for the output.
     pub(crate) name: String,
     pub(crate) dst: IpAddr,
-    /// Interface for a link-local destination.
+    /// Interface for a link-local destination; otherwise `None`.
     pub(crate) iface: Option<IfaceId>,
     pub(crate) src: Option<IpAddr>,
     pub(crate) first: u8,
     pub(crate) hops: u8,
-    /// Number of probes for each hop.
+    /// Number of probes per hop.
     pub(crate) probes: u8,
-    /// Time to wait for the answer to a probe.
+    /// Time to wait for the reply to a probe.
     pub(crate) timeout: Duration,
 }
 
@@ -32,11 +32,11 @@ pub(crate) struct Trace {
     config: TraceConfig,
     ident: Option<u16>,
     hop: u8,
-    /// Number of probes sent for this hop.
+    /// Number of probes sent for the current hop.
     probe: u8,
     seq: u16,
     sent: Option<Instant>,
-    /// Source of the last answer, as printed in the current line.
+    /// Source of the last reply, as printed in the current line.
     shown: Option<IpAddr>,
     reached: bool,
 }
@@ -77,7 +77,7 @@ impl<L: Locks> Work<L> for Trace {
             Some(ident) => ident,
             None => {
                 let Some(ident) = around.stack.open_echo(around.cx) else {
-                    return Some(End::Failed("too many pings at once".into()));
+                    return Some(End::Failed("too many pings are running".into()));
                 };
                 self.ident = Some(ident);
                 let header = if dst.is_ipv6() { 48 } else { 28 };

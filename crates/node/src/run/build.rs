@@ -1,4 +1,4 @@
-//! Builds a host from its configuration: pool, ifaces, routes, neighbors, in this order.
+//! Builds a host from its configuration: first the pool, then ifaces, routes and neighbors.
 
 use crate::Host;
 use crate::commands;
@@ -37,7 +37,7 @@ pub enum BuildError {
         /// Error of netisr.
         why: IsrError,
     },
-    /// The shared part of a split host could not be opened.
+    /// The dispatcher of a split host could not be opened.
     #[error("{host}: {why}")]
     Split {
         /// Name of the host.
@@ -55,7 +55,7 @@ pub enum BuildError {
         /// Error of the port.
         why: Box<AddPortError>,
     },
-    /// An offload that the port does not support.
+    /// The configuration requests an offload that the port does not support.
     #[error("{host}: {iface}: {port} does not support {what}")]
     Offload {
         /// Name of the host.
@@ -72,9 +72,9 @@ pub enum BuildError {
     Word {
         /// Name of the host.
         host: String,
-        /// Route or neighbor that was being added.
+        /// Route or neighbor that could not be added.
         what: String,
-        /// Reason why it was not added.
+        /// Reason for the failure.
         why: String,
     },
 }
@@ -94,7 +94,7 @@ pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Resu
     build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
 }
 
-/// Builds one stack of a split host, with the ports that its dispatcher provides.
+/// Builds one stack of a split host, with the ports that the dispatcher provides.
 pub(crate) fn build_sharded(
     config: &HostConfig,
     pairs: &Pairs,
@@ -162,7 +162,7 @@ fn build_with<L: Locks>(
     Ok(host)
 }
 
-/// Returns an error if the port does not support a requested offload or MTU, as `ifconfig` does.
+/// Returns an error if the port does not support a configured offload or MTU, as `ifconfig` does.
 fn check_iface<L: Locks>(
     config: &HostConfig,
     asked: &crate::config::IfaceConfig,

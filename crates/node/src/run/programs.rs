@@ -1,8 +1,9 @@
 //! Programs: applications from outside this crate that use a host's sockets. They are opened and
-//! run on the thread that runs the host.
+//! run on the thread that runs their host.
 //!
-//! A TCP service ([`ServiceKind::is_datagrams`] is false) is a program. [`super::up_with`] takes a
-//! provider of programs ([`Programs`]); each program gets a turn in every round of its host.
+//! A TCP service ([`ServiceKind::is_datagrams`] returns false) is a program. [`super::up_with`] has
+//! a provider of programs ([`Programs`]) as an argument. Each program gets a turn in every round of
+//! its host.
 //!
 //! [`ServiceKind::is_datagrams`]: crate::config::ServiceKind::is_datagrams
 
@@ -12,13 +13,13 @@ use crate::jobs::{End, Wanted};
 use clock::{Duration, Instant};
 use lock::Locks;
 
-/// An open program, run in turns by its host's thread.
+/// An open program, which its host's thread runs in turns.
 pub trait Program {
-    /// Runs a turn: does what is possible without blocking. Returns the amount of work done; 0:
-    /// none.
+    /// Runs a turn, which does what is possible without blocking. Returns the amount of work done,
+    /// 0 if there was none.
     fn turn(&mut self, now: Instant) -> usize;
 
-    /// Returns the time at which a turn is due even without input; `None`: no timer runs.
+    /// Returns the time at which a turn is due even without input; `None` if no timer runs.
     fn next_timer(&self) -> Option<Instant>;
 
     /// Returns the program's output since the last call, as lines; empty if there is none.
@@ -31,7 +32,7 @@ pub trait Program {
         None
     }
 
-    /// Closes the program's connections before the host ends.
+    /// Closes the program's connections before the host shuts down.
     fn end(&mut self) {}
 }
 
@@ -43,7 +44,7 @@ pub trait Programs: Clone + Send + Sync {
     /// Returns the reason as a sentence.
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String>;
 
-    /// Starts the program that `words` name, for a client of the control socket.
+    /// Starts the program given by `words`, for a client of the control socket.
     ///
     /// # Errors
     /// Returns the reason as a sentence.
@@ -62,8 +63,8 @@ impl Programs for NoPrograms {
     }
 }
 
-/// Running programs of one host. A loop around a host with services runs them in addition to its
-/// [`Runner`].
+/// Running programs of one host. A loop around a host with TCP services runs them in addition to
+/// its [`Runner`].
 ///
 /// [`Runner`]: super::Runner
 #[derive(Default)]
@@ -101,7 +102,7 @@ impl<'h> Running<'h> {
         Ok(Running { services, asked: Vec::new(), start: Some(start) })
     }
 
-    /// Runs each program's turn; returns the amount of work done.
+    /// Runs a turn of each program, and returns the amount of work done.
     pub fn turn<L: Locks>(&mut self, host: &Host<L>) -> usize {
         self.take_wanted(host);
         if self.services.is_empty() && self.asked.is_empty() {
@@ -133,14 +134,15 @@ impl<'h> Running<'h> {
         }
     }
 
-    /// Returns the earliest time at which a program's turn is due even without input; `None`: no
+    /// Returns the earliest time at which a program's turn is due even without input; `None` if no
     /// timer runs.
     pub fn next_timer(&self) -> Option<Instant> {
         let asked = self.asked.iter().map(|(_, program)| program);
         self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min()
     }
 
-    /// Returns the time that the host may sleep until a program's timer expires, at most `idle`.
+    /// Returns the time for which the host may sleep until a program's timer expires, at most
+    /// `idle`.
     pub fn patience(&self, now: impl FnOnce() -> Instant, idle: Duration) -> Duration {
         self.next_timer().map_or(idle, |next| next.since(now()).min(idle))
     }

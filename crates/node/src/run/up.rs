@@ -1,5 +1,5 @@
-//! Runs the hosts of a file in one process, each in a pinned thread, from their start to the final
-//! audit.
+//! Runs the hosts of a file in one process from their start to the final audit. Each host has its
+//! own thread, which can be pinned to a core.
 
 use super::programs::Running;
 use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build, build_sharded};
@@ -31,24 +31,25 @@ pub enum Event {
     Running {
         /// Name of the host.
         name: String,
-        /// Path of its control socket.
+        /// Path of its control socket; `None` if the host has none.
         control: Option<PathBuf>,
     },
     /// A warning that does not end the host, such as a port that has closed.
     Notice(String),
 }
 
-/// Result of a host.
+/// Final state of a host or switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// Name of the host.
+    /// Name of the host or switch.
     pub name: String,
-    /// Audit, as printed by `audit`.
+    /// Text of the final audit, as the command `audit` prints it.
     pub audit: String,
-    /// Numbers of unaccounted frames: in the stack, received from ports, sent to ports. For a
-    /// switch: in the bridge, between bridge and ports, not sent.
+    /// Numbers of unaccounted frames: (in the stack, received from ports, sent to ports). For a
+    /// switch: (in the bridge, between bridge and ports, not sent).
     pub imbalance: [i64; 3],
-    /// The host ended because all its ports ended, and a port was lost instead of ending normally.
+    /// Set if the host ended because all its ports had ended, and a port had failed instead of
+    /// ending normally.
     pub lost_ports: bool,
 }
 
@@ -59,7 +60,7 @@ impl Outcome {
     }
 }
 
-/// Reason why the hosts could not run. Hosts that were already running have been stopped.
+/// Reason why the hosts could not run. All hosts that were already running have been stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum UpError {
     /// A host could not be built.
@@ -83,7 +84,7 @@ pub enum UpError {
     Service {
         /// Name of the host.
         host: String,
-        /// Service and port.
+        /// Kind and port of the service.
         what: String,
         /// Reason why the service is unavailable.
         why: String,
@@ -101,7 +102,7 @@ pub enum UpError {
     },
 }
 
-/// Message of a host's thread.
+/// Message from a host's thread to the main thread.
 enum Report {
     Running(Event),
     Notice(String),
@@ -113,18 +114,18 @@ struct Shared<P> {
     pairs: Arc<Pairs>,
     topology: Arc<Topology>,
     programs: P,
-    /// Number of hosts still running; switches end when it is 0.
+    /// Number of hosts that are still running. Switches end when it is 0.
     hosts: AtomicUsize,
-    /// Number of hosts that may have unacknowledged data; the other hosts keep running until it is
+    /// Number of hosts that may have unacknowledged data. The other hosts keep running until it is
     /// 0.
     unfinished: AtomicUsize,
     end: AtomicBool,
-    /// Gate before the first round of each thread. It opens when all ports are open and the process
-    /// has dropped its privileges, or when the start has failed.
+    /// Gate at which each thread waits before its first round. It opens when all ports are open and
+    /// the process has dropped its privileges, or when the start has failed.
     gate: Gate,
 }
 
-/// Holds threads until it is opened.
+/// Gate at which threads wait until it is opened.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -154,11 +155,11 @@ impl<P> Shared<P> {
 }
 
 /// Runs `configs` until [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the `stop` command). A host
-/// also ends when its ports have ended, unless configured to stay. Calls `each` for events. Returns
-/// the results in the order of `configs`.
+/// also ends when its ports have ended, unless it is configured to stay. Calls `each` for each
+/// event. Returns the outcomes in the order of `configs`.
 ///
 /// # Errors
-/// Returns an [`UpError`]; nothing is running then.
+/// Returns an [`UpError`] after all threads have ended.
 pub fn up(configs: Vec<HostConfig>, each: impl FnMut(&Event)) -> Result<Vec<Outcome>, UpError> {
     up_with(configs, NoPrograms, each)
 }
@@ -166,7 +167,7 @@ pub fn up(configs: Vec<HostConfig>, each: impl FnMut(&Event)) -> Result<Vec<Outc
 /// Runs hosts like [`up`], with TCP services opened by `programs`.
 ///
 /// # Errors
-/// Returns an [`UpError`]; nothing is running then.
+/// Returns an [`UpError`] after all threads have ended.
 pub fn up_with<P: Programs + 'static>(
     configs: Vec<HostConfig>,
     programs: P,
@@ -175,12 +176,12 @@ pub fn up_with<P: Programs + 'static>(
     up_network(Network { hosts: configs, switches: Vec::new() }, programs, &Sandbox::off(), each)
 }
 
-/// Runs hosts like [`up_with`], and switches between them, each switch in a thread, until the last
-/// host has ended. The results of the switches follow the results of the hosts. The process enters
-/// `sandbox` when all ports are open, before the first frame is processed.
+/// Runs hosts like [`up_with`], and the switches between them, until the last host has ended. Each
+/// switch has its own thread. The outcomes of the switches follow those of the hosts. The process
+/// enters `sandbox` when all ports are open, before the first frame is processed.
 ///
 /// # Errors
-/// Returns an [`UpError`]; nothing is running then.
+/// Returns an [`UpError`] after all threads have ended.
 pub fn up_network<P: Programs + 'static>(
     network: Network,
     programs: P,
@@ -270,7 +271,7 @@ fn attend<P>(
     None
 }
 
-/// Thread of a switch.
+/// Body of the thread of a switch.
 fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Report>) -> Option<Outcome> {
     let run = || {
         let switch = Switch::of_file(file, &shared.pairs, Clock::live(clock::Strategy::default()), None)?;
@@ -284,7 +285,7 @@ fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Repor
     run().map_err(|why| say.send(Report::Failed(why))).ok()
 }
 
-/// Thread of a host.
+/// Body of the thread of a host.
 fn live<P: Programs>(
     config: &HostConfig,
     pin: Option<io::Error>,
@@ -307,7 +308,7 @@ fn live<P: Programs>(
     lived.map_err(|why| say.send(Report::Failed(why))).unwrap_or_default()
 }
 
-/// Runs a split host: this thread is the dispatcher, and each stack has a thread of its own.
+/// Runs a split host. This thread is the dispatcher, and each stack has a thread of its own.
 fn live_split<P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
@@ -330,8 +331,8 @@ fn live_split<P: Programs>(
                 Err(why) => failed = Some(UpError::Thread { host: part.name.clone(), why: why.to_string() }),
             }
         }
-        // While the host ends, its stacks still wait for acknowledgments, and answer data of other
-        // hosts.
+        // Even when the host is shutting down, its stacks wait for acknowledgments, and process
+        // data from other hosts.
         let is_done = || shared.is_over() && shared.unfinished.load(Ordering::Acquire) == 0;
         let is_over = || is_done() || failed.is_some();
         if failed.is_some() {
@@ -351,7 +352,7 @@ fn live_split<P: Programs>(
     Ok(outcomes)
 }
 
-/// Decrements the counter when dropped.
+/// Decrements the counter when it is dropped.
 struct Ends<'a>(&'a AtomicUsize);
 
 impl Drop for Ends<'_> {
@@ -360,7 +361,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Thread of one stack of a split host.
+/// Body of the thread of one stack of a split host.
 fn live_sharded<P: Programs>(
     part: &HostConfig,
     shard: Shard,
@@ -377,8 +378,8 @@ fn live_sharded<P: Programs>(
     run(part, &host, runner, shared, say)
 }
 
-/// Runs a host with several threads. The first thread runs the host's loop; further threads serve
-/// UDP services, run netisr's workstreams, or receive from a part of the ports.
+/// Runs a host with several threads. The first thread runs the host's loop. The other threads run
+/// UDP services or netisr's workstreams, or receive from a part of the ports.
 fn live_shared<L: Locks, P: Programs>(
     config: &HostConfig,
     shared: &Shared<P>,
@@ -432,7 +433,7 @@ where
             end();
             return Err(UpError::Thread { host: config.name.clone(), why: why.to_string() });
         }
-        // The other threads end before the audit, so that no counter changes during it.
+        // The other threads end before the audit, so that no counter changes during the audit.
         run_with(config, &host, runner, shared, say, || {
             end();
             for (name, thread) in threads {
@@ -462,8 +463,8 @@ fn spawn<'scope>(
 /// Interval at which [`run_part`] checks whether the gate is open.
 const GATE_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 
-/// Runs part `part` of the ports from the opening of the gate until `over`. If the host is pinned
-/// to a core, this thread is pinned to core number `core + part`.
+/// Receives from part `part` of the ports, from the opening of the gate until `over` is set. If the
+/// host is pinned to a core, this thread is pinned to core number `core + part`.
 fn run_part<L: Locks>(
     config: &HostConfig,
     host: &Host<L>,
@@ -485,7 +486,7 @@ fn run_part<L: Locks>(
     host.run_part(part, is_over);
 }
 
-/// Runs a workstream of netisr, on a core of its own if configured.
+/// Runs a workstream of netisr, pinned to a core if configured.
 fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<Report>) {
     let core = dispatch::core_at(at);
     let pinned = if config.isr.bind { dispatch::pin_to_core(core) } else { Ok(()) };
@@ -498,7 +499,7 @@ fn work<L: Locks>(config: &HostConfig, host: &Host<L>, at: usize, say: &Sender<R
     }
 }
 
-/// Serves UDP services until `over`; sleeps while nothing arrives.
+/// Runs UDP services until `over` is set, sleeping while no datagrams arrive.
 fn help<L: Locks>(host: &Host<L>, services: &[Service], over: &AtomicBool) {
     let (calls, poller) = (host.shared_calls(), Poller::default());
     let mut buffer = vec![0; LONGEST];
@@ -546,8 +547,8 @@ fn run<L: Locks, P: Programs>(
     run_with(config, host, runner, shared, say, || {})
 }
 
-/// Runs the host from its first round to its audit. `over` ends the host's other threads before the
-/// audit.
+/// Runs the host from its first round to its audit. `over` stops the host's other threads before
+/// the audit.
 fn run_with<L: Locks, P: Programs>(
     config: &HostConfig,
     host: &Host<L>,
@@ -589,17 +590,17 @@ fn run_with<L: Locks, P: Programs>(
 
 /// Timeout of [`await_addresses`].
 const ADDRESSES: Duration = Duration::from_secs(15);
-/// Time after which [`await_addresses`] reports the reason for the wait.
+/// Waiting time after which [`await_addresses`] reports what it waits for.
 const WAIT_NOTICE: Duration = Duration::from_secs(2);
 
-/// Runs `round` until the addresses of `host` are usable: IPv6 duplicate address detection takes a
-/// second, and autoconfiguration and DHCP wait for the first router and lease. Ends early on
-/// Ctrl-C. A client that connects earlier has no source address. `notice` gets a line when the wait
-/// exceeds [`WAIT_NOTICE`].
+/// Runs `round` until the addresses of `host` are usable. IPv6 duplicate address detection takes a
+/// second, and autoconfiguration and DHCP wait for the first router or lease. A client that
+/// connects earlier has no source address. Calls `notice` with a line when the wait exceeds
+/// [`WAIT_NOTICE`]. Returns early on Ctrl-C.
 ///
 /// # Errors
-/// Returns [`Unconfigured`] if an interface was not configured in time. Connections from the
-/// existing addresses work nevertheless.
+/// Returns [`Unconfigured`] if an interface was not configured in time. The addresses that exist
+/// can be used nevertheless.
 pub fn await_addresses<L: Locks>(
     host: &Host<L>,
     notice: &mut dyn FnMut(String),
@@ -656,8 +657,8 @@ pub enum Unconfigured {
         /// Name of the interface.
         iface: String,
     },
-    /// No DHCP server answered.
-    #[error("{host}: {iface}: no DHCP server answered, so it has no IPv4 address")]
+    /// No DHCP server replied.
+    #[error("{host}: {iface}: no DHCP server replied, so the interface has no IPv4 address")]
     NoLease {
         /// Name of the host.
         host: String,
@@ -666,9 +667,9 @@ pub enum Unconfigured {
     },
 }
 
-/// Shuts a host down within 2 s: sends written data, waits for its acknowledgment, and then keeps
-/// running for other hosts while `is_needed`. Calls `notice` with a message about connections that
-/// had to be reset. A second SIGINT or SIGTERM ends the process at once.
+/// Shuts a host down within 2 s: sends written data and waits for its acknowledgment. Then keeps
+/// running for other hosts while `is_needed` returns true. Calls `notice` with a message if
+/// connections had to be reset. A second SIGINT or SIGTERM ends the process at once.
 pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notice: &mut dyn FnMut(String)) {
     const PATIENCE: Duration = Duration::from_secs(2);
     let left = host.shutdown_while(PATIENCE, is_needed);
@@ -683,7 +684,7 @@ pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notic
     ));
 }
 
-/// Drops queued frames and returns the final audit.
+/// Drops queued frames, and returns the outcome with the final audit.
 pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
     host.discard();
     let report = host.audit();

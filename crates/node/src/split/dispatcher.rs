@@ -1,4 +1,4 @@
-//! Dispatcher of a split host: passes frames from the ports to the stack of their flow, and sends
+//! Dispatcher of a split host: passes each frame from a port to the stack of its flow, and sends
 //! the frames of the stacks.
 
 use super::shard::{Health, ShardRx, ShardTx};
@@ -23,21 +23,21 @@ use std::io;
 use std::sync::Arc;
 use wire::hash::Key;
 
-/// Maximum number of frames that a stack may queue for a port.
+/// Maximum number of frames that a stack may queue per port.
 const FRAMES: usize = 1024;
 /// Poll interval of a port without a descriptor.
 const LOOK: Duration = Duration::from_micros(50);
-/// Retry interval of a port that did not take all frames.
+/// Retry interval of a port that did not accept all frames.
 const RETRY: Duration = Duration::from_micros(200);
 /// Maximum sleep of the dispatcher.
 const NAP: Duration = Duration::from_millis(100);
-/// Maximum time for sending the last frames after the stacks have ended.
+/// Maximum time for sending the remaining frames after the stacks have ended.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// Reason why a split host cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Invalid netisr configuration.
+    /// The netisr configuration is invalid.
     #[error(transparent)]
     Isr(#[from] IsrError),
     /// The pool could not be created.
@@ -51,7 +51,7 @@ pub enum OpenError {
         /// Error of the port.
         why: String,
     },
-    /// No pipe could be created.
+    /// No pipe for waking threads could be created.
     #[error("cannot create a pipe between threads: {0}")]
     Bell(#[from] io::Error),
 }
@@ -69,7 +69,7 @@ struct Mine {
     rings: Vec<Consumer<Frame>>,
     /// Frames that the port has not accepted yet.
     out: Burst,
-    /// Index of the ring served first in the next turn.
+    /// Index of the ring that is read first in the next turn.
     next: usize,
     health: Arc<Health>,
     is_over: bool,
@@ -92,7 +92,7 @@ pub(crate) struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Opens the ports of `config`, and creates the connection of each stack to the dispatcher.
+    /// Opens the ports of `config`, and creates the connection of each stack with the dispatcher.
     ///
     /// # Errors
     /// Returns an [`OpenError`].
@@ -133,7 +133,7 @@ impl Dispatcher {
                 let place = Port { name, spec, caps: port.caps, rx, tx, counts, nic };
                 shard.ports.push(Some((iface_name.clone(), mac, place)));
             }
-            // Numbered as in a stack: loopback is the first.
+            // Ifaces have the same numbers as in a stack, where loopback is the first.
             let iface = IfaceId(at as u16 + 1);
             ports.push(Mine { iface, port, rings, out: Burst::new(), next: 0, health, is_over: false });
         }
@@ -154,8 +154,8 @@ impl Dispatcher {
         Ok((dispatcher, shards))
     }
 
-    /// Dispatches received frames until `is_over`, and sends the frames of the stacks until
-    /// `are_gone`; sleeps when there is nothing to do.
+    /// Dispatches received frames until `is_over` returns true, and sends the frames of the stacks
+    /// until `are_gone` returns true. Sleeps when there is nothing to do.
     pub(crate) fn run(&mut self, is_over: impl Fn() -> bool, are_gone: impl Fn() -> bool) {
         while !are_gone() {
             let takes = !is_over();
@@ -169,8 +169,8 @@ impl Dispatcher {
         }
     }
 
-    /// Passes a burst from each port to the stacks, if `takes` is set, and sends the frames of the
-    /// stacks. Returns the number of frames.
+    /// Passes a burst from each port to the stacks if `takes` is set, and sends the frames of the
+    /// stacks. Returns the number of frames received and sent.
     pub(super) fn turn(&mut self, takes: bool) -> usize {
         let now = self.clock.now();
         let received = if takes { self.receive(now) } else { 0 };
@@ -209,8 +209,8 @@ impl Dispatcher {
         frames
     }
 
-    /// Sends the frames of the stacks to the ports, taking the stacks in turn. Returns the number
-    /// of frames taken from the stacks.
+    /// Sends the frames of the stacks to the ports, reading from the stacks in turn. Returns the
+    /// number of frames read from the stacks.
     fn send(&mut self, now: Instant) -> usize {
         let mut frames = 0;
         for mine in &mut self.ports {
@@ -254,12 +254,12 @@ impl Dispatcher {
         let has_some = || self.ports.iter().any(|mine| mine.rings.iter().any(|ring| ring.level() > 0));
         self.call.sleep(has_some, |bell| {
             fds.push(bell);
-            // A bad descriptor costs one round; its port reports that it is gone.
+            // A bad descriptor costs one round. Its port reports that it has ended.
             dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default()
         });
     }
 
-    /// Drops the remaining frames and returns the final audit; called after the stacks have ended.
+    /// Drops the remaining frames and returns the final audit. Called after the stacks have ended.
     pub(crate) fn end(&mut self) -> Outcome {
         let mut left = 0;
         self.isr.drain(|_, _| left += 1);
@@ -286,8 +286,8 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the audit of the dispatcher: frames received from ports and stacks, frames passed to
-    /// stacks and ports.
+    /// Returns the audit of the dispatcher: the frames received from ports and stacks, and the
+    /// frames passed to stacks and ports.
     pub(super) fn audit(&self) -> AuditReport {
         let (dispatched, queues) = (&self.dispatched, self.isr.audit());
         let out: usize = self.ports.iter().map(|mine| mine.out.len()).sum();
@@ -309,8 +309,8 @@ impl Dispatcher {
         }
     }
 
-    /// Returns the frame counts of the ports (received, sent) minus the dispatcher's counts; 0
-    /// unless frames are unaccounted for.
+    /// Returns the frame counts of the ports (received, sent) minus the dispatcher's counts. Both
+    /// differences are 0 unless frames are unaccounted for.
     pub(super) fn port_imbalance(&self) -> (i64, i64) {
         let sum = |pick: fn(&PortCounts) -> u64| {
             self.ports.iter().map(|mine| pick(&mine.port.counts)).fold(0u64, u64::wrapping_add)
@@ -322,7 +322,7 @@ impl Dispatcher {
 }
 
 /// Queues a frame for each of the `stacks` stacks: the frame itself for the first, copies for the
-/// others. `protocol` uses the source policy, and the source is the stack's number.
+/// others. `protocol` has the source policy, with the number of the stack as the source.
 fn for_all(
     caller: &mut Caller<Received>,
     protocol: ProtoId,
@@ -345,7 +345,8 @@ fn for_all(
     put(caller, protocol, 0, one, dispatched);
 }
 
-/// Queues the frames of `list` for their stacks. Frames for a full queue are dropped and counted.
+/// Queues the frames of `list` for their stacks. Frames that do not fit their queue are dropped and
+/// counted.
 fn put(
     caller: &mut Caller<Received>,
     protocol: ProtoId,
@@ -358,7 +359,7 @@ fn put(
     list.clear();
 }
 
-/// Returns every counter with its description.
+/// Returns all counters of the dispatcher with their descriptions.
 pub(crate) fn entries(dispatched: &DispatchCounts, strays: &Strays) -> Vec<Entry> {
     let mut out = Vec::new();
     dispatched.visit(&mut |prefix, field, sentence, value| {

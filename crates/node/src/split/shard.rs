@@ -1,5 +1,5 @@
-//! Ports of a split host's stack: a queue filled by the dispatcher, and a ring to the dispatcher
-//! for each port.
+//! Ports of a stack in a split host: a queue that the dispatcher fills, and one ring per port to
+//! the dispatcher.
 
 use super::{DispatchCounts, leads_to};
 use crate::inputs::Receiver;
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::hash::Key;
 
-/// Connection of a stack to the dispatcher, passed to the stack's thread.
+/// Connection of a stack with the dispatcher, passed to the stack's thread.
 pub(crate) struct Shard {
     pub(super) at: usize,
     pub(super) key: Key,
@@ -28,18 +28,19 @@ pub(crate) struct Shard {
     pub(super) call: Call,
     pub(super) dispatched: Arc<DispatchCounts>,
     pub(super) strays: Arc<super::Strays>,
-    /// Name, MAC address and port of each iface; `None` once the stack has taken the port.
+    /// Name, MAC address and port of each iface; `None` once the stack has removed the port from
+    /// the list.
     pub(super) ports: Vec<Option<(String, Mac, Port)>>,
 }
 
 impl Shard {
-    /// Returns the port for iface number `at` of the configuration.
+    /// Removes and returns the port for iface number `at` of the configuration.
     pub(crate) fn take_port(&mut self, at: usize) -> Option<(String, Mac, Port)> {
         self.ports.get_mut(at).and_then(Option::take)
     }
 
-    /// Returns the netisr and the connection that the host keeps. Registers in `stack` the function
-    /// that decides which answers return to this stack.
+    /// Returns the netisr, and the connection that the host keeps. Registers with `stack` the
+    /// function that decides which replies are dispatched to this stack.
     pub(crate) fn sit<L: Locks>(self, stack: &Stack<L>) -> (Isr, Sharded) {
         let Shard { at, key, netisr, worker, call, dispatched, strays, .. } = self;
         stack.set_leads_here(leads_to(netisr.clone(), key, at));
@@ -47,7 +48,7 @@ impl Shard {
     }
 }
 
-/// Connection of a running stack to the dispatcher.
+/// Connection of a running stack with the dispatcher.
 #[derive(Debug)]
 pub(crate) struct Sharded {
     worker: Worker<Received>,
@@ -55,7 +56,7 @@ pub(crate) struct Sharded {
 }
 
 impl Sharded {
-    /// Passes the frames queued by the dispatcher to the stack; returns their number.
+    /// Passes the frames queued by the dispatcher to the stack, and returns their number.
     pub(crate) fn take<L: Locks>(&mut self, stack: &Stack<L>, cx: Cx, receivers: &[Receiver]) -> usize {
         self.worker.round(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
             let take = |iface, burst: &mut Burst| {
@@ -68,7 +69,7 @@ impl Sharded {
         })
     }
 
-    /// Runs `sleep` unless frames are queued for the stack; the dispatcher wakes it when frames
+    /// Runs `sleep` unless frames are queued for the stack. The dispatcher wakes it when frames
     /// arrive.
     pub(crate) fn sleep<R>(&self, sleep: impl FnOnce() -> R) -> Option<R> {
         let waits = || self.worker.netisr().has_waiting(self.worker.workstream());
@@ -85,7 +86,7 @@ fn note_received(receiver: &Receiver, burst: &Burst, now: Instant) {
     }
 }
 
-/// State of a port, written by the dispatcher and read by the stacks: whether the port has ended,
+/// State of a port, which the dispatcher writes and the stacks read: whether the port has ended,
 /// and why.
 #[derive(Debug, Default)]
 pub(super) struct Health {
@@ -100,8 +101,8 @@ impl Health {
     }
 }
 
-/// Receive half of a stack's port. It delivers no frames, since these arrive through the netisr
-/// queue; it only reports readiness and the end of the port.
+/// Receive half of a stack's port. It delivers no frames, because these arrive through the netisr
+/// queue. It only reports readiness and the end of the port.
 pub(super) struct ShardRx {
     pub(super) call: Call,
     pub(super) health: Arc<Health>,
@@ -130,7 +131,8 @@ impl RxHalf for ShardRx {
     }
 }
 
-/// Transmit half of a stack's port: a ring to the dispatcher, which is woken if it sleeps.
+/// Transmit half of a stack's port: a ring to the dispatcher. Sending wakes the dispatcher if it
+/// sleeps.
 pub(super) struct ShardTx {
     pub(super) ring: Producer<Frame>,
     pub(super) counts: Arc<PortCounts>,

@@ -2,11 +2,11 @@
 
 use clock::tsc;
 
-/// One of this many bursts is measured: two readings of the counter take about 46 ticks, more than
-/// forwarding a frame takes.
+/// One burst of this many is measured. Two readings of the counter take about 46 ticks, more than
+/// forwarding a frame.
 pub const ONE_IN: u32 = 16;
 
-/// Sampled ticks per frame.
+/// Average ticks per frame, from a sample of bursts.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Average {
     turn: u32,
@@ -31,7 +31,7 @@ impl Average {
         done
     }
 
-    /// Returns the ticks per frame; `None`: nothing was measured.
+    /// Returns the ticks per frame; `None` if no burst was measured.
     pub fn value(&self) -> Option<f64> {
         (self.frames > 0).then(|| self.ticks as f64 / self.frames as f64)
     }

@@ -1,5 +1,5 @@
-//! Commands that configure and display a running switch: those of if_bridge's ifconfig, of
-//! iproute2's bridge, and of sysctl.
+//! Commands that configure and display a running switch: ifconfig as for if_bridge, iproute2's
+//! bridge, and sysctl.
 
 mod bridge;
 mod guard;
@@ -24,21 +24,21 @@ use serde_json::Value;
 
 pub use show::{lost, report, warnings};
 
-/// A bridge and the format of the output.
+/// The bridge on which a command runs, and the format of the output.
 #[derive(Clone, Copy)]
 struct Control<'a> {
     switch: &'a Switch,
     json: bool,
 }
 
-/// A form of a command, with the function that carries it out and returns the output.
+/// A form of a command, with the function that runs it and returns the output.
 type Parameter = Form<fn(&Control<'_>, &Args<'_>) -> Result<String, CommandError>>;
 
 /// Result of a command without output.
 const DONE: Result<String, CommandError> = Ok(String::new());
 
 impl Control<'_> {
-    /// Returns the member `IF` of a command.
+    /// Returns the member given as `IF` in a command.
     fn member(&self, args: &Args<'_>) -> Result<PortNo, CommandError> {
         member(self.switch, args.text("IF")).map(|(number, _)| number)
     }
@@ -48,13 +48,13 @@ impl Control<'_> {
         DONE
     }
 
-    /// Returns a listing: `rows` as JSON, or `text`.
+    /// Returns a listing, as JSON with `rows` or as `text`, depending on the requested format.
     fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
         listing(self.json, rows, text)
     }
 }
 
-/// Function of a command, given the words after its name.
+/// Function that runs a command; its argument is the list of words after the command's name.
 type Run = fn(&Control<'_>, Words<'_>) -> Result<String, CommandError>;
 
 /// The commands of a bridge.
@@ -79,13 +79,13 @@ const COMMANDS: &[Command<Run>] = &[
     },
     Command {
         name: "netstat",
-        about: "Show packets and errors of each port",
+        about: "Show the packet and error counts of each port",
         usage: || usage(ip::NETSTAT),
         run: |of, words| one_of(ip::NETSTAT, of, words),
     },
     Command {
         name: "sysctl",
-        about: "Show and set sysctls: polling, and its state",
+        about: "Show and set the sysctls of polling",
         usage: || usage(sysctl_command::FORMS),
         run: |of, words| sysctl_command::run(of.switch, of.json, words),
     },
@@ -103,7 +103,7 @@ const COMMANDS: &[Command<Run>] = &[
     },
     Command {
         name: "audit",
-        about: "Balance the frames: received, sent, held, dropped",
+        about: "Account for every frame: received, sent, held or dropped",
         usage: Vec::new,
         run: |of, words| words.end().map(|()| show::audit(of.switch, of.json)),
     },
@@ -125,17 +125,17 @@ const COMMANDS: &[Command<Run>] = &[
     },
 ];
 
-/// Returns the commands that [`run`] accepts: name, description, and the text of its forms.
+/// Returns the commands that [`run`] accepts, as (name, description, text of the forms).
 pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
     COMMANDS.iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
 }
 
-/// Runs the command `words` on `switch` and returns the output: text, or JSON for a listing if
-/// `json` is set.
+/// Runs the command `words` on `switch` and returns the output as text. If `json` is set, a listing
+/// is returned as JSON.
 ///
 /// # Errors
-/// Returns a [`CommandError`]: the invalid word or the failure, the expected form, and the nearest
-/// valid word.
+/// Returns a [`CommandError`] with the invalid word or the failure, the expected form, and the
+/// nearest valid word.
 pub fn run(switch: &Switch, words: &[&str], json: bool) -> Result<String, CommandError> {
     let mut words = Words::new(words);
     let command = grammar::command(COMMANDS, &mut words)?;
@@ -154,7 +154,7 @@ pub(crate) fn unreachable() -> Vec<&'static str> {
     tables.concat()
 }
 
-/// Runs the form that `words` have.
+/// Runs the form of the command that matches `words`.
 fn one_of(forms: &[Parameter], of: &Control<'_>, words: Words<'_>) -> Result<String, CommandError> {
     let (form, args) = parse_all(forms, words)?;
     (form.run)(of, &args)
@@ -168,8 +168,8 @@ pub fn set(switch: &Switch, name: &str, value: &str) -> Result<(), CommandError>
     Variables::set(switch, name, value)
 }
 
-/// Sets a key that is needed before the switch is created: the `pool.` keys of a host. Returns
-/// `false` for any other key.
+/// Sets a key that must be known before the switch is created, which are the `pool.` keys of a
+/// host. Returns `false` for any other key.
 ///
 /// # Errors
 /// Returns a message for an unknown key or an invalid value.
@@ -192,7 +192,7 @@ pub fn preset(config: &mut SwitchConfig, name: &str, value: &str) -> Result<bool
     Ok(true)
 }
 
-/// Returns a listing: `rows` as JSON, or `text`.
+/// Returns a listing, as JSON with `rows` or as `text`.
 fn listing(json: bool, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
     if json { format!("{}\n", rows()) } else { text() }
 }
@@ -219,7 +219,7 @@ fn member(switch: &Switch, name: &str) -> Result<(PortNo, Info), CommandError> {
     })
 }
 
-/// Adds all members to a spanning tree of protocol `proto`.
+/// Adds all members to a spanning tree with the protocol `proto`.
 ///
 /// # Errors
 /// Returns a [`CommandError`] for an unknown protocol.
@@ -228,17 +228,17 @@ pub fn span(switch: &Switch, proto: &str) -> Result<(), CommandError> {
     switch.members().iter().try_for_each(|(number, _)| tree::join(switch, *number))
 }
 
-/// Adds the members outside the spanning tree to it, if there is one.
+/// Adds all members that are not part of the spanning tree to it, if there is one.
 ///
 /// # Errors
-/// Returns a [`CommandError`] if the tree has no room.
+/// Returns a [`CommandError`] if the tree has no free port number.
 pub fn span_rest(switch: &Switch) -> Result<(), CommandError> {
     let is_outside = |number: PortNo| switch.tree(|stp| stp.port(number).is_none()) == Some(true);
     let members = switch.members();
     members.iter().filter(|(number, _)| is_outside(*number)).try_for_each(|(number, _)| tree::join(switch, *number))
 }
 
-/// Adds the port `name` as a member.
+/// Opens the port `name` and adds it as a member.
 fn add(switch: &Switch, name: &str, thread: Option<usize>) -> Result<PortNo, CommandError> {
     let spec = Spec::parse(name).map_err(CommandError::failed)?;
     switch.add(&spec, thread).map_err(CommandError::failed)

@@ -124,7 +124,7 @@ fn a_flood_of_addresses_evicts_no_active_station() {
         assert!((900..=1024).contains(&known), "{known}");
         lan.all_known();
         let (_, err) = lan.end();
-        let full = err.lines().find_map(|line| line.split(", ").nth(2)?.strip_suffix(" not learned: no place"));
+        let full = err.lines().find_map(|line| line.split(", ").nth(2)?.strip_suffix(" not learned: table full"));
         assert!(full.unwrap().parse::<u32>().unwrap() > 10_000, "{err}");
     });
 }

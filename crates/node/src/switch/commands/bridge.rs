@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 type Set = fn(&mut Member, bool);
 
-/// Settings of `link set`.
+/// Settings of `bridge link set`.
 const SETTINGS: &[(&str, Set)] = &[
     ("learning", |member, on| member.learn = on),
     ("flood", |member, on| member.discover = on),
@@ -18,11 +18,11 @@ const SETTINGS: &[(&str, Set)] = &[
     ("bcast_flood", |member, on| member.broadcast = on),
 ];
 
-/// Forms of `bridge`, without those of `bridge vlan`.
+/// Forms of `bridge`, except those of `bridge vlan`.
 const FORMS: &[Parameter] = &[
     Form {
         grammar: "link [show,list] [dev IF]",
-        about: "Lists the members with their state in the spanning tree.",
+        about: "List the members with their spanning tree state.",
         run: |of, args| {
             let only = if args.has("IF") { Some(of.member(args)?) } else { None };
             Ok(links(of, only))
@@ -101,8 +101,8 @@ fn links(of: &Control<'_>, only: Option<PortNo>) -> String {
     let Some(thread) = switch.thread(0) else { return String::new() };
     let state = |number: PortNo| tree::state_of_linux(thread.bridge.state(number).unwrap_or_default());
     let shown = || members.iter().zip(&links).filter(|((number, _), _)| only.is_none_or(|only| only == *number));
-    // Without a tree, the values that it would start with. iproute2 shows priorities in the six
-    // bits of 802.1D-1998.
+    // Without a spanning tree, the values are those with which a tree would start. iproute2 prints
+    // priorities in the six bits of 802.1D-1998.
     let costs = |number: PortNo, link: Link| match ports.get(&number) {
         Some(port) => (port.asked.priority / 16 * 4, port.path_cost),
         None => (32, tree::cost(link)),

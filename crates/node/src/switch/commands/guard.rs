@@ -1,4 +1,4 @@
-//! Protection of segments: storm control, muting, address limits, rules.
+//! Protection of segments: storm control, muting, address limits, and filter rules.
 
 use super::super::Switch;
 use super::{Control, DONE, Parameter, listing};
@@ -7,18 +7,18 @@ use clock::Duration;
 use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
 
-/// Parameters of `ifconfig` handled here.
+/// Parameters of `ifconfig` in this module.
 pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "ifmaxaddr IF 0-4294967294",
-        about: "Limits the addresses learned at a member; 0: no limit.",
+        about: "Limit the number of addresses learned at a member; 0 means no limit.",
         run: |of, args| {
             let (number, most) = (of.member(args)?, args.int::<u32>("ifmaxaddr"));
             of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_limit(number, (most > 0).then_some(most)));
             DONE
         },
     },
-    Form { grammar: "maxaddr 1-4294967295", about: "Limits the addresses of the table.", run: max_addresses },
+    Form { grammar: "maxaddr 1-4294967295", about: "Limit the number of addresses in the table.", run: max_addresses },
     Form {
         grammar: "timeout SECONDS:1-126144000",
         about: "Sets the time after which a learned address expires.",
@@ -30,12 +30,12 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "storm IF CLASS:broadcast|multicast|unknown RATE:0-1000000000 [BURST:0-4294967295]",
-        about: "Limits received frames of a class, in frames per second; default burst: a tenth.",
+        about: "Limit received frames of a class to RATE frames per second; the default BURST is a tenth of RATE.",
         run: storm,
     },
     Form {
         grammar: "-storm IF",
-        about: "Removes the limits.",
+        about: "Remove the limits set with storm.",
         run: |of, args| {
             let number = of.member(args)?;
             of.switch.each_thread(|thread| thread.bridge.set_storm(number, Storm::default()));
@@ -44,7 +44,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "mute MOVES:1-254 SECONDS:1-86400",
-        about: "If one address moves more than MOVES times in 10 s, mutes the member that it left for SECONDS.",
+        about: "If an address has moved more than MOVES times in 10 s, mute the member that it left for SECONDS.",
         run: |of, args| {
             let moves = args.int::<u8>("MOVES");
             let lasts = Duration::from_secs(args.int::<u64>("SECONDS"));
@@ -54,7 +54,7 @@ pub(super) const FORMS: &[Parameter] = &[
     Form { grammar: "-mute", about: "Turns muting off.", run: |of, _| mute(of, None) },
     Form {
         grammar: "rule IF DIRECTION:in|out ACTION:pass|drop [FILTER...]",
-        about: "Appends a rule; the first rule whose filter (pcap-filter(7)) matches decides, otherwise frames pass.",
+        about: "Append a rule. The first rule whose pcap-filter(7) matches applies; if none matches, frames pass.",
         run: rule,
     },
     Form {
@@ -72,7 +72,7 @@ fn max_addresses(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandErr
     let capacity = of.switch.thread(0).map_or(0, |thread| thread.bridge.fdb().capacity());
     let most = args.int::<usize>("maxaddr");
     if most > capacity {
-        let why = format!("maxaddr {most}: the table has room for {capacity} addresses (--table)");
+        let why = format!("maxaddr {most}: the table has space for {capacity} addresses (--table)");
         return Err(CommandError::failed(why));
     }
     of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_most(most));
@@ -122,7 +122,7 @@ fn rule(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     if fits { DONE } else { Err(CommandError::failed(format!("a port has at most {} rules", bridge::MAX_RULES))) }
 }
 
-/// Lists each rule with its matches.
+/// Returns the rules of each member with their numbers of matches.
 pub(super) fn rules(switch: &Switch, json: bool) -> String {
     struct Row {
         name: String,
@@ -159,7 +159,7 @@ pub(super) fn rules(switch: &Switch, json: bool) -> String {
     listing(json, || rows.iter().map(row).collect(), || rows.iter().map(line).collect())
 }
 
-/// Returns the configured storm control rates with the names of their classes.
+/// Returns the configured rates of storm control, with the names of their frame classes.
 fn rates(storm: &Storm) -> impl Iterator<Item = (&'static str, Rate)> {
     let all = [("broadcast", storm.broadcast), ("multicast", storm.multicast), ("unknown", storm.unknown)];
     all.into_iter().filter_map(|(class, rate)| Some((class, rate?)))

@@ -8,7 +8,7 @@ use grammar::{Args, CommandError, Form, Usage, Words, parse_sequence};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Settings of a member, with their flag (net/if_bridgevar.h) and name in a listing.
+/// Settings of a member, with the flag (net/if_bridgevar.h) and the name of each in a listing.
 const FLAGS: &[(&str, u32, &str, Field)] = &[
     ("learn", 0x1, "LEARNING", |member| &mut member.learn),
     ("discover", 0x2, "DISCOVER", |member| &mut member.discover),
@@ -21,11 +21,11 @@ const FLAGS: &[(&str, u32, &str, Field)] = &[
 
 type Field = fn(&mut Member) -> &mut bool;
 
-/// Parameters of members and addresses.
+/// Forms of the parameters of members and addresses.
 const FORMS: &[Parameter] = &[
     Form {
         grammar: "addm PORT [loop N]",
-        about: "Adds a port as a member; loop selects the loop that polls it.",
+        about: "Add a port as a member. N is the number of the loop that polls it.",
         run: |of, args| {
             let last = of.switch.loops() as i64 - 1;
             let thread = args.get("N").map(|n| parse::number("loop", n, 0, last)).transpose()?.map(|n| n as usize);
@@ -60,56 +60,56 @@ const FORMS: &[Parameter] = &[
         about: "Removes all learned and static addresses.",
         run: |of, _| flush(of.switch, Flush::All),
     },
-    Form { grammar: "up", about: "Starts forwarding.", run: |of, _| of.running(Running::Up) },
+    Form { grammar: "up", about: "Start forwarding.", run: |of, _| of.running(Running::Up) },
     Form { grammar: "down", about: "Stops forwarding.", run: |of, _| of.running(Running::Down) },
     Form {
         grammar: "[-]monitor",
-        about: "Counts and copies received frames without forwarding them.",
+        about: "Count and capture received frames without forwarding them.",
         run: |of, args| of.running(if args.is_on("monitor") { Running::Monitor } else { Running::Up }),
     },
     Form {
         grammar: "cluster IF 0-65534",
-        about: "Confines the frames of a member to the members of its cluster.",
+        about: "Forward the frames of a member only to members of the same cluster.",
         run: |of, args| {
             let cluster = args.int::<u16>("cluster");
             of.switch.set_member(of.member(args)?, |member| member.cluster = cluster);
             DONE
         },
     },
-    Form { grammar: "[-]learn IF", about: "Learns source addresses.", run: |of, args| flag(of, args, "learn") },
+    Form { grammar: "[-]learn IF", about: "Learn source addresses at the member.", run: |of, args| flag(of, args, "learn") },
     Form {
         grammar: "[-]discover IF",
-        about: "Sends frames to unknown addresses through the member.",
+        about: "Send frames for unknown addresses to the member.",
         run: |of, args| flag(of, args, "discover"),
     },
     Form {
         grammar: "[-]multicast IF",
-        about: "Sends multicast frames through the member.",
+        about: "Send multicast frames to the member.",
         run: |of, args| flag(of, args, "multicast"),
     },
     Form {
         grammar: "[-]broadcast IF",
-        about: "Sends broadcast frames through the member.",
+        about: "Send broadcast frames to the member.",
         run: |of, args| flag(of, args, "broadcast"),
     },
     Form {
         grammar: "[-]span IF",
-        about: "Makes the member a span port: it gets a copy of every frame.",
+        about: "Make the member a span port, which receives a copy of every frame.",
         run: |of, args| flag(of, args, "span"),
     },
     Form {
         grammar: "[-]sticky IF",
-        about: "Keeps learned addresses at the member; they neither age nor move.",
+        about: "Make addresses learned at the member sticky; they neither age nor move.",
         run: |of, args| flag(of, args, "sticky"),
     },
     Form {
         grammar: "[-]private IF",
-        about: "Blocks frames between this and other private members.",
+        about: "Block frames between this member and other private members.",
         run: |of, args| flag(of, args, "private"),
     },
 ];
 
-/// Returns all parameters.
+/// Returns all parameters of `ifconfig`.
 pub(super) fn forms() -> impl Iterator<Item = &'static Parameter> + Clone {
     [FORMS, guard::FORMS, tree::FORMS, vlan::FORMS, snoop::FORMS].into_iter().flatten()
 }
@@ -134,7 +134,7 @@ pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, Comm
     parameters.into_iter().map(|(form, args)| (form.run)(of, &args)).collect()
 }
 
-/// Sets a flag of a member.
+/// Sets or clears the flag `name` of a member.
 fn flag(of: &Control<'_>, args: &Args<'_>, name: &str) -> Result<String, CommandError> {
     let (number, on) = (of.member(args)?, args.is_on(name));
     if let Some((_, _, _, field)) = FLAGS.iter().find(|(flag, ..)| *flag == name) {
@@ -143,7 +143,7 @@ fn flag(of: &Control<'_>, args: &Args<'_>, name: &str) -> Result<String, Command
     DONE
 }
 
-/// Returns the key of an address from `MAC [vlan N]`.
+/// Returns the key of an address in the table, from `MAC [vlan N]`.
 pub(super) fn key(args: &Args<'_>) -> Result<Key, CommandError> {
     Ok(Key::new(args.int::<u16>("vlan"), parse::mac(args.text("MAC"))?))
 }
@@ -175,7 +175,7 @@ pub(super) fn forget(switch: &Switch, key: Key) -> Result<String, CommandError> 
     if known { DONE } else { Err(CommandError::failed(format!("{}: no such address", key.mac()))) }
 }
 
-/// Addresses to remove.
+/// Which addresses to remove.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flush {
     Learned,
@@ -192,7 +192,7 @@ fn flush(switch: &Switch, what: Flush) -> Result<String, CommandError> {
 }
 
 /// Returns each known address once, with the name of its member and the seconds until it expires.
-/// Of the threads that poll its port, the one with the latest sighting gives the age.
+/// If several threads know the address, the entry of the thread that received it last is used.
 pub(super) fn entries(switch: &Switch) -> Vec<(Entry, String, u64)> {
     let members = switch.members();
     let mut all: BTreeMap<(u16, [u8; 6]), (Entry, String, u64)> = BTreeMap::new();
@@ -215,10 +215,10 @@ pub(super) fn entries(switch: &Switch) -> Vec<(Entry, String, u64)> {
     all.into_values().collect()
 }
 
-/// Lists addresses as `MAC VlanN IF expire flags<>`, like `ifconfig bridge0 addr`.
+/// Returns the addresses as lines `MAC VlanN IF expire flags<>`, like `ifconfig bridge0 addr`.
 fn addresses(switch: &Switch, json: bool) -> String {
     let all = entries(switch).into_iter();
-    // The bridge's own address does not belong to a member.
+    // The bridge's own address is not listed, because it does not belong to a member.
     let entries: Vec<_> = all.filter(|(entry, ..)| entry.kind != Kind::Local).collect();
     let flags = |kind| match kind {
         Kind::Learned | Kind::Local => "",
@@ -237,7 +237,7 @@ fn addresses(switch: &Switch, json: bool) -> String {
     listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
 }
 
-/// Returns the flags of a member: bits and names, with those of the tree.
+/// Returns the flags of a member as bits and as names, including those of the spanning tree.
 fn flags(member: &Member, port: Option<&StpPortView>) -> (u32, Vec<&'static str>) {
     let mut member = *member;
     let on = FLAGS.iter().filter(|(_, _, _, field)| *field(&mut member)).map(|(_, bit, name, _)| (*bit, *name));
@@ -281,7 +281,7 @@ fn describe(switch: &Switch) -> String {
     let tree = tree::describe(switch, &format!("maxaddr {most} timeout {timeout}"));
     let Some(thread) = switch.thread(0) else { return String::new() };
     let (bridge, fdb) = (&thread.bridge, thread.bridge.fdb());
-    // IFF_UP, IFF_RUNNING, IFF_MONITOR of FreeBSD.
+    // The bits are IFF_UP, IFF_RUNNING and IFF_MONITOR of FreeBSD.
     let (bits, words) = match bridge.running() {
         Running::Up => ("8843", "UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST"),
         Running::Monitor => ("48843", "UP,BROADCAST,RUNNING,SIMPLEX,MULTICAST,MONITOR"),

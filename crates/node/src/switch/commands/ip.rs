@@ -1,5 +1,5 @@
-//! `ip link` and `netstat -i` of a bridge: the bridge and its ports, in the same format as a host's
-//! ifaces.
+//! `ip link` and `netstat -i` of a bridge. They list the bridge and its ports in the same format as
+//! the ifaces of a host.
 
 use super::super::Switch;
 use super::{Control, Parameter};
@@ -9,7 +9,7 @@ use bridge::{Carrier, Running};
 use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::Value;
 
-/// Forms of `ip`, after its options.
+/// Forms of `ip`, without the options before the object.
 pub(super) const FORMS: &[Form<Run>] = &[
     Form { grammar: "link,l,li,lin [dev IF] [IF]", about: "Lists the bridge and its ports as links.", run: list },
     Form {
@@ -19,12 +19,12 @@ pub(super) const FORMS: &[Form<Run>] = &[
     },
     Form {
         grammar: "link,l,li,lin set [dev] IF STATE:up|down",
-        about: "Starts or stops forwarding of the bridge.",
+        about: "Start or stop forwarding; IF must be the bridge.",
         run: |of, _, args| {
             let name = args.text("IF");
             if name != of.switch.name {
                 let why =
-                    format!("{name}: only the bridge can be set up or down here; set a port's device where it is");
+                    format!("{name}: only the bridge can be set up or down with this command");
                 return Err(CommandError::failed(why));
             }
             of.running(if args.get("STATE") == Some("up") { Running::Up } else { Running::Down })
@@ -45,7 +45,7 @@ fn list(of: &Control<'_>, style: Style, args: &Args<'_>) -> Result<String, Comma
     Ok(of.listing(|| Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
 }
 
-/// Function of a form of `ip`.
+/// Function that runs a form of `ip`.
 type Run = fn(&Control<'_>, Style, &Args<'_>) -> Result<String, CommandError>;
 
 pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, CommandError> {
@@ -62,7 +62,7 @@ pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, Comm
 /// Forms of `netstat`.
 pub(super) const NETSTAT: &[Parameter] = &[Form {
     grammar: "[-i,-in,-ni] [-n]",
-    about: "Lists packets and errors of the bridge and its ports.",
+    about: "List the packet and error counts of the bridge and its ports.",
     run: |of, _| {
         let links = links(of.switch);
         let rows = || Value::Array(links.iter().map(|link| link.netstat_json(&[])).collect());
@@ -70,7 +70,7 @@ pub(super) const NETSTAT: &[Parameter] = &[Form {
     },
 }];
 
-/// Returns the bridge, then its ports.
+/// Returns the links: first the bridge, then its ports.
 fn links(switch: &Switch) -> Vec<Link> {
     let members = switch.members();
     let is_up = switch.thread(0).is_some_and(|thread| thread.bridge.running() != Running::Down);

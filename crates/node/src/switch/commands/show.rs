@@ -1,4 +1,4 @@
-//! `show`, `audit`, and the final report.
+//! `show`, `audit`, and the final report of a switch.
 
 use super::super::{Counts, Info, Queue, Switch, SwitchThread};
 use super::{Control, DONE, Parameter, guard, ifconfig, listing};
@@ -14,12 +14,12 @@ use stats::{Described, DropReason, Entry, Stage};
 pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "bridge",
-        about: "Shows the bridge and its members, as ifconfig.",
+        about: "Show the bridge and its members, like ifconfig.",
         run: |of, _| ifconfig::run(of, Words::new(&[])),
     },
     Form {
         grammar: "counters",
-        about: "Shows the counters of the tables, of snooping and of the spanning tree.",
+        about: "Show the counters of the bridge, its tables, snooping and spanning tree.",
         run: |of, _| Ok(listed(&counted(of.switch), of.json)),
     },
     Form {
@@ -29,7 +29,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "ledger [on|off]",
-        about: "Shows the ticks spent in each stage; on and off start and end the accounting.",
+        about: "Show the CPU ticks spent in each stage; on and off start and stop the accounting.",
         run: |of, args| match args.get("ledger") {
             Some(word @ ("on" | "off")) => {
                 of.switch.set_ledger(word == "on");
@@ -55,15 +55,15 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "moves",
-        about: "Shows the addresses that moved between members since the last call.",
+        about: "Show the addresses that moved between members since this command last ran.",
         run: |of, _| Ok(moves(of.switch, of.json)),
     },
     Form { grammar: "nic", about: "Shows the state of nic ports.", run: |of, _| nic(of.switch, of.json) },
     Form { grammar: "pools", about: "Shows the buffer pool.", run: |of, _| Ok(pool(of.switch, of.json)) },
 ];
 
-/// Returns the ticks by stage of the loops, the overhead of the accounting itself, and the rest of
-/// the time that it was enabled; below the total, the ports' parts of `port.rx` and `port.tx`.
+/// Returns the ticks by stage of the loops, the cost of the accounting itself, and the rest of the
+/// time during which it was on. The parts of `port.rx` and `port.tx` follow the total.
 fn ledger(of: &Control<'_>) -> String {
     let switch = of.switch;
     let costs = switch.costs();
@@ -81,7 +81,8 @@ fn ledger(of: &Control<'_>) -> String {
     of.listing(value, text)
 }
 
-/// A loop with its ports and counters, and the counters of its dispatcher to workers, if any.
+/// A loop with its ports and counters, and the counters of its dispatcher to workers if there is
+/// one.
 struct Loop {
     number: usize,
     ports: Vec<String>,
@@ -143,12 +144,12 @@ fn workers(switch: &Switch) -> Vec<Worker> {
     (0..flow.workers()).map(of).collect()
 }
 
-/// Returns the counters of a thread's event exchange.
+/// Returns the counters of the events that a thread exchanges with the other threads.
 fn sync(thread: &SwitchThread) -> Vec<Entry> {
     thread.sync().map(|sync| counters(sync)).unwrap_or_default()
 }
 
-/// Returns the counters that are not 0, one per line.
+/// Returns the nonzero counters, one per line.
 fn nonzero_lines(entries: &[Entry]) -> String {
     let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
     entries.iter().filter(|entry| entry.value > 0).map(line).collect()
@@ -208,9 +209,9 @@ fn nic(switch: &Switch, json: bool) -> Result<String, CommandError> {
     cards_shown(&cards, json)
 }
 
-/// Returns the counters other than those of frames: of the tables, of the bridge itself, of
-/// snooping, and of the spanning tree's ports together. Snooping counters are those of the first
-/// thread, since all threads receive the same messages.
+/// Returns the counters other than those of frames: those of the address tables, of the bridge
+/// itself, of snooping, and of all spanning tree ports together. The snooping counters are those of
+/// the first thread, because all threads receive the same messages.
 fn counted(switch: &Switch) -> Vec<Entry> {
     let (mut fdb, mut mutings, mut unlogged) = (FdbCounts::default(), 0, 0);
     switch.each_thread(|thread| {
@@ -226,13 +227,13 @@ fn counted(switch: &Switch) -> Vec<Entry> {
     let snoop = switch.thread(0).map(|thread| thread.bridge.snoop_counts()).unwrap_or_default();
     let mut all = counters(&fdb);
     all.push(Entry { name: "bridge.mute.times".into(), sentence: "Times that a port was muted.", value: mutings });
-    let sentence = "Moves of addresses that 'show moves' leaves out: they happened before it was first used.";
+    let sentence = "Moves of addresses missing in 'show moves', because they occurred before its first use.";
     all.push(Entry { name: "bridge.moves.unlogged".into(), sentence, value: unlogged });
     all.extend([counters(switch.local_counts()), counters(&snoop), counters(&stp.unwrap_or_default())].concat());
     all
 }
 
-/// Lists the moves of addresses since the last call: the first 64 of each thread.
+/// Returns the moves of addresses since the last call, at most 64 per thread.
 fn moves(switch: &Switch, json: bool) -> String {
     let members = switch.members();
     let name = |number: PortNo| {
@@ -251,7 +252,7 @@ fn moves(switch: &Switch, json: bool) -> String {
     listing(json, || all.iter().map(row).collect(), || all.iter().map(line).collect())
 }
 
-/// Shows the pool shared by all ports.
+/// Returns the state of the pool that all ports share.
 fn pool(switch: &Switch, json: bool) -> String {
     let stats = switch.pool().stats();
     let text = || {
@@ -269,7 +270,7 @@ fn pool(switch: &Switch, json: bool) -> String {
     listing(json, || Value::Array(vec![row()]), text)
 }
 
-/// Dataflow counters of drops.
+/// Counters of the dispatcher to workers that count dropped frames.
 const LOST: &[&str] = &[
     "dataflow.post.lane_full",
     "dataflow.post.no_worker",
@@ -278,7 +279,7 @@ const LOST: &[&str] = &[
     "dataflow.work.lost",
 ];
 
-/// Returns the drop reasons of all threads together.
+/// Returns the drop reasons with their counts, summed over all threads.
 fn dropped(switch: &Switch) -> Vec<Entry> {
     let mut all = Vec::new();
     for reason in DropReason::ALL {
@@ -313,7 +314,7 @@ fn listed(entries: &[Entry], json: bool) -> String {
     listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
 }
 
-/// Shows the frame totals, and each member's balance.
+/// Returns the frame totals, with a note if they do not balance.
 pub(super) fn audit(switch: &Switch, json: bool) -> String {
     let audit = switch.audit();
     let (name, b) = (&switch.name, audit.bridge);
@@ -322,7 +323,7 @@ pub(super) fn audit(switch: &Switch, json: bool) -> String {
     let dataflow = switch.dataflow().map(|_| {
         let dataflow::Audit { offered, done, dropped, held } = posted;
         let verdict = verdict(audit.is_posted());
-        format!("{name}: {offered} came = {done} worked on + {dropped} dropped + {held} held{verdict}\n")
+        format!("{name}: {offered} offered = {done} done + {dropped} dropped + {held} held{verdict}\n")
     });
     let text = || {
         dataflow.unwrap_or_default()
@@ -382,25 +383,25 @@ pub fn report(switch: &Switch) -> String {
     let mut counts = FdbCounts::default();
     switch.each_thread(|thread| counts.add(&thread.bridge.fdb().counts()));
     let known = ifconfig::entries(switch).iter().filter(|(entry, ..)| entry.kind != Kind::Local).count();
-    out += &format!("\n{known} addresses known, {} moved, {} not learned: no place", counts.moved, counts.full);
+    out += &format!("\n{known} addresses known, {} moved, {} not learned: table full", counts.moved, counts.full);
     if let Some(ticks) = switch.average().value() {
-        out += &format!("\n{ticks:.0} ticks a frame in the bridge (of {} measured)", switch.average().frames);
+        out += &format!("\n{ticks:.0} ticks per frame in the bridge ({} frames measured)", switch.average().frames);
     }
     out
 }
 
-/// Returns the receive warnings of ports (lines and records that are not frames), as sentences.
+/// Returns the receive warnings of ports (for example, records that are not frames), as sentences.
 pub fn warnings(switch: &Switch) -> Vec<String> {
     of_queues(switch, |thread, number| thread.warnings(number).0)
 }
 
-/// Returns the ports that failed (a deleted device, a truncated or unwritable file), as sentences
+/// Returns the ports that failed (for example, a removed device or a truncated file), as sentences
 /// with the reason.
 pub fn lost(switch: &Switch) -> Vec<String> {
     of_queues(switch, |thread, number| thread.why_lost(number).into_iter().collect())
 }
 
-/// Collects messages about each queue of each port, prefixed with the port's name.
+/// Returns messages about each queue of each port, prefixed with the name of the port.
 fn of_queues(switch: &Switch, say: impl Fn(&SwitchThread, PortNo) -> Vec<String>) -> Vec<String> {
     let of = |number: PortNo, queue: Queue| {
         let said = switch.thread(queue.thread).map(|thread| say(&thread, number)).unwrap_or_default();

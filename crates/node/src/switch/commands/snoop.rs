@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Parameters of `ifconfig` handled here.
+/// Parameters of `ifconfig` in this module.
 pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "[-]snoop",
-        about: "Turns multicast snooping (RFC 4541) on or off.",
+        about: "Turn multicast snooping (RFC 4541) on or off.",
         run: |of, args| begin(of.switch, args.is_on("snoop")),
     },
     Form {
@@ -30,12 +30,12 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "querier A",
-        about: "Sends IGMP or MLD queries from this address; turns snooping on.",
+        about: "Send IGMP or MLD queries with the source address A; also turns snooping on.",
         run: querier,
     },
     Form {
         grammar: "-querier",
-        about: "Stops the queries.",
+        about: "Stop sending IGMP and MLD queries.",
         run: |of, _| {
             of.switch.each_thread(|thread| {
                 let now = thread.now();
@@ -46,22 +46,22 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]fastleave IF",
-        about: "Removes a listener at its leave message, without a query.",
+        about: "Remove a listener when it sends a leave message, without a query.",
         run: |of, args| fast_leave(of, args, args.is_on("fastleave")),
     },
     Form {
         grammar: "router IF learned,1|always,2|never,0",
-        about: "Treats the member as connected to a multicast router.",
+        about: "Set whether the member is treated as connected to a multicast router.",
         run: |of, args| router(of, args, args.text("router")),
     },
 ];
 
-/// Query interval of 125 s (RFC 3376 8.2).
+/// Query interval: 125 s (RFC 3376 8.2).
 const INTERVAL: Duration = Duration::from_secs(125);
 const ROUTERS: &[(RouterPort, &str)] =
     &[(RouterPort::Never, "never"), (RouterPort::Learned, "learned"), (RouterPort::Always, "always")];
 
-/// Sets the router detection of the member of a command.
+/// Sets the multicast router mode of a member to `word`.
 pub(super) fn router(of: &Control<'_>, args: &Args<'_>, word: &str) -> Result<String, CommandError> {
     let found = ROUTERS.iter().find(|(_, name)| word == *name);
     set_port(of, args, |port| port.router = found.map_or(RouterPort::Learned, |(router, _)| *router))
@@ -82,7 +82,7 @@ fn set_port(of: &Control<'_>, args: &Args<'_>, change: impl Fn(&mut SnoopPort)) 
     DONE
 }
 
-/// Turns snooping on or off. When it was off before, it starts with an empty table.
+/// Turns snooping on or off. If it was off before, it starts with an empty table.
 fn begin(switch: &Switch, on: bool) -> Result<String, CommandError> {
     switch.each_thread(|thread| {
         let now = thread.now();
@@ -97,14 +97,14 @@ fn current_querier(switch: &Switch) -> Option<Querier> {
     switch.thread(0).and_then(|thread| thread.bridge.snooping()?.querier.clone())
 }
 
-/// Sets the querier's address for IPv4 or IPv6.
+/// Sets the address from which IGMP queries (IPv4) or MLD queries (IPv6) are sent.
 fn querier(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     let (switch, word) = (of.switch, args.text("A"));
     let none = Querier { mac: switch.mac, v4: None, v6: None, vids: Vec::new(), interval: INTERVAL };
     let mut querier = current_querier(switch).unwrap_or(none);
     match word.parse() {
         Ok(IpAddr::V4(address)) => querier.v4 = Some(address),
-        // RFC 3810 5.1.14: a query without a link-local source is ignored.
+        // RFC 3810 5.1.14: listeners ignore a query whose source is not link-local.
         Ok(IpAddr::V6(address)) if address.is_unicast_link_local() => querier.v6 = Some(address),
         _ => {
             return Err(CommandError::bad(
@@ -134,7 +134,7 @@ pub(super) fn vlans_changed(switch: &Switch) {
     }
 }
 
-/// Returns ` snoop querier A`, if snooping is enabled.
+/// Returns ` snoop querier A`, or an empty string if snooping is off.
 pub(super) fn describe(bridge: &Bridge) -> String {
     let Some(config) = bridge.snooping() else { return String::new() };
     let unknown = if config.unknown == Unknown::Routers { " unknowngroups routers" } else { "" };
@@ -144,7 +144,7 @@ pub(super) fn describe(bridge: &Bridge) -> String {
     format!(" snoop{unknown}{}{}", v4.unwrap_or_default(), v6.unwrap_or_default())
 }
 
-/// Returns the snooping settings of a member, if not the defaults.
+/// Returns the snooping settings of a member, or an empty string if they are the defaults.
 pub(super) fn describe_port(bridge: &Bridge, number: PortNo) -> String {
     let port = bridge.snoop_port(number).unwrap_or_default();
     if port == SnoopPort::default() {
@@ -171,7 +171,7 @@ pub(super) fn port_json(bridge: &Bridge, number: PortNo) -> Value {
     json!({ "router": router_word(port), "fastleave": port.leave == Leave::Fast })
 }
 
-/// Listeners and routers of all threads: each once, with the longest remaining lifetime.
+/// Listeners and routers known to any thread, each once, with the longest remaining lifetime.
 #[derive(Default)]
 struct Known {
     listeners: BTreeMap<(u16, IpAddr, PortNo), Duration>,
@@ -202,7 +202,7 @@ fn known(switch: &Switch) -> Known {
     all
 }
 
-/// Lists the listeners of groups, and the router ports (`bridge mdb show`).
+/// Returns the listeners of groups, and the router ports (`bridge mdb show`).
 pub(super) fn mdb(switch: &Switch, json: bool) -> String {
     let members = switch.members();
     let name = |number: PortNo| {
@@ -246,7 +246,7 @@ pub(super) fn mdb(switch: &Switch, json: bool) -> String {
     )
 }
 
-/// Returns seconds with two decimals, as in iproute2.
+/// Returns a time in seconds with two decimals, as in iproute2.
 fn timer(left: Duration) -> String {
     format!("{:.2}", left.as_nanos() as f64 / 1e9)
 }
