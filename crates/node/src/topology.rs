@@ -1,8 +1,9 @@
-//! Topology of a file: the ends of each link between its hosts, known before any port is opened.
+//! Topology of a file: the two ends of each link between its hosts, known before any port is
+//! opened.
 //!
-//! A link is a name shared by two ports: `pair:NAME`, or the wire of `nic(wire=NAME):em0`.
-//! [`Topology::check`] finds links with one end or three; `show topology` prints the topology.
-//! Ports added later by commands are not included.
+//! A link is a name that two ports share: `pair:NAME`, or the wire in `nic(wire=NAME):em0`.
+//! [`Topology::check`] finds links with one end or with three ends, and `show topology` prints the
+//! topology. Ports that commands add later are not included.
 
 #[cfg(test)]
 mod tests;
@@ -17,14 +18,15 @@ use std::fmt;
 /// A link between two ports.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Link {
-    /// The pair `pair:NAME`, opened twice.
+    /// The pair `pair:NAME`, which is opened twice.
     Pair(String),
     /// The wire that connects two ports `nic(wire=NAME)`.
     Wire(String),
 }
 
 impl Link {
-    /// Returns the link of port `spec`; `None`: the port leads out of the process, or nowhere.
+    /// Returns the link of the port `spec`; `None` if the port connects to something outside of the
+    /// process, or to nothing.
     pub fn of(spec: &Spec) -> Option<Link> {
         match spec.port.kind {
             Kind::Pair => Some(Link::Pair(spec.name.clone())),
@@ -43,27 +45,27 @@ impl fmt::Display for Link {
     }
 }
 
-/// An iface with a port, or a switch's port.
+/// One end of a link: an iface with a port, or a port of a switch.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// Name of the host.
+    /// Name of the host or switch.
     pub host: String,
-    /// Name of the iface.
+    /// Name of the iface or of the switch's port.
     pub iface: String,
     /// Full specification of the port.
     pub port: String,
     /// IPv4 addresses of the iface.
     pub addresses: Vec<IfaceAddr>,
-    /// Link of the port, if any.
+    /// Link of the port; `None` if the port does not connect two nodes of the file.
     pub link: Option<Link>,
-    /// Index among all ports of the file.
+    /// Index of this port among all ports of the file.
     at: usize,
 }
 
-/// A link that does not join two ports.
+/// Error for a link that does not connect exactly two ports.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LinkError {
-    /// A link with one end.
+    /// The link has only one end.
     #[error(
         "host {host}: {iface}: {port}: the other end is missing; give a second iface the port {link}, or use a port \
          without another end, such as null:"
@@ -75,10 +77,10 @@ pub enum LinkError {
         iface: String,
         /// Specification of the port.
         port: String,
-        /// Specification of the missing port.
+        /// Specification of the port that is missing at the other end.
         link: String,
     },
-    /// A link with three ends.
+    /// The link has a third end.
     #[error(
         "host {host}: {iface}: {port}: {link} already has two ends, {taken}; choose another name, or connect the three \
          through a host with three ports"
@@ -92,13 +94,13 @@ pub enum LinkError {
         port: String,
         /// Name of the link.
         link: String,
-        /// Owners of the two ends: HOST:IFACE and HOST:IFACE.
+        /// Owners of the first two ends, as `HOST:IFACE and HOST:IFACE`.
         taken: String,
     },
 }
 
 impl LinkError {
-    /// Returns the host and the port of the error.
+    /// Returns the names of the host and the port to which the error refers.
     pub fn place(&self) -> (&str, &str) {
         match self {
             LinkError::Dangling { host, port, .. } | LinkError::Crowded { host, port, .. } => (host, port),
@@ -111,13 +113,13 @@ impl LinkError {
 pub struct Topology {
     hosts: Vec<String>,
     ends: Vec<End>,
-    /// Indices of a link's ends, in the order of the file.
+    /// Indices of the ends of each link, in the order of the file.
     links: HashMap<Link, Vec<usize>>,
 }
 
 impl Topology {
-    /// Returns the topology of `hosts`. A port with an invalid specification is left out; opening
-    /// it reports the error.
+    /// Returns the topology of `hosts`. A port with an invalid specification is omitted; the error
+    /// is reported when the port is opened.
     pub fn of(hosts: &[HostConfig]) -> Topology {
         let mut topology =
             Topology { hosts: hosts.iter().map(|host| host.name.clone()).collect(), ..Topology::default() };
@@ -140,8 +142,8 @@ impl Topology {
         topology
     }
 
-    /// Returns the topology of hosts and switches. A switch is a node like a host, with ports
-    /// without addresses.
+    /// Returns the topology of hosts and switches. A switch is listed like a host, and its ports
+    /// have no addresses.
     pub fn of_network(network: &Network) -> Topology {
         let mut topology = Topology::of(&network.hosts);
         for switch in &network.switches {
@@ -159,12 +161,12 @@ impl Topology {
         topology
     }
 
-    /// Returns the hosts' names, in the order of the file.
+    /// Returns the names of the hosts and switches, in the order of the file.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// Returns the ifaces with ports, in the order of the file.
+    /// Returns the ports of all ifaces and switches, in the order of the file.
     pub fn ends(&self) -> &[End] {
         &self.ends
     }
@@ -174,12 +176,12 @@ impl Topology {
         self.links.get(link).into_iter().flatten().filter_map(|at| self.ends.get(*at))
     }
 
-    /// Returns the other end of the link of `end`.
+    /// Returns the other end of the link to which `end` belongs; `None` if there is none.
     pub fn far(&self, end: &End) -> Option<&End> {
         self.joined(end.link.as_ref()?).find(|other| other.at != end.at)
     }
 
-    /// Checks that each link has two ends.
+    /// Checks that each link has exactly two ends.
     ///
     /// # Errors
     /// Returns a [`LinkError`] for the first link that does not have two ends.
@@ -212,8 +214,8 @@ impl Topology {
         }
     }
 
-    /// Returns the hosts, their ports, and the other end of each port's link as text; `this` is the
-    /// host that runs the command.
+    /// Returns the hosts, their ports, and the other end of each port's link as text. `this` is the
+    /// name of the host that runs the command, which is marked.
     pub fn to_text(&self, this: &str) -> String {
         let host = |name: &String| {
             let mark = if name == this { "  (this host)" } else { "" };
@@ -233,7 +235,7 @@ impl Topology {
         format!("\t{:<10} {own:<18} {} {far}", end.iface, end.port).trim_end().to_string() + "\n"
     }
 
-    /// Returns the data of [`Topology::to_text`] as JSON rows.
+    /// Returns the same data as [`Topology::to_text`], as JSON.
     pub fn to_json(&self, this: &str) -> Value {
         let row = |end: &End| {
             let far = self.far(end);

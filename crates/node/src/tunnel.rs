@@ -1,4 +1,4 @@
-//! Tunnel ifaces of a host, created by command or from its configuration.
+//! Tunnel ifaces of a host, created by a command or from the configuration.
 
 use crate::config::IfaceConfig;
 use crate::host::AddPortError;
@@ -9,11 +9,11 @@ use lock::Locks;
 use wire::Mac;
 
 impl<L: Locks> Host<L> {
-    /// Creates a tunnel iface without endpoints. `mac` is for a tunnel that carries Ethernet
-    /// frames; random if not given.
+    /// Creates a tunnel iface without endpoints. `mac` is the MAC address of a tunnel that
+    /// transports Ethernet frames; `None` for a random one.
     ///
     /// # Errors
-    /// Returns an [`AddPortError`] if the name is taken, or there are too many ifaces.
+    /// Returns an [`AddPortError`] if the name is in use, or if there are too many ifaces.
     pub fn add_tunnel(&self, name: &str, kind: Kind, mac: Option<Mac>) -> Result<IfaceId, AddPortError> {
         if self.stack.iface_named(name).is_some() {
             return Err(AddPortError::Exists(name.to_string()));
@@ -25,7 +25,7 @@ impl<L: Locks> Host<L> {
     /// Creates the tunnel iface of `config`, with its endpoints and addresses.
     ///
     /// # Errors
-    /// Returns an [`AddPortError`]; nothing has been added then.
+    /// Returns an [`AddPortError`], and adds nothing.
     pub(crate) fn configure_tunnel(&self, config: &IfaceConfig, kind: Kind) -> Result<IfaceId, AddPortError> {
         let name = config.name.clone().unwrap_or_default(); // set: the configuration was checked
         let id = self.add_tunnel(&name, kind, config.mac)?;

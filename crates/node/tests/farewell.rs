@@ -1,6 +1,6 @@
 //! Delivery of data that was written just before a stop request, between two hosts of one stack and
-//! between two hosts of two stacks. The file has one test, since a stop request stops all hosts of
-//! the process.
+//! between two hosts of two stacks. The file has only one test, because a stop request stops all
+//! hosts of the process.
 
 use clock::Instant;
 use linerate_node as node;
@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 const BYTES: usize = 40_000;
-/// Number of connections: one between the hosts of one stack, two between the hosts of two stacks.
+/// Number of connections: one between the hosts of one stack, and two between the hosts of two
+/// stacks.
 const CONNECTIONS: usize = 3;
 
 /// Returns the configuration of a writer and a reader on network 10.`net`.0.0/24, each with
@@ -37,7 +38,7 @@ struct Seen {
     ended: Arc<AtomicUsize>,
 }
 
-/// Program that connects, and writes when its host ends.
+/// Program that connects, and writes data when its host ends.
 struct Writer<'h, L: Locks>(Calls<'h, L>, Fd, SocketAddr);
 
 /// Program that accepts connections, and reads from them after its host has shut down.

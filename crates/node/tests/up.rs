@@ -1,5 +1,5 @@
 //! Hosts of one configuration, run from start to end: pairs, services, control sockets, audits. The
-//! file has one test, since the command `stop` stops all hosts of the process.
+//! file has only one test, because the command `stop` stops all hosts of the process.
 
 use linerate_node as node;
 use node::config::{self, HostConfig};
@@ -40,8 +40,8 @@ fn hosts_run_and_end_with_a_balanced_audit() {
     let dir = std::env::temp_dir().join(format!("lr-up-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let mut hosts = config::read(FILE, "up.toml").unwrap();
-    // A file in which a pair has one end is refused. A program may build such hosts, since the
-    // other end can be added later.
+    // A file in which a pair has only one end is rejected. A program may build such hosts, because
+    // it can add the other end later.
     let mut c = HostConfig { name: "c".to_string(), services: Vec::new(), ..hosts[0].clone() };
     c.ifaces[0].port = "pair:loose".to_string();
     hosts.push(c);
@@ -49,7 +49,7 @@ fn hosts_run_and_end_with_a_balanced_audit() {
         host.control = Some(dir.join(format!("{}.sock", host.name)));
     }
 
-    // If a host cannot start, all hosts are stopped and the error is returned.
+    // If one host cannot start, all hosts are stopped and the error is returned.
     let twice = HostConfig { name: "d".to_string(), ..hosts[0].clone() };
     let third = HostConfig { name: "e".to_string(), control: None, ..hosts[0].clone() };
     let fault = node::up(vec![HostConfig { control: None, ..hosts[0].clone() }, twice, third], |_| {});
@@ -71,7 +71,7 @@ fn hosts_run_and_end_with_a_balanced_audit() {
     };
     assert!(ask("a", "sysctl kern.locks").text.contains("light"));
     assert!(ask("b", "show sockets").text.contains("[::]:9"));
-    // All 100 datagrams arrive at the discard service, which reads them.
+    // The discard service reads all 100 datagrams.
     let deadline = std::time::Instant::now() + Duration::from_secs(20);
     while !ask("b", "audit").text.contains("(read 100)") {
         assert!(std::time::Instant::now() < deadline, "{}", ask("b", "audit").text);

@@ -5,7 +5,7 @@ use clock::{Clock, SimClock};
 use lock::Up;
 use port::Pairs;
 
-/// Two hosts joined back to back; the second only answers ARP.
+/// Two connected hosts; the second one only answers ARP.
 struct Two {
     hosts: [Host<Up>; 2],
     pairs: Pairs,
@@ -46,7 +46,7 @@ impl Two {
         while self.hosts.iter().map(|host| host.step().frames).sum::<usize>() > 0 {}
     }
 
-    /// Sends `n` datagrams of `len` bytes from a to b, where the port is closed.
+    /// Sends `n` datagrams of `len` bytes from a to b, where the destination port is closed.
     fn send(&self, n: usize, len: usize) {
         let calls = self.hosts[0].shared_calls();
         let fd = calls.socket().unwrap();
@@ -184,7 +184,7 @@ fn invalid_answers_are_rejected() {
 }
 
 /// A datagram to a closed port is recorded with its drop reason: in the record of dropped frames,
-/// in a capture of dropped frames, and in one with a filter only if that matches.
+/// in a capture of dropped frames, and in a capture with a filter only if the filter matches.
 #[test]
 fn dropped_frames_are_captured_with_their_reason() {
     let two = Two::new();

@@ -226,7 +226,8 @@ fn every_pool_is_shown_once_it_is_there() {
     assert_eq!(names(), ["h"]);
     let calls = b.0.shared_calls();
     let fd = calls.socket().unwrap();
-    // Longer than a buffer of the pool: sent from a large one, and reassembled in another.
+    // The datagram is longer than a buffer of the pool, so it is sent from a large buffer, and
+    // reassembled in another one.
     b.ok("sysctl -w net.inet.udp.recvspace=100000");
     calls.send_to(fd, &[7; 20_000], &"127.0.0.1:9".parse().unwrap()).unwrap();
     b.0.step();
@@ -253,7 +254,7 @@ fn routes_of_type_local() {
     assert!(!text.contains("198.51.100") && text.contains("local 1.0.0.1"), "{text}");
 }
 
-/// Unsupported parameters are rejected; a value equal to the fixed behavior is accepted.
+/// Unsupported parameters are rejected. A parameter whose value is the fixed behavior is accepted.
 #[test]
 fn no_word_is_accepted_and_ignored() {
     let b = Bench::new();
@@ -308,7 +309,7 @@ fn no_word_is_accepted_and_ignored() {
 }
 
 /// Every iface that can be created at run time can be removed, with its addresses and routes, and
-/// created again; the audit balances.
+/// created again. The audit balances.
 #[test]
 fn ifaces_with_ports_are_destroyed() {
     let b = Bench::new();
@@ -334,7 +335,7 @@ fn ifaces_with_ports_are_destroyed() {
     assert!(b.no("ifconfig pg0").contains("pg0"));
 }
 
-/// iproute2's -br, -o and -s; with -o each address has a line of its own.
+/// iproute2's options -br, -o and -s. With -o, each address is one line.
 #[test]
 fn ip_lists_briefly_in_one_line_and_with_counters() {
     let b = Bench::new();
@@ -427,7 +428,7 @@ fn ss_filters_by_state_and_ends() {
     }
 }
 
-/// A command whose words are valid, but not together, changes nothing.
+/// A command whose words are valid individually, but not together, changes nothing.
 #[test]
 fn a_rejected_ifconfig_changes_nothing() {
     let b = Bench::new();
@@ -467,7 +468,7 @@ fn options_of_arp_ndp_and_route_are_applied_or_rejected() {
     assert!(b.no("show ledger on off").contains("'off'"));
 }
 
-/// Each form of each command is selected by its own words.
+/// Each form of each command is selected when its words are used.
 #[test]
 fn every_form_can_be_reached() {
     use super::*;

@@ -247,7 +247,7 @@ fn ip6_addresses_and_routes_are_parsed() {
     assert!(flags.ifaces[0].accept_rtadv);
     assert!(flags.set_iface("addresses", "fd00::1").unwrap_err().contains("with its prefix length"));
     assert_eq!(flags.set_route("2001:db8::/32,fd00::2"), Ok(()));
-    // A host can be built from it.
+    // The host can also be built from the configuration.
     let config = crate::config::HostConfig { pool_buffers: 64, ..host };
     let host = crate::run::build::<lock::Up>(&config, &port::Pairs::new(), clock::Clock::sim(&clock::SimClock::new()))
         .unwrap();
@@ -257,7 +257,7 @@ fn ip6_addresses_and_routes_are_parsed() {
     }
 }
 
-/// A key without effect or an invalid value is an error in a file.
+/// A key without effect, or an invalid value, is an error in a file.
 #[test]
 fn keys_without_effect_are_rejected() {
     for (body, says) in [
@@ -279,8 +279,8 @@ fn keys_without_effect_are_rejected() {
     }
 }
 
-/// The constructors reject configurations that only a program can build, with values that no file
-/// can have.
+/// The constructors also reject configurations with values that cannot be written in a file, which
+/// only a program can build.
 #[test]
 fn invalid_configurations_of_programs_are_rejected() {
     let clock = || clock::Clock::sim(&clock::SimClock::new());

@@ -18,7 +18,7 @@ impl Drop for Place {
     }
 }
 
-/// Serves once, `secs` after the epoch: echoes some commands, rejects others.
+/// Serves clients once, at `secs` seconds after the epoch. Echoes some commands and rejects others.
 fn serve(server: &mut Server, secs: u64) {
     server.serve_with(Instant::from_millis(secs * 1000), |words, json| match words {
         ["echo", rest @ ..] => Ok(format!("{json} {}", rest.join("|"))),
@@ -140,7 +140,7 @@ fn idle_clients_are_evicted_at_the_limit() {
     assert!(read(&clients[0]).0.contains("idle"), "the idle one went");
     serve(&mut server, 4);
     assert_eq!(server.clients(), CLIENTS_MAX);
-    // The first new client was idle itself and made room for the second.
+    // The first new client was itself idle, and was disconnected for the second one.
     assert!(more.iter().any(|client| read(client).1));
     assert_eq!(server.counts.evicted.get(), 2);
     for client in &more {
@@ -171,7 +171,7 @@ fn the_client_reports_errors() {
     assert!(fault("unix://").contains("expected unix:///path"));
     assert!(fault("/nonexistent/socket").contains("check that a host runs"));
     assert!(request("/x", &["a\nb".to_string()], false, second).unwrap_err().to_string().contains("line break"));
-    // Servers of another kind: silent, and with another protocol.
+    // Servers of other programs: one that never answers, and one with another protocol.
     let place = Place::new("other");
     let listener = std::os::unix::net::UnixListener::bind(&place.0).unwrap();
     let url = place.0.display().to_string();

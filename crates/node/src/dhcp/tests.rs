@@ -1,4 +1,5 @@
-//! Clients against simulated servers on virtual time, between two hosts, and with hostile answers.
+//! DHCP clients: against simulated servers on virtual time, between two hosts, and with hostile
+//! answers.
 
 mod hosts;
 
@@ -20,7 +21,7 @@ fn at(seconds: u64) -> Instant {
     Instant::from_millis(1000 * (1 + seconds))
 }
 
-/// Reads the only message among the actions.
+/// Parses the only message among the actions.
 #[track_caller]
 fn sent(actions: &[Action]) -> (Message, To) {
     match actions {
@@ -80,7 +81,7 @@ fn bound() -> Client {
     client
 }
 
-/// Lets the client probe for its address, without an answer.
+/// Polls the client while it probes for its address, and lets the probes time out.
 #[track_caller]
 fn checked(client: &mut Client, mut now: Instant) -> Vec<Action> {
     for _ in 0..2 {
@@ -110,7 +111,7 @@ fn a_lease_is_requested_renewed_and_released() {
     assert_eq!((lease.addr.addr, lease.addr.len, lease.server), (LEASED, 24, SERVER));
     assert_eq!((lease.renew_at, lease.rebind_at, lease.until), (at(1801), at(3151), at(3601)));
     assert_eq!((lease.domains, lease.name_servers), (vec!["lab.test".to_string()], vec![SERVER]));
-    // Renewing: at half of the lease time the client sends a request to the server by unicast.
+    // Renewing: after half of the lease time, the client sends a request to its server by unicast.
     assert_eq!(client.next(), at(1801));
     let (request, to) = sent(&client.poll(at(1801), 9));
     assert_eq!((client.state(), request.ciaddr(), to), (State::Renewing, LEASED, To::Server(SERVER)));
@@ -198,7 +199,7 @@ fn a_taken_address_is_declined() {
     assert!(client.decline(at(0)).is_empty());
 }
 
-/// Forged and damaged answers have no effect.
+/// Forged and corrupted answers have no effect.
 #[test]
 fn replies_for_other_clients_are_ignored() {
     let query = |client: &mut Client| sent(&client.poll(at(0), 7)).0;
@@ -240,7 +241,7 @@ fn replies_for_other_clients_are_ignored() {
         client.input(&whole[..len], at(0));
     }
     assert!(matches!(client.state(), State::Requesting | State::Checking));
-    // Options of wrong lengths, including some that the decoder would panic on.
+    // Options with wrong lengths, including some for which the decoder would panic.
     for code in 1..=254 {
         for len in [0, 1, 3, 5, 255] {
             let start = &whole[..240];
@@ -252,7 +253,7 @@ fn replies_for_other_clients_are_ignored() {
         other[2] = hlen;
         assert_eq!(parse(&other), None);
     }
-    // A client that has sent nothing accepts nothing.
+    // A client that has sent no message accepts no answer.
     let mut idle = Client::new(MAC, "h");
     assert!(idle.input(&bytes(&answer(&Message::default(), MessageType::Ack)), at(0)).is_empty());
     assert_eq!(idle.state(), State::Selecting);
@@ -265,7 +266,7 @@ fn lease_values_are_clamped() {
         query.set_chaddr(&MAC.0);
         let mut ack = answer(&query, MessageType::Ack);
         change(&mut ack);
-        // Encoded and decoded, as received from a server.
+        // The lease is encoded and decoded, as if it were received from a server.
         Lease::of(&parse(&bytes(&ack)).unwrap(), at(0)).unwrap()
     };
     let set = |option: DhcpOption| of(&|m| drop(m.opts_mut().insert(option.clone())));
@@ -328,7 +329,8 @@ fn a_stateless_client_requests_and_refreshes() {
     for len in 0..whole.len() {
         v6::parse(&whole[..len]);
     }
-    // Options of wrong lengths, including some that the decoder would panic on: the rest is read.
+    // Options with wrong lengths, including some for which the decoder would panic. The other
+    // options are read.
     for code in 0..=200u8 {
         for len in [0, 1, 3, 5, 255] {
             let (head, rest) = whole.split_at(4);

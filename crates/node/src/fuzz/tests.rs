@@ -1,13 +1,13 @@
 use super::*;
 
-/// Runs each seed, each seed with a byte changed, and the whole corpus. Writes the seeds to disk if
-/// the repository is writable.
+/// Runs `body` on each seed, on each seed with one byte changed, and on the whole corpus. Writes
+/// the seeds to disk if the repository is writable.
 fn hold(target: &str, seeds: &[(&str, &str)], body: fn(&[u8])) {
     let seeds: Vec<_> = seeds.iter().map(|(name, seed)| (*name, seed.as_bytes().to_vec())).collect();
     hold_bytes(target, &seeds, body);
 }
 
-/// [`hold`] for binary seeds.
+/// Runs [`hold`] for binary seeds.
 fn hold_bytes(target: &str, seeds: &[(&str, Vec<u8>)], body: fn(&[u8])) {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let writable = std::fs::create_dir_all(&dir).is_ok();
@@ -31,7 +31,7 @@ fn hold_bytes(target: &str, seeds: &[(&str, Vec<u8>)], body: fn(&[u8])) {
     }
 }
 
-/// Accepted `ss` filters, and which of the sockets on ports 7, 80 and 1024 they select.
+/// Accepted `ss` filters, each with the sockets that it selects from those on ports 7, 80 and 1024.
 const SS_FILTERS: &[(&str, &[u16])] = &[
     ("ss -a sport < :80", &[7]),
     ("ss -a sport <= :80", &[7, 80]),
@@ -154,7 +154,7 @@ fn answers_of_a_control_socket() {
     hold("node_answer", &seeds, answer);
 }
 
-/// Acknowledgments as composed by dnsmasq and the ISC server, and a DHCPv6 reply.
+/// Acknowledgments as dnsmasq and the ISC server compose them, and a DHCPv6 reply.
 #[test]
 fn answers_of_dhcp_servers_hold() {
     let options = |options: &[u8]| {

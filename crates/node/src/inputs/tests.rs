@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 use wire::Mac;
 
-/// A port that delivers one frame a round.
+/// A port that delivers one frame per round.
 struct Endless(Pool, Arc<AtomicBool>);
 
 impl RxHalf for Endless {
@@ -39,7 +39,7 @@ pub(crate) fn host<L: Locks>() -> Host<L> {
     Host::new(&config, Clock::live(Strategy::Timespec)).unwrap()
 }
 
-/// Adds a port; returns its iface, and a flag that ends the port.
+/// Adds a port, and returns its iface and a flag that ends the port.
 pub(crate) fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
     let gone = Arc::new(AtomicBool::new(false));
     let port = Port {
@@ -55,7 +55,7 @@ pub(crate) fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>
     (iface, gone)
 }
 
-/// Returns the frames received by a round of the host, and by one of each part.
+/// Returns the number of frames received by a round of the host, and by one round of each part.
 fn taken<L: Locks>(host: &Host<L>) -> (usize, [usize; 3]) {
     (host.step().frames, [0, 1, 2].map(|part| host.step_part(part).frames))
 }
@@ -101,7 +101,7 @@ fn hosts_with_one_thread_or_netisr_are_not_divided() {
     assert_eq!(taken(&behind), (2, [2, 0, 0]));
 }
 
-/// Sets a flag when dropped, also where an assertion fails.
+/// Sets a flag when dropped, even if an assertion fails.
 pub(crate) struct Ends<'a>(pub &'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -132,7 +132,7 @@ fn a_part_with_a_thread_is_run_only_by_it() {
         assert!(run.join().unwrap());
     });
     assert_eq!(host.step().frames, 2);
-    // After a panic of its thread, a part is served by the others.
+    // If the thread of a part panics, other threads serve the part.
     std::thread::scope(|scope| scope.spawn(|| host.run_part(1, || panic!("on purpose"))).join().unwrap_err());
     assert_eq!(host.step().frames, 2);
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
@@ -152,7 +152,7 @@ impl RxHalf for Silent {
     }
 }
 
-/// A port that delivers a requested number of frames.
+/// A port that delivers the number of frames that the test sets.
 struct Given(Pool, Arc<AtomicU32>);
 
 impl RxHalf for Given {
@@ -190,7 +190,7 @@ fn a_thread_does_not_oversleep_frames_of_its_part() {
     let quick = std::thread::scope(|scope| {
         scope.spawn(|| host.run_part(1, || over.load(Ordering::Relaxed)));
         let _ends = Ends(&over);
-        // Minimum of several tries, since another process may have the processor.
+        // Uses the minimum of several attempts, because another process may occupy the processor.
         let sleep = |frames: u32| {
             let try_once = |_| {
                 while host.step().frames > 0 {}
@@ -211,7 +211,7 @@ fn a_thread_does_not_oversleep_frames_of_its_part() {
     assert!(quick.0 < bound && quick.1 > bound, "{quick:?}");
 }
 
-/// A part thread sleeps for up to 100 ms, but wakes when a port is added or removed.
+/// The thread of a part sleeps for up to 100 ms, but wakes when a port is added or removed.
 #[test]
 fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
     let mut host = host::<Light>();
@@ -236,8 +236,8 @@ fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
         host.wait_part(claim.part);
         begun.elapsed()
     };
-    // Sleeps after a port is added and after `then`. Minimum of several tries, since another
-    // process may have the processor.
+    // Measures the sleep after a port is added, and after `then`. Uses the minimum of several
+    // attempts, because another process may occupy the processor.
     let sleeps = |then: &dyn Fn(IfaceId)| {
         let tries = (0..5).map(|_| {
             let iface = silent(&fd, "em1", 1);

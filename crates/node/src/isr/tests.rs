@@ -30,7 +30,7 @@ fn row<L: Locks>(host: &Host<L>, workstream: usize, name: &str) -> WorkRow {
 
 const B: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// Two hosts on virtual time, back to back; the second has workstreams.
+/// Two connected hosts on virtual time. The second one has workstreams.
 struct Two {
     a: Host<Up>,
     b: Host<Up>,
@@ -50,7 +50,7 @@ impl Two {
         self.clock.advance(clock::Duration::from_micros(100));
     }
 
-    /// Sends datagrams from a to b and returns how many arrived, in order from the first without
+    /// Sends datagrams from a to b. Returns how many arrived in order from the first one, without
     /// gaps.
     fn datagrams(&self, n: u32) -> u32 {
         let (from, to) = (self.a.shared_calls(), self.b.shared_calls());
@@ -114,7 +114,7 @@ fn refused_frames_are_counted_and_queued_frames_are_held() {
     say(&two.b, "sysctl net.isr.proto.ip.qlimit=5");
     let calls = two.a.shared_calls();
     let fd = calls.socket().unwrap();
-    // Without a worker, frames stay queued and are counted as held.
+    // Without a worker, frames stay queued, and they are counted as held.
     two.b.release_isr(0);
     for n in 0..7u8 {
         calls.send_to(fd, &[n], &SocketAddr::from((B, 9))).unwrap();
@@ -220,8 +220,8 @@ fn invalid_isr_configurations_are_rejected_with_a_message() {
     assert!(up.unwrap_err().to_string().contains("needs locks = 'light' or 'heavy'"), "whatever the words say");
 }
 
-/// Frames left unprocessed by a worker count as drops with a reason, so that the host's audit
-/// balances.
+/// Frames that a worker left unprocessed are counted as drops with a reason, so that the host's
+/// audit balances.
 #[test]
 fn frames_left_by_a_worker_are_in_the_audit() {
     let mut b = config("b", "10.0.0.2/24", 1);

@@ -1,4 +1,4 @@
-//! Jobs on hosts joined back to back, on virtual time.
+//! Jobs on connected hosts, on virtual time.
 
 use crate::config::HostConfig;
 use crate::{Host, commands};
@@ -7,7 +7,7 @@ use lock::Up;
 use port::Pairs;
 use socket::Opt;
 
-/// Three hosts in a row; the middle one forwards.
+/// Three hosts in a row. The middle one is a router.
 struct Row {
     hosts: [Host<Up>; 3],
     pairs: Pairs,
@@ -57,7 +57,7 @@ impl Row {
         }
     }
 
-    /// Starts a job at the first host and runs it until it ends; returns its state and output.
+    /// Starts a job on the first host and runs it until it ends. Returns its state and output.
     fn job(&self, line: &str, json: bool) -> (String, String) {
         let id = self.say(0, &format!("job {line}"), json).unwrap();
         let mut out = String::new();
@@ -98,7 +98,7 @@ fn ping_output_matches_iputils() {
     assert_eq!((audit.imbalance(), row.hosts[0].stack.pool.stats().live()), (0, 0));
 }
 
-/// No neighbor, no route, an expired TTL, a packet that must not be fragmented, no answer.
+/// Failures: no neighbor, no route, an expired TTL, a packet that must not be fragmented, no reply.
 #[test]
 fn failed_pings_report_the_reason() {
     let row = Row::new();
@@ -137,7 +137,8 @@ fn traceroute_lists_each_hop() {
     assert!(state == "done" && out.ends_with(" !N\n"), "the router knows no way: {state}: {out}");
 }
 
-/// Bytes in both directions by TCP, the end of both directions, a refused connection; datagrams.
+/// A TCP job transfers bytes in both directions and the end of both directions, and reports a
+/// refused connection. A UDP job transfers datagrams.
 #[test]
 fn tcp_jobs_carry_the_input_of_the_client() {
     let row = Row::new();

@@ -11,7 +11,8 @@ fn host() -> Host<Up> {
     Host::new(&config, Clock::sim(&SimClock::new())).unwrap()
 }
 
-/// Returns the answer of a service of `kind` on `port` to a socket on port `from`.
+/// Sends a datagram from port `from` to a service of `kind` on `port`, and returns the length of
+/// the reply.
 fn answer(host: &Host<Up>, kind: ServiceKind, port: u16, from: u16) -> Result<usize, Errno> {
     let calls = host.shared_calls();
     let service = Service::open(&calls, ServiceConfig { kind, port: L4Port(port) }).unwrap();
@@ -38,15 +39,16 @@ fn echo_answers_and_discard_does_not() {
     assert_eq!(host.stack.audit(host.cx()).imbalance(), 0);
 }
 
-/// CVE-1999-0103: a datagram with the port of a service as its forged source would make two
-/// services answer each other forever.
+/// CVE-1999-0103: a datagram whose forged source port is that of a service would make two services
+/// answer each other forever.
 #[test]
 fn an_echo_does_not_answer_services() {
     let host = host();
     for (port, from) in [(7, 9), (7, 13), (7, 17), (7, 19), (7, 53), (7, 1023), (7007, 19), (7007, 7)] {
         assert_eq!(answer(&host, ServiceKind::Echo, port, from), Err(Errno::EAGAIN), "{port} from {from}");
     }
-    // Its own port cannot be bound twice, but a remote host may use it: here at another address.
+    // The service's own port cannot be bound twice, but a remote host may use it. The test
+    // therefore binds it at another address.
     let calls = host.shared_calls();
     let service = Service::open(&calls, ServiceConfig { kind: ServiceKind::Echo, port: L4Port(7007) }).unwrap();
     let own = SocketAddr::from((Ipv4Addr::LOCALHOST, 7007));

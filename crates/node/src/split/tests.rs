@@ -1,5 +1,5 @@
-//! Two stacks and their dispatcher, run by the test's own thread; a host of one stack is at the
-//! other end of the pair.
+//! Two stacks and their dispatcher, all run by the thread of the test. A host with one stack is at
+//! the other end of the pair.
 
 use super::*;
 use crate::config::IfaceConfig;
@@ -19,7 +19,7 @@ fn config(name: &str, addr: &str, stacks: usize) -> HostConfig {
     config
 }
 
-/// A peer, and a split host.
+/// A peer with one stack, and a split host.
 struct Both {
     peer: Host<Up>,
     dispatcher: Dispatcher,
@@ -70,8 +70,8 @@ impl Both {
         commands::run(&self.stacks[at], &Pairs::new(), &words, false).map_err(|why| why.to_string())
     }
 
-    /// Sends datagrams to each stack's socket on port 9; returns which stack received which source
-    /// ports.
+    /// Sends datagrams to each stack's socket on port 9. Returns the source ports from which each
+    /// stack received datagrams.
     fn heard(&mut self, from: std::ops::Range<u16>, times: u32) -> Vec<Vec<(u16, u32)>> {
         let fds: Vec<_> = self
             .stacks
@@ -156,7 +156,7 @@ fn an_icmp_error_reaches_the_stack_of_its_flow() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     let heard = both.heard(5000..5016, 1);
     assert!(heard.iter().all(|heard| !heard.is_empty()));
-    // ICMP errors for closed sockets: each stack receives its own.
+    // ICMP errors for closed sockets: each stack receives the errors about its own datagrams.
     for (at, heard) in heard.iter().enumerate() {
         let calls = both.stacks[at].shared_calls();
         let fd = calls.socket().unwrap();
@@ -185,7 +185,7 @@ fn drops_of_a_full_queue_and_at_shutdown_have_reasons() {
     }
     both.peer.step();
     (0..2).for_each(|_| _ = both.dispatcher.turn(true)); // one burst each
-    // A single flow: 5 are queued for its stack, 35 were refused.
+    // A single flow: 5 frames are queued for its stack, and 35 are dropped at the full queue.
     let dispatched = both.dispatcher.dispatched.queue_full.get();
     let rows = both.stacks[0].isr.as_ref().unwrap().netisr.snapshot();
     let ip: Vec<_> = rows.work.iter().filter(|row| row.name == "ip").map(|row| (row.len, row.qdrops)).collect();
@@ -247,7 +247,7 @@ fn stacks_have_numbered_names_and_the_hosts_settings() {
     parts.iter().for_each(|part| assert_eq!(part.check(), Ok(())));
 }
 
-/// A capture on a stack's port sees the frames of that stack, in both directions.
+/// A capture on a stack's port contains the frames of that stack, in both directions.
 #[test]
 fn a_capture_contains_the_frames_of_its_stack() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
@@ -266,8 +266,8 @@ fn a_capture_contains_the_frames_of_its_stack() {
     both.balanced();
 }
 
-/// Stacks as clients: the local L4 port makes the answer return to the stack, for datagrams and
-/// connections.
+/// Stacks as clients: the local L4 port is selected so that the answer returns to the stack, for
+/// datagrams and connections.
 #[test]
 fn a_connecting_stack_receives_the_answers() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 3));
@@ -312,7 +312,8 @@ fn a_connecting_stack_receives_the_answers() {
     assert_eq!(both.counts("tcp.out.resets"), [0; 3]);
     both.turns(20);
     both.balanced();
-    // All flows of this peer go to one stack: no local L4 port makes its answers go to another.
+    // With this policy, all flows of the peer go to one stack. No local L4 port can direct its
+    // answers to another stack.
     both.say(0, "sysctl net.isr.proto.ip.policy=cpu").unwrap();
     let can = |stack: &Host<Up>| {
         let calls = stack.shared_calls();

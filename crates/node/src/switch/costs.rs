@@ -1,20 +1,20 @@
-//! Cycle accounting of a switch: enabling, disabling, reading.
+//! Cost ledger (CPU ticks by processing stage) of a switch: switched on and off, and read.
 
 use super::Switch;
 use clock::tsc;
 use stats::Costs;
 
-/// Ticks by stage of the packet path: of the loops, and of the ports within them.
+/// Ticks by stage of the packet path, spent in the loops and, as a part of them, in the ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCosts {
     /// Ticks of the loops, by stage.
     pub loops: Costs,
-    /// The share of `loops` that was spent inside ports, by stage.
+    /// Ticks of `loops` that were spent inside ports, by stage.
     pub ports: Costs,
 }
 
 impl Switch {
-    /// Enables or disables the accounting. Existing sums are not reset.
+    /// Switches the accounting on or off. Existing sums are not reset.
     pub fn set_ledger(&self, on: bool) {
         let now = tsc::ticks();
         self.each_thread(|thread| thread.ledger.set_on(on, now));

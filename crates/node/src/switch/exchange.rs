@@ -1,5 +1,5 @@
-//! Communication between switch threads: requests for the lock, wake-ups, frames for a port of
-//! another thread. Learned addresses are exchanged in [`super::sync`].
+//! Communication between switch threads: requests for the lock, wake-ups, and frames for a port of
+//! another thread. [`super::sync`] exchanges learned addresses.
 
 use super::lock_requests::LockRequests;
 use buf::ring::{Consumer, Producer, ring};
@@ -22,11 +22,11 @@ use std::sync::{
 /// Maximum number of frames queued for a port of another thread.
 const FRAMES: usize = 1024;
 
-/// Wake-up handle of a switch thread, used to request its lock or after sending it frames.
+/// Wake-up handle of a switch thread, used to request its lock, or after frames were queued for it.
 #[derive(Debug, Clone)]
 pub struct Call(Arc<Rings>);
 
-/// Wake-up through a byte in a pipe.
+/// Pipe through which a byte wakes the thread.
 #[derive(Debug)]
 struct Rings {
     lock_requests: LockRequests,
@@ -36,7 +36,7 @@ struct Rings {
 
 impl Rings {
     fn ring(&self) {
-        // Writing fails only if the reader is gone.
+        // Writing fails only if the reading end is closed.
         let _ = (&self.writer).write(&[0]);
     }
 }
@@ -47,7 +47,7 @@ impl Call {
         Ok(Call(Arc::new(Rings { lock_requests: LockRequests::default(), reader, writer })))
     }
 
-    /// Runs `take` while the thread releases its lock.
+    /// Runs `take` while the thread releases its lock on request.
     pub fn ask<R>(&self, take: impl FnOnce() -> R) -> R {
         self.0.lock_requests.request(|| self.0.ring(), take)
     }
@@ -58,20 +58,21 @@ impl Call {
         self.0.lock_requests.is_pending()
     }
 
-    /// Wakes the thread, if it sleeps: at most one byte per sleep, so that the pipe never fills.
+    /// Wakes the thread if it sleeps. Writes at most one byte per sleep, so that the pipe never
+    /// fills.
     #[inline]
     pub fn wake(&self) {
         self.0.lock_requests.wake(|| self.0.ring());
     }
 
-    /// Returns the descriptor that becomes readable on a wake-up.
+    /// Returns the descriptor that becomes readable when the thread is woken.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.reader.as_fd()
     }
 
     /// Runs `sleep`, which must poll the descriptor passed to it, unless `stay` returns true
-    /// because there is work. `stay` runs after the sleep was announced to other threads, so that
-    /// no wake-up is lost.
+    /// because there is work. `stay` runs after the sleep has been announced to other threads, so
+    /// that no wake-up is lost.
     pub fn sleep<'a, R>(&'a self, stay: impl FnOnce() -> bool, sleep: impl FnOnce(BorrowedFd<'a>) -> R) -> Option<R> {
         let rung = || drop((&self.0.reader).read(&mut [0])); // blocks until the byte arrives
         self.0.lock_requests.sleep(stay, || sleep(self.0.reader.as_fd()), rung)
@@ -80,7 +81,7 @@ impl Call {
 
 /// Transport of frames to a port of another thread.
 enum Route {
-    /// A ring that only this thread fills.
+    /// A ring that only one other thread fills.
     Ring(Producer<Frame>),
     /// A queue that all workers fill.
     Queue(Arc<Outbox<Frame>>),
@@ -90,26 +91,26 @@ enum Route {
 pub struct RemotePort {
     way: Route,
     to: usize,
-    /// Frames dropped: the workers' queue was full.
+    /// Number of frames dropped because the workers' queue was full.
     pub full: u64,
 }
 
 impl RemotePort {
-    /// Creates a ring to thread `to`: its sending and its receiving end.
+    /// Creates a ring to thread `to`, and returns its sending and its receiving end.
     pub fn ring(to: usize) -> (RemotePort, Arrivals<Frame>) {
         let (ring, arrivals) = ring(FRAMES);
         (RemotePort { way: Route::Ring(ring), to, full: 0 }, Arrivals::Ring(arrivals))
     }
 
-    /// Creates a worker's sending end of the queue to thread `to`.
+    /// Creates the sending end of a worker for the queue to thread `to`.
     pub fn queue(to: usize, queue: &Arc<Outbox<Frame>>) -> RemotePort {
         RemotePort { way: Route::Queue(queue.clone()), to, full: 0 }
     }
 
-    /// Moves as many frames of `out` into the ring or queue as it has room for, and wakes the other
-    /// thread. Frames that do not fit into a ring stay in `out`. Frames that do not fit into the
-    /// workers' queue are dropped and counted: another worker may send later frames of the same
-    /// flow meanwhile, so that keeping them would reorder the flow.
+    /// Moves as many frames of `out` as fit into the ring or queue, and wakes the other thread.
+    /// Frames that do not fit into a ring stay in `out`. Frames that do not fit into the workers'
+    /// queue are dropped and counted. If they were kept, another worker might send later frames of
+    /// the same flow first, which would reorder the flow.
     pub fn send(&mut self, out: &mut Burst, calls: &[Call]) {
         let sent = match &mut self.way {
             Route::Ring(ring) => ring.push_from(|| out.pop()),
@@ -130,9 +131,9 @@ impl RemotePort {
 
 /// Frames from other threads for a port of this thread.
 pub enum Arrivals<T> {
-    /// From one thread.
+    /// Ring from one thread.
     Ring(Consumer<T>),
-    /// From all workers.
+    /// Queue from all workers.
     Queue(Arc<Outbox<T>>),
 }
 
@@ -145,7 +146,7 @@ impl<T> Arrivals<T> {
         }
     }
 
-    /// Takes up to `most` frames, oldest first; returns their number.
+    /// Removes up to `most` frames, oldest first, and passes them to `into`. Returns their number.
     pub fn pop_into(&mut self, most: usize, into: impl FnMut(T)) -> usize {
         match self {
             Arrivals::Ring(ring) => ring.pop_into(most, into),
@@ -154,8 +155,9 @@ impl<T> Arrivals<T> {
     }
 }
 
-/// Queue of frames that workers send through a port. All workers share it: a flow may move between
-/// workers, and a ring for each worker would reorder it. The lock is taken once per burst.
+/// Queue of frames that workers send through a port. All workers share it, because a flow may move
+/// between workers, and one ring per worker would then reorder it. The lock is taken once per
+/// burst.
 #[derive(Debug)]
 pub struct Outbox<T> {
     frames: Mutex<VecDeque<T>>,
@@ -169,7 +171,7 @@ impl<T> Default for Outbox<T> {
 }
 
 impl<T> Outbox<T> {
-    /// Takes up to `len` frames from `next`, as many as fit; returns their number.
+    /// Queues up to `len` frames from `next`, as many as fit. Returns their number.
     pub(super) fn push(&self, len: usize, next: impl FnMut() -> Option<T>) -> usize {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         let n = len.min(FRAMES - frames.len().min(FRAMES));

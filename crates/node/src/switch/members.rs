@@ -1,10 +1,10 @@
-//! Members of a switch: ports by number, the loops that poll them, and the mapping of names to
+//! Members of a switch: the ports by number, the loops that poll them, and the mapping of names to
 //! devices.
 //!
-//! A device is one member, and each of its queues is polled by one loop: two loops never poll the
-//! same queue. `packet:x0` and `xdp:x0` are the same device; `xdp(queue=0):x0` and
-//! `xdp(queue=1):x0` are two queues of one device, which share the member's number, addresses and
-//! settings.
+//! A device is one member, and each of its queues is polled by one loop, so that two loops never
+//! poll the same queue. `packet:x0` and `xdp:x0` are the same device. `xdp(queue=0):x0` and
+//! `xdp(queue=1):x0` are two queues of one device, which share the number, the addresses and the
+//! settings of the member.
 
 use super::AddError;
 use bridge::{Carrier, Duplex, Link, PortNo};
@@ -14,44 +14,44 @@ use port::spec::Kind;
 use port::{Caps, Port, PortCounts, Spec};
 use std::sync::Arc;
 
-/// A queue of a member, polled by one loop. Most members have one.
+/// A queue of a member, which one loop polls. Most members have one queue.
 #[derive(Debug, Clone)]
 pub struct Queue {
     /// Full specification of the port.
     pub spec: String,
-    /// Loop that polls the queue.
+    /// Number of the loop that polls the queue.
     pub thread: usize,
-    /// Counters of the port or queue.
+    /// Counters of the queue.
     pub counts: Arc<PortCounts>,
 }
 
 /// A member of the switch.
 #[derive(Debug, Clone)]
 pub struct Info {
-    /// Name: the part of the specification after the last colon.
+    /// Name of the member, which is the part of the port specification after the last colon.
     pub name: String,
     /// Capabilities of the port.
     pub caps: Caps,
     /// Simulated network card of a `nic` port; `None` for other ports.
     pub nic: Option<Arc<port::nic::Nic>>,
-    /// Queues, at least one.
+    /// Queues of the port, at least one.
     pub queues: Vec<Queue>,
-    /// Device, unique among the members.
+    /// Name of the device, unique among the members.
     device: String,
-    /// Kernel interface that provides the link state, and whether its speed is meaningful (the
-    /// speed of a TAP device is not).
+    /// Kernel interface that provides the link state, and whether its speed is meaningful, which it
+    /// is not for a TAP device. `None` if there is no kernel interface.
     interface: Option<(String, bool)>,
 }
 
 impl Info {
-    /// Returns the full specifications of its queues, separated by blanks.
+    /// Returns the full specifications of the member's queues, separated by blanks.
     pub fn spec(&self) -> String {
         let specs: Vec<&str> = self.queues.iter().map(|queue| queue.spec.as_str()).collect();
         specs.join(" ")
     }
 
-    /// Returns the loop that polls its first queue; other threads send frames for the member to
-    /// this loop.
+    /// Returns the number of the loop that polls the first queue. Other threads send frames for the
+    /// member to this loop.
     pub fn thread(&self) -> usize {
         self.queues.first().map_or(0, |queue| queue.thread)
     }
@@ -62,13 +62,13 @@ impl Info {
         threads.join(",")
     }
 
-    /// Returns whether `thread` polls one of its queues.
+    /// Returns whether `thread` polls one of the member's queues.
     pub fn is_polled_by(&self, thread: usize) -> bool {
         self.queues.iter().any(|queue| queue.thread == thread)
     }
 
-    /// Returns the state of the link and of the carrier. A link whose driver does not report its
-    /// state counts as up.
+    /// Returns the state of the link and of the carrier. If the driver does not report its state,
+    /// the link is treated as up.
     pub fn link(&self) -> (Link, Carrier) {
         let carrier = |up: bool| if up { Carrier::Up } else { Carrier::None };
         let (carrier, speed_kbps, duplex) = match (&self.nic, &self.interface) {
@@ -79,8 +79,8 @@ impl Info {
                     let carrier = if status.admin_up { carrier(status.up) } else { Carrier::Down };
                     (carrier, kbps, if status.half_duplex { Duplex::Half } else { Duplex::Full })
                 }
-                // The interface of a TAP may be in another namespace and thus not visible here. If
-                // it disappears, the port ends.
+                // The interface of a TAP may be in another network namespace, where this process
+                // cannot read its state. If the interface is removed, the port ends.
                 Err(_) => (Carrier::Up, 0, Duplex::Full),
             },
             (None, None) => (Carrier::Up, 0, Duplex::Full),
@@ -94,23 +94,23 @@ impl Info {
 pub(super) struct Slot {
     /// Loop that polls the port.
     pub thread: usize,
-    /// Member to which the port adds a queue; `None`: the port becomes a new member.
+    /// Member to which the port adds a queue; `None` if the port becomes a new member.
     pub beside: Option<PortNo>,
     device: String,
-    /// Name in the registry of loops.
+    /// Name of the port in the registry of loops.
     key: String,
 }
 
 #[derive(Default)]
 pub(super) struct Members {
-    /// Members by number; `None`: the slot is free.
+    /// Members by number; `None` for a free slot.
     infos: Vec<Option<Info>>,
     loops: Loops,
 }
 
 impl Members {
-    /// Assigns the port `name` to loop `thread` and registers it; `None`: to the one of the `loops`
-    /// loops with the fewest ports.
+    /// Assigns the port `name` to loop `thread` and registers it. With `None`, assigns it to that
+    /// of the `loops` loops with the fewest ports.
     pub fn place(&mut self, name: &str, thread: Option<usize>, loops: usize) -> Result<Slot, AddError> {
         if let Some(thread) = thread.filter(|thread| *thread >= loops) {
             return Err(AddError::NoLoop(thread, loops));
@@ -144,13 +144,13 @@ impl Members {
         Ok(Slot { thread, beside, device, key })
     }
 
-    /// Releases the placement of a port that was not opened.
+    /// Releases the slot of a port that could not be opened.
     pub fn give_up(&mut self, slot: &Slot) {
         self.loops.deregister(&slot.key);
     }
 
-    /// Registers a port that was assigned to a loop; returns its number. Fails if the switch has
-    /// `most` ports.
+    /// Registers a port that was assigned to a loop, and returns its number. Returns an error if
+    /// the switch already has `most` ports.
     pub fn slot(&mut self, port: &Port, slot: &Slot, most: usize) -> Result<PortNo, AddError> {
         let queue = Queue { spec: port.spec.clone(), thread: slot.thread, counts: port.counts.clone() };
         if let Some(number) = slot.beside {
@@ -193,12 +193,12 @@ impl Members {
         Some(info)
     }
 
-    /// Returns the number of slots, including free ones.
+    /// Returns the number of slots for members, including free ones.
     pub fn places(&self) -> usize {
         self.infos.len()
     }
 
-    /// Returns the members by number.
+    /// Returns the members with their port numbers, in ascending order.
     pub fn list(&self) -> Vec<(PortNo, Info)> {
         let numbered = self.infos.iter().zip(0..);
         numbered.filter_map(|(info, number)| Some((number, info.clone()?))).collect()

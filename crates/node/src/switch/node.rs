@@ -1,5 +1,5 @@
-//! A switch of a topology file. It is created with its ports, spanning tree and commands, is
-//! stepped by the owner of the clock or run in a thread, and ends with an audit.
+//! A switch of a topology file. It is created with its ports, spanning tree and commands. It is
+//! then stepped by the owner of the clock, or run in a thread, and ends with an audit.
 
 use super::run::Until;
 use super::{Audit, Switch, SwitchConfig, commands};
@@ -11,7 +11,7 @@ use clock::{Clock, Instant};
 use port::{Pairs, Spec};
 use std::sync::Arc;
 
-/// Number of buffers in its pool.
+/// Number of buffers in the pool of such a switch.
 const BUFFERS: usize = 4096;
 
 /// Reason why a switch of a file could not be created.
@@ -20,21 +20,21 @@ const BUFFERS: usize = 4096;
 pub struct NodeError {
     /// Name of the switch.
     pub name: String,
-    /// Reason why it could not be created.
+    /// Reason for the failure.
     pub why: String,
 }
 
-/// Result of a step.
+/// Result of a step of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Frames received or sent.
+    /// Number of frames received or sent.
     pub frames: u64,
-    /// Time of the next step.
+    /// Time at which the next step is due.
     pub next: Instant,
 }
 
 impl Switch {
-    /// Creates the switch of a file; `pairs` connects its ports with other nodes. `seed` determines
+    /// Creates the switch of a file. `pairs` connects its ports with other nodes. `seed` determines
     /// the hash key of the forwarding table, for repeatable runs.
     ///
     /// # Errors
@@ -70,8 +70,9 @@ impl Switch {
         if let Some(priority) = file.priority {
             say(&format!("ifconfig {} priority {priority}", file.name))?;
         }
-        // The ports join the tree only after the priority is set: if a bridge first announced a
-        // better priority as root, the others would keep using that information until it expires.
+        // The ports join the tree only after the priority is set. If a bridge first announced a
+        // better priority as the root, the other bridges would use that information until it
+        // expired.
         commands::span_rest(&switch).map_err(|why| failed(why.to_string()))?;
         file.commands.iter().try_for_each(|line| say(line).map(drop))?;
         Ok(switch)
@@ -86,7 +87,7 @@ impl Switch {
             thread.turn();
             next = next.min(thread.next_event().unwrap_or(Instant::NEVER));
         });
-        // BPDUs received in the turn are answered at the same instant.
+        // BPDUs received in this turn are processed at the same instant.
         next = next.min(self.tend());
         Step { frames: self.moved() - before, next }
     }
@@ -98,7 +99,7 @@ impl Switch {
         moved
     }
 
-    /// Runs until stopped; returns the result.
+    /// Runs the switch until it is stopped, and returns the outcome.
     ///
     /// # Errors
     /// Returns a [`NodeError`].
@@ -112,7 +113,7 @@ impl Switch {
         Ok(self.outcome())
     }
 
-    /// Drops frames that still wait to be sent, and returns the final audit.
+    /// Drops frames that wait to be sent, and returns the outcome with the final audit.
     pub fn outcome(&self) -> Outcome {
         self.each_thread(|thread| thread.give_up());
         let audit = self.audit();
@@ -127,8 +128,8 @@ impl Switch {
 }
 
 impl Audit {
-    /// Returns three numbers of frames: unaccounted for in the bridge, unaccounted for between the
-    /// bridge and its ports, and not sent yet.
+    /// Returns the numbers of frames that are (unaccounted for in the bridge, unaccounted for
+    /// between the bridge and its ports, not sent yet).
     pub fn imbalance(&self) -> [i64; 3] {
         let bridge = &self.bridge;
         let less = |a: u64, b: u64| a as i64 - b as i64;

@@ -1,4 +1,4 @@
-//! Dataflow in a switch: a single loop polls and dispatches, workers forward
+//! Dataflow in a switch: a single loop polls ports and dispatches frames, and workers forward them
 //! ([`dispatch::dataflow`]).
 //!
 //! ```text
@@ -6,8 +6,9 @@
 //! Worker::turn       the frames of a lane through the worker's replica of the bridge
 //! exchange::Outbox   outgoing frames, in one queue for each port; the loop sends them
 //! ```
-//! The number of a dataflow lane gives the ingress port of its frames, so that a burst comes from
-//! one port. Within a flow, fragments may overtake other frames, as with receive-side scaling.
+//! The number of a dataflow lane determines the ingress port of its frames, so that all frames of a
+//! burst come from one port. Within a flow, fragments may overtake other frames, as with
+//! receive-side scaling.
 
 use bridge::PortNo;
 use buf::{Burst, Frame};
@@ -16,19 +17,19 @@ use wire::hash::Key;
 
 /// Maximum number of ports of a switch with workers.
 pub const PORTS_MAX: usize = 64;
-/// Number of dataflow lanes (queues) over which the flows of a port are spread.
+/// Number of dataflow lanes (queues) over which the flows of a port are distributed.
 const SPREAD: usize = 16;
 /// Number of dataflow lanes of a port: the lanes for its flows, and one for frames between bridges.
-/// If BPDUs waited behind data, or were dropped because a lane is full, the spanning tree would
-/// treat a busy link as down.
+/// If BPDUs waited behind data, or were dropped at a full lane, the spanning tree would treat a
+/// busy link as down.
 const LANES: usize = SPREAD + 1;
 
-/// Returns the configuration with lanes for all ports; up to 256 frames wait in each.
+/// Returns the configuration with lanes for all ports. Each lane has space for 256 frames.
 pub fn config() -> dataflow::Config {
     dataflow::Config { lanes: PORTS_MAX * LANES, ..dataflow::Config::default() }
 }
 
-/// Returns the ingress port of a lane's frames.
+/// Returns the ingress port of the frames in a lane.
 pub fn port_of(lane: usize) -> PortNo {
     (lane / LANES) as PortNo
 }
@@ -45,14 +46,15 @@ impl Poster {
         Poster { dispatcher, key: Key::random() }
     }
 
-    /// Drops and counts the frames received on `port` that wait for workers, since a port added
-    /// later may get the same number.
+    /// Drops and counts the frames received on `port` that still wait for workers, because a port
+    /// added later may get the same number.
     pub fn discard(&mut self, port: PortNo) {
         let first = usize::from(port) * LANES;
         (first..first + LANES).for_each(|lane| self.dispatcher.discard(lane));
     }
 
-    /// Dispatches `burst`, received on `from`. Frames for a full lane are dropped and counted.
+    /// Dispatches `burst`, which was received on port `from`. Frames that do not fit their lane are
+    /// dropped and counted.
     pub fn post(&mut self, from: PortNo, burst: &mut Burst) {
         let (first, key) = (usize::from(from) * LANES, self.key);
         burst.as_slice().iter().for_each(Frame::prefetch);
@@ -64,8 +66,8 @@ impl Poster {
     }
 }
 
-/// Returns whether a frame is for 01-80-C2-00-00-00 to -0F, which no bridge forwards (IEEE 802.1D
-/// 7.12.6).
+/// Returns whether a frame is addressed to 01-80-C2-00-00-00 to -0F, which bridges do not forward
+/// (IEEE 802.1D 7.12.6).
 fn is_for_bridges(frame: &[u8]) -> bool {
     matches!(frame, [0x01, 0x80, 0xc2, 0, 0, last, ..] if *last < 0x10)
 }

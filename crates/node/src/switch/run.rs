@@ -1,5 +1,5 @@
-//! Runs a switch. The first loop runs in the caller's thread, which also serves the control socket;
-//! each other loop and each worker has a thread of its own.
+//! Runs a switch. The first loop runs in the caller's thread, which also serves the control socket.
+//! Each other loop and each worker has a thread of its own.
 
 use super::{Switch, lock};
 use crate::control::Server;
@@ -14,15 +14,15 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 /// Interval at which the control socket is checked while there is work.
 const LOOK: Duration = Duration::from_millis(1);
-/// Maximum time for sending the last frames at the end.
+/// Maximum time for sending the remaining frames at the end.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Condition for the end of a switch.
+/// Condition under which a switch ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// Stopped by the caller.
+    /// The caller has stopped the switch.
     Stopped,
-    /// Stopped by the caller, or no port will deliver another frame.
+    /// The caller has stopped the switch, or no port can deliver another frame.
     Over,
 }
 
@@ -35,8 +35,8 @@ fn begin<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'scope
     dispatch::spawn_scoped(scope, name, work)
 }
 
-/// Ends the other threads when dropped, that is when the first loop ends for any reason: the thread
-/// scope waits for them.
+/// Stops the other threads when it is dropped, because the thread scope waits for them. This
+/// happens when the first loop ends for any reason.
 struct End<'a> {
     ended: &'a AtomicBool,
     flow: Option<&'a Dataflow>,
@@ -52,11 +52,11 @@ impl Drop for End<'_> {
 }
 
 impl Switch {
-    /// Runs until `stop` returns true or, with [`Until::Over`], all ports have ended. Then sends
-    /// the waiting frames, for at most 100 ms, and drops the rest.
+    /// Runs until `stop` returns true or, with [`Until::Over`], until all ports have ended. Then
+    /// sends the waiting frames, for at most 100 ms, and drops the rest.
     ///
     /// # Errors
-    /// Returns errors of the system: a thread cannot be created, or polling fails.
+    /// Returns errors of the system: a thread cannot be created, or polling failed.
     pub fn run(&self, control: Option<&mut Server>, until: Until, stop: impl Fn() -> bool + Sync) -> io::Result<()> {
         self.run_by(begin, control, until, stop)
     }
@@ -99,7 +99,7 @@ impl Switch {
             }
             let ran = self.first(&mut control, over.first(), ends);
             drop(end);
-            // A thread that fails ends alone; the others end after the first loop has ended.
+            // A thread that fails ends alone. The other threads end after the first loop has ended.
             for thread in threads {
                 thread.join().unwrap_or_else(|_| Err(io::Error::other("a loop panicked")))?;
             }
@@ -108,8 +108,8 @@ impl Switch {
         self.drain()
     }
 
-    /// Thread of a worker: processes dispatched frames until the dispatcher has finished. Releases
-    /// its lock while it sleeps.
+    /// Body of the thread of a worker: processes dispatched frames until the dispatcher has
+    /// finished. It releases its lock while it sleeps.
     fn work(&self, number: usize) {
         let (Some(thread), Some(flow)) = (self.threads.get(number), &self.flow) else { return };
         loop {
@@ -147,8 +147,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Runs turns of thread `number` until `done` returns true, or another thread requests its
-    /// lock. `done` receives whether one of `fds` is readable, and the time.
+    /// Runs turns of thread `number` until `done` returns true, or until another thread requests
+    /// its lock. The arguments of `done` are whether one of `fds` is readable, and the time.
     fn keep(
         &self,
         number: usize,
@@ -181,7 +181,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Sends waiting frames, within a time limit.
+    /// Sends waiting frames, for at most [`PATIENCE`].
     fn drain(&self) -> io::Result<()> {
         let until = self.clock.now().after(PATIENCE);
         let mut drained = false;

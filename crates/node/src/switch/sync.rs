@@ -1,4 +1,4 @@
-//! Exchange of events between switch threads: from one replica of the bridge to the others.
+//! Exchange of events between switch threads, from one replica of the bridge to the others.
 //!
 //! ```text
 //! Bridge::take_event   each turn of a thread puts its events into two rings for each other
@@ -6,10 +6,10 @@
 //! Bridge::apply_event  each turn of the other thread applies the events as of the time at which
 //!                      they occurred: a worker may have slept for hours in between
 //! ```
-//! If a ring is full, new events are lost and counted, and a flag beside the ring is set. The
-//! receiver finds the flag in its next turn. It then flushes what it learned through events
-//! ([`Bridge::on_events_lost`]) and requests that all threads send their events again
-//! ([`Bridge::announce_all`]); by then it has emptied the rings.
+//! If a ring is full, new events are lost and counted, and a flag next to the ring is set. The
+//! receiver reads the flag in its next turn, after it has emptied the rings. It then flushes what
+//! it learned through events ([`Bridge::on_events_lost`]), and requests that all threads send their
+//! events again ([`Bridge::announce_all`]).
 
 use bridge::{Bridge, EventKind, SyncEvent};
 use buf::ring::{Consumer, Producer, ring};
@@ -20,9 +20,9 @@ use std::sync::Arc;
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Maximum number of address events queued for a thread.
+/// Maximum number of address events queued for another thread.
 const ADDRESSES: usize = 1024;
-/// Maximum number of other events queued for a thread.
+/// Maximum number of events other than address events queued for another thread.
 const EVENTS_MAX: usize = 256;
 
 stats::counters! {
@@ -32,13 +32,13 @@ stats::counters! {
         lost,
         /// Times that addresses learned through events were flushed after lost events.
         missed_addresses,
-        /// Times that multicast listeners were ignored for a while after lost events.
+        /// Times that multicast listeners were ignored for some time after lost events.
         missed_ports,
     }
 }
 
-/// Flags of lost events that the receiver has not noticed yet, and of a request to send everything
-/// again.
+/// Flags for lost events that the receiver has not noticed yet, and for a request to send all
+/// events again.
 #[derive(Debug, Default)]
 struct Missed {
     addresses: AtomicBool,
@@ -73,7 +73,7 @@ struct EventReceiver {
     missed: Arc<Missed>,
 }
 
-/// Creates both ends, with room for this many address events and other events.
+/// Creates both ends of rings for this many address events and other events.
 fn channel(addresses: usize, other: usize) -> (EventSender, EventReceiver) {
     let ((to_addresses, addresses), (to_ports, ports)) = (ring(addresses), ring(other));
     let missed = Arc::<Missed>::default();
@@ -99,7 +99,7 @@ impl EventSender {
         self.missed.of(about).store(true, Ordering::Release);
     }
 
-    /// Returns whether the other thread has requested that all events be sent again, and clears the
+    /// Returns whether the other thread has requested that all events be sent again. Clears the
     /// request.
     fn take_resend_request(&self) -> bool {
         let again = &self.missed.again;
@@ -108,8 +108,8 @@ impl EventSender {
 }
 
 impl EventReceiver {
-    /// Applies the queued events. Returns whether address events were lost; the addresses learned
-    /// through events from any thread are then flushed.
+    /// Applies the queued events. Returns whether address events were lost; if so, the addresses
+    /// learned through events from any thread have been flushed.
     fn receive(&mut self, bridge: &mut Bridge, counts: &SyncCounts, now: Instant) -> bool {
         self.ports.pop_into(EVENTS_MAX, |sync| bridge.apply_event(&sync, now));
         self.addresses.pop_into(ADDRESSES, |sync| bridge.apply_event(&sync, now));
@@ -144,7 +144,7 @@ pub struct SyncExchange {
 }
 
 impl SyncExchange {
-    /// Creates the exchanges of `threads` threads, one for each, connected with each other.
+    /// Creates one exchange per thread for `threads` threads, connected with each other.
     pub fn among(threads: usize) -> Vec<SyncExchange> {
         let mut all: Vec<SyncExchange> = (0..threads).map(|_| SyncExchange::default()).collect();
         for one in 0..threads {

@@ -60,7 +60,7 @@ impl Lan {
         assert!(self.ends[from].tx.tx_one(frame, Instant::ZERO).is_ok());
     }
 
-    /// Runs three rounds: frames between loops arrive in the second, as do learned addresses.
+    /// Runs three rounds. Frames and learned addresses reach other loops in the second round.
     fn turn(&self) {
         (0..3).for_each(|_| self.switch.each_thread(|thread| _ = thread.turn()));
     }
@@ -69,7 +69,7 @@ impl Lan {
         let mut burst = Burst::new();
         self.ends[at].rx.rx_burst(&mut burst, 256, Instant::ZERO);
         let frames = burst.drain().map(|frame| frame.bytes().to_vec());
-        // BPDUs excluded.
+        // Leaves out BPDUs.
         frames.filter(|frame| !frame.starts_with(&[1, 0x80, 0xc2])).collect()
     }
 
@@ -201,7 +201,7 @@ fn vlans_storms_rules_and_limits_are_commands() {
         ("ifconfig bridge0 rule p0 in drop udp prot 5", "prot"),
         ("ifconfig bridge0 tagged p0 5-4095", "VLANs"),
         ("bridge vlan add dev p0 vid 2-3 pvid", "only one VLAN"),
-        ("ifconfig bridge0 edge p0", "add it by 'ifconfig bridge0 stp p0'"),
+        ("ifconfig bridge0 edge p0", "add it with 'ifconfig bridge0 stp p0'"),
         ("ifconfig bridge0 proto mstp", "rstp, stp or none"),
         ("ifconfig bridge0 hellotime 7", "hello_s"),
         ("show nic", "there is no nic port"),
@@ -211,7 +211,7 @@ fn vlans_storms_rules_and_limits_are_commands() {
     }
 }
 
-/// One burst in 16 is measured, with its frames and ticks; the average covers those.
+/// One burst in 16 is measured, with its frames and ticks. The average covers the measured bursts.
 #[test]
 fn bridge_cost_is_measured_one_burst_in_16() {
     let mut lan = Lan::live(2, 1);
@@ -248,7 +248,8 @@ fn nic_sysctls_are_set_while_it_runs() {
     assert!(lan.switch.audit().holds());
 }
 
-/// Two switches joined by two links, with a station on each: a loop without a spanning tree.
+/// Two switches connected by two links, with a station on each. Without a spanning tree, this is a
+/// loop.
 #[test]
 fn a_spanning_tree_opens_one_of_two_links() {
     let clock = SimClock::new();
@@ -281,7 +282,7 @@ fn a_spanning_tree_opens_one_of_two_links() {
     assert_eq!((one.received(), other.received()), (vec![0], vec![1]), "once");
     assert_eq!(one.json("ifconfig")["stp"]["ports"].as_array().unwrap().len(), 3);
     assert!(one.say("ifconfig").unwrap().contains("proto rstp"));
-    // The forwarding link is cut.
+    // The link that forwards is cut.
     let forwards = if states(&one)[1] == "forwarding" && states(&other)[1] == "forwarding" { "l0" } else { "l1" };
     one.say(&format!("ifconfig bridge0 deletem {forwards}")).unwrap();
     pass(&one, &other, 200);
@@ -331,7 +332,7 @@ fn ports_change_at_run_time_and_have_one_loop() {
         let (again, _other) = pair("p1", 8, Caps::PLAIN);
         let why = lan.switch.attach(again, None).unwrap_err().to_string();
         assert!(why.contains("EEXIST"), "{why}");
-        // Removed while frames wait for it.
+        // The port is removed while frames wait to be sent through it.
         (0..200).for_each(|_| lan.send(0, &frame(2, 3)));
         lan.switch.each_thread(|thread| _ = thread.turn());
         lan.say("ifconfig bridge0 deletem p1").unwrap();
@@ -383,7 +384,8 @@ fn commands_wait_at_most_one_turn() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every received frame is sent, or dropped with a reason; no frame returns to its sender.
+    /// Every received frame is sent, or dropped with a reason. No frame returns to the station that
+    /// sent it.
     #[test]
     fn nothing_is_lost(
         threads in 1..=3_usize,

@@ -19,12 +19,12 @@ use stats::{Lap, Ledger, Stage};
 use std::io;
 use std::sync::Arc;
 
-/// Poll interval of a port without a descriptor, or with frames to send.
+/// Poll interval of a port without a descriptor, or of a port with frames to send.
 const LOOK: Duration = Duration::from_micros(50);
-/// Maximum sleep, so that a stop request is noticed.
+/// Maximum sleep of a thread, so that it notices a stop request.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Counters of a port.
+/// Counters of a port in one thread, or summed over threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Frames received from the port, and passed to it by the bridge.
@@ -35,9 +35,9 @@ pub struct Counts {
     pub failed: u64,
     /// Frames dropped because the queue from the workers to the port was full.
     pub full: u64,
-    /// Frames dropped because the port was removed, or still full when the switch ended.
+    /// Frames dropped because the port was removed, or still full when the switch shut down.
     pub late: u64,
-    /// Frames not sent yet.
+    /// Frames queued and not sent yet.
     pub held: u64,
 }
 
@@ -64,14 +64,15 @@ struct Own {
     rx: Box<dyn RxHalf>,
     tx: Box<dyn TxHalf>,
     soft: Soft,
-    /// Simulated network card of a `nic` port; its errors are checked at intervals.
+    /// Simulated network card of a `nic` port, whose errors are checked at intervals; otherwise
+    /// `None`.
     nic: Option<Arc<Nic>>,
-    /// Frames from other threads.
+    /// Frames from other threads, to be sent through this port.
     arrivals: Vec<Arrivals<Frame>>,
     counts: Arc<PortCounts>,
     /// Hook for captures of the port's frames.
     watch: Arc<Watch>,
-    /// Number of frames accepted by the port.
+    /// Number of frames that the port has accepted.
     taken: u64,
 }
 
@@ -89,7 +90,7 @@ impl Own {
         self.taken += self.transmit(out, now) as u64;
     }
 
-    /// Sends as many frames of `out` as the port accepts; returns their number.
+    /// Sends as many frames of `out` as the port accepts, and returns their number.
     #[inline(always)]
     fn transmit(&mut self, out: &mut Burst, now: Instant) -> usize {
         if self.soft.has_work(out.as_slice()) {
@@ -107,7 +108,7 @@ impl Own {
         self.taken += taken as u64;
     }
 
-    /// Sends `out`, delayed frames that became due, and frames from other threads.
+    /// Sends the frames of `out`, delayed frames that are due, and frames from other threads.
     fn flush(&mut self, out: &mut Burst, now: Instant) {
         self.tx.poll(now);
         if self.soft.is_behind() {
@@ -134,8 +135,8 @@ impl Own {
     /// Returns the number of frames that the port accepted but its device did not.
     fn failed(&self) -> u64 {
         let tx = &self.counts.tx;
-        // Frames that an impairment lost on purpose do not count. The pieces of a large segment
-        // count individually.
+        // Frames that an impairment lost on purpose are not counted. The parts of a large segment
+        // are counted individually.
         (tx.errors.get() + tx.too_large.get() + tx.malformed.get() + tx.bugs.get()).min(self.taken)
     }
 
@@ -144,7 +145,7 @@ impl Own {
     }
 }
 
-/// Entry for a port number, from the view of this thread.
+/// What this thread knows about a port number.
 enum Place {
     Free,
     Own(Box<Own>),
@@ -161,34 +162,34 @@ pub(super) enum Role {
     Works(Box<Worker>),
 }
 
-/// A polling loop of a switch, or one of its workers. Aligned so that it shares no cache line with
-/// its neighbors in memory, which belong to other threads.
+/// A polling loop of a switch, or one of its workers. It is aligned so that it shares no cache line
+/// with other threads' data next to it in memory.
 #[repr(align(128))]
 pub struct SwitchThread {
     /// Index of the thread.
     pub number: usize,
     /// The thread's replica of the bridge.
     pub bridge: Bridge,
-    /// Polling schedule.
+    /// Schedule of polling.
     pub polling: Polling,
-    /// Sampled cost of forwarding in the bridge, in ticks per frame.
+    /// Average cost of forwarding in the bridge, in ticks per frame, from a sample.
     pub average: Average,
     /// Ticks by stage of the packet path; off by default.
     pub ledger: Ledger,
     role: Role,
     ports: Ports,
-    /// Counters of removed ports.
+    /// Sum of the counters of removed ports.
     gone: Counts,
     clock: Clock,
     calls: Vec<Call>,
-    /// Event exchange with the other threads, if any.
+    /// Event exchange with the other threads; `None` if there are none.
     sync: Option<SyncExchange>,
     inbox: SharedInbox,
     pool: Pool,
     captures: Arc<Captures>,
 }
 
-/// State that a thread gets from its switch.
+/// State that the threads of a switch have in common.
 pub(super) struct Common {
     pub bridge: BridgeConfig,
     pub sysctls: Arc<Sysctls>,
@@ -199,12 +200,12 @@ pub(super) struct Common {
     pub captures: Arc<Captures>,
 }
 
-/// The ports and their frames, without the polling schedule.
+/// The ports of a thread and their frames, without the polling schedule.
 struct Ports {
     places: Vec<Place>,
     /// Ports polled by this thread.
     own: Vec<PortNo>,
-    /// Outgoing frames of each port.
+    /// Outgoing frames, by port number.
     out: Vec<Burst>,
     burst: Burst,
 }
@@ -231,7 +232,7 @@ impl SwitchThread {
         }
     }
 
-    /// Enables the exchange with other threads.
+    /// Enables the event exchange with other threads.
     pub(super) fn among_others(mut self, sync: SyncExchange) -> SwitchThread {
         self.bridge.announce();
         self.sync = Some(sync);
@@ -244,8 +245,8 @@ impl SwitchThread {
         self.ports.own.push(number);
     }
 
-    /// Adds a queue of port `number`, another queue of which belongs to another thread. From now on
-    /// this thread sends to the port through its own queue.
+    /// Adds a queue of port `number` whose first queue belongs to another thread. This thread then
+    /// sends to the port through its own queue.
     pub(super) fn add_queue(&mut self, number: PortNo, port: Port, pool: &Pool) {
         self.gone.full += self.counts(number).full;
         let own = self.own_of(number, port, Vec::new(), pool);
@@ -262,22 +263,22 @@ impl SwitchThread {
         Place::Own(Box::new(Own { rx, tx, soft, nic, arrivals, counts, watch, taken: 0 }))
     }
 
-    /// Adds a port of another thread; returns the receiving end for frames sent to it.
+    /// Adds a port of another thread. Returns the receiving end for frames that are sent to it.
     pub(super) fn add_foreign(&mut self, number: PortNo, thread: usize) -> Arrivals<Frame> {
         let (away, arrivals) = RemotePort::ring(thread);
         self.put(number, Place::Other(away));
         arrivals
     }
 
-    /// Adds a port of loop `thread`; frames for it go into the workers' `queue`.
+    /// Adds a port of loop `thread`. Frames for the port go into the workers' `queue`.
     pub(super) fn add_queued(&mut self, number: PortNo, thread: usize, queue: &Arc<Outbox<Frame>>) {
         self.put(number, Place::Other(RemotePort::queue(thread, queue)));
     }
 
     fn put(&mut self, number: PortNo, place: Place) {
         if let Some(sync) = &mut self.sync {
-            // Receive pending events first, while the number is unused: they may refer to a former
-            // port of this number.
+            // Receives pending events first, while the number is still unused, because they may
+            // refer to a former port of this number.
             sync.exchange(&mut self.bridge, self.clock.now());
         }
         self.bridge.join(number, Member::default());
@@ -291,7 +292,7 @@ impl SwitchThread {
         }
     }
 
-    /// Removes a port. Its unsent frames are lost and counted.
+    /// Removes a port. Frames that were not sent yet are dropped and counted.
     pub(super) fn remove(&mut self, number: PortNo) {
         let counts = self.counts(number);
         self.gone.sent += counts.sent;
@@ -332,14 +333,14 @@ impl SwitchThread {
         }
     }
 
-    /// Returns the output counters over all current and former ports.
+    /// Returns the output counters, summed over all current and former ports.
     pub fn total(&self) -> Counts {
         let mut all = self.gone;
         (0..self.ports.places.len()).for_each(|at| all.add(&self.counts(at as PortNo)));
         all
     }
 
-    /// Returns the counters of the event exchange, if there are other threads.
+    /// Returns the counters of the event exchange; `None` if there are no other threads.
     pub fn sync(&self) -> Option<&SyncCounts> {
         self.sync.as_ref().map(|sync| &sync.counts)
     }
@@ -349,7 +350,7 @@ impl SwitchThread {
         &self.ports.own
     }
 
-    /// Returns the receive warnings of a port, and the reason why it closed.
+    /// Returns the receive warnings of a port, and the reason why it closed; `None` if it is open.
     pub fn warnings(&self, number: PortNo) -> (Vec<String>, Option<String>) {
         match self.ports.places.get(usize::from(number)) {
             Some(Place::Own(own)) => {
@@ -360,8 +361,8 @@ impl SwitchThread {
         }
     }
 
-    /// Returns the reason why a port of this thread failed; `None` while it works, and after a
-    /// normal end.
+    /// Returns the reason why a port of this thread failed; `None` while it works, or if it ended
+    /// normally.
     pub fn why_lost(&self, number: PortNo) -> Option<String> {
         match self.ports.places.get(usize::from(number)) {
             Some(Place::Own(own)) => own.rx.why_gone().or_else(|| own.tx.why_gone()),
@@ -379,19 +380,19 @@ impl SwitchThread {
         self.ports.owned().all(Own::is_over)
     }
 
-    /// Returns the earliest time at which a port that delays received or sent frames releases one;
-    /// `None`: no frame is delayed.
+    /// Returns the earliest time at which a port releases a received or sent frame that it delays;
+    /// `None` if no frame is delayed.
     pub fn next_event(&self) -> Option<Instant> {
         self.ports.owned().flat_map(|own| [own.rx.next_event(), own.tx.next_event()]).flatten().min()
     }
 
-    /// Returns whether no frames wait to be sent.
+    /// Returns whether no frame waits to be sent.
     pub fn is_drained(&self) -> bool {
         self.ports.out.iter().all(Burst::is_empty)
             && self.ports.owned().all(|own| own.tx.held() == 0 && own.waits() == 0 && !own.soft.is_behind())
     }
 
-    /// Drops the frames that still wait to be sent.
+    /// Drops the frames that wait to be sent.
     pub fn give_up(&mut self) {
         let Ports { places, out, .. } = &mut self.ports;
         for (place, out) in places.iter_mut().zip(out) {
@@ -457,20 +458,20 @@ impl SwitchThread {
         then
     }
 
-    /// Sends a frame of the bridge itself.
+    /// Sends a frame generated by the bridge itself.
     pub(super) fn send_own(&mut self, port: PortNo, frame: Frame) {
         self.bridge.send(frame, port, &mut self.ports.out);
         self.flush();
     }
 
-    /// Sends waiting frames, and does nothing else.
+    /// Sends waiting frames, without receiving or forwarding.
     pub fn flush(&mut self) {
         let now = self.clock.now();
         self.ports.flush(&self.calls, now);
     }
 
-    /// Sleeps as requested by `then`, the result of a turn; also polls `others`. Returns whether
-    /// one of `others` is readable.
+    /// Sleeps as `then`, the result of a turn, requires. Also polls `others`, and returns whether
+    /// one of them is readable.
     ///
     /// # Errors
     /// Returns errors of the system.
@@ -507,7 +508,7 @@ impl Ports {
         self.own.iter().filter_map(of)
     }
 
-    /// Adds the descriptors to poll; returns the maximum sleep.
+    /// Adds the descriptors to poll to `fds`, and returns the maximum sleep.
     fn watch<'a>(&'a self, fds: &mut Vec<std::os::fd::BorrowedFd<'a>>, most: Duration, now: Instant) -> Duration {
         let mut timeout = most;
         if self.out.iter().any(|out| !out.is_empty()) {
@@ -528,7 +529,7 @@ impl Ports {
         timeout
     }
 
-    /// Sends the staged frames.
+    /// Sends the frames collected for each port.
     #[inline]
     fn send(&mut self, calls: &[Call], now: Instant) {
         for (place, out) in self.places.iter_mut().zip(&mut self.out).filter(|(_, out)| !out.is_empty()) {
@@ -540,7 +541,8 @@ impl Ports {
         }
     }
 
-    /// Sends the staged frames, delayed frames that became due, and frames from other threads.
+    /// Sends the frames collected for each port, delayed frames that are due, and frames from other
+    /// threads.
     fn flush(&mut self, calls: &[Call], now: Instant) {
         for (place, out) in self.places.iter_mut().zip(&mut self.out) {
             match place {
@@ -552,12 +554,12 @@ impl Ports {
     }
 }
 
-/// State of a thread's turn.
+/// State during a turn of a thread.
 struct Work<'a> {
     bridge: &'a mut Bridge,
     average: &'a mut Average,
     lap: Lap<'a>,
-    /// Dispatcher to the workers, if this thread does not forward itself.
+    /// Dispatcher to the workers; `None` if this thread forwards frames itself.
     poster: Option<&'a mut Poster>,
     ports: &'a mut Ports,
     calls: &'a [Call],
@@ -592,7 +594,8 @@ impl Handlers for Work<'_> {
             let bridge = &mut *self.bridge;
             self.average.of(came, || bridge.input(number, burst, now, out));
             self.lap.mark(Stage::BridgeInput, came as u64);
-            // Sends before the next port is polled, so that its frames find room.
+            // Frames are sent before the next port is polled, so that there is space for its
+            // frames.
             self.ports.send(self.calls, now);
             self.lap.mark(Stage::PortTx, came as u64);
         }

@@ -1,8 +1,9 @@
-//! Spanning tree and links of a switch: BPDUs come from the bridges of its threads, and the effects
-//! of the protocol are applied to every replica.
+//! Spanning tree and link states of a switch. BPDUs come from the bridge replicas of its threads,
+//! and the effects of the protocol are applied to every replica.
 //!
-//! All threads share one [`Stp`]. A thread that has a frame for the bridge itself puts it into the
-//! [`Inbox`] and wakes the first thread, which runs the tree between its turns ([`Switch::tend`]).
+//! All threads share one [`Stp`]. A thread that receives a frame for the bridge itself puts it into
+//! the [`Inbox`] and wakes the first thread, which runs the spanning tree between its turns
+//! ([`Switch::tend`]).
 
 use super::{Switch, lock};
 use bridge::{Carrier, Effect, Kind, Link, PortNo, PortState, Reserved, Running, Stp, StpConfig, StpError, StpPort};
@@ -12,11 +13,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::bpdu::BRIDGE_GROUP;
 
-/// Maximum number of queued BPDUs; excess ones are dropped and counted.
+/// Maximum number of queued BPDUs; further ones are dropped and counted.
 const MOST: usize = 1024;
 /// Interval at which link states are polled.
 const LINKS: Duration = Duration::from_millis(100);
-/// Polling interval while a link is down: its port forwards no frames until the link is found up.
+/// Polling interval while a link is down, because its port forwards no frames until the link is
+/// found to be up.
 const LINKS_DOWN: Duration = Duration::from_millis(5);
 
 stats::counters! {
@@ -70,7 +72,7 @@ impl Inbox {
     }
 }
 
-/// The spanning tree protocol of a switch, with the state to run it.
+/// The spanning tree protocol of a switch, with the state needed to run it.
 #[derive(Debug)]
 pub struct Tree {
     /// State of the spanning tree protocol.
@@ -80,7 +82,7 @@ pub struct Tree {
     aged: Instant,
 }
 
-/// Link states at the last check.
+/// Link states of the ports at the last check.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     down: BTreeSet<PortNo>,
@@ -94,7 +96,7 @@ impl Switch {
     /// timers.
     ///
     /// # Errors
-    /// Returns an [`StpError`] for a time that the standard does not allow.
+    /// Returns an [`StpError`] for a timer value that the standard does not permit.
     pub fn start_tree(&self, config: StpConfig) -> Result<(), StpError> {
         let now = self.clock.now();
         let config = StpConfig { address: self.mac, ..config };
@@ -128,10 +130,10 @@ impl Switch {
         });
     }
 
-    /// Adds a member to the tree, or changes its settings there.
+    /// Adds a member to the spanning tree, or changes its settings in the tree.
     ///
     /// # Errors
-    /// Returns an [`StpError`] for a priority or cost that the standard does not allow.
+    /// Returns an [`StpError`] for a priority or cost that the standard does not permit.
     pub fn set_tree_port(&self, number: PortNo, asked: StpPort) -> Result<(), StpError> {
         let now = self.clock.now();
         {
@@ -149,7 +151,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Removes a member from the tree: it forwards, even if that makes a loop.
+    /// Removes a member from the spanning tree. It then forwards, even if this creates a loop.
     pub fn remove_tree_port(&self, number: PortNo) {
         let now = self.clock.now();
         if let Some(tree) = lock(&self.tree).as_mut() {
@@ -162,7 +164,7 @@ impl Switch {
         self.tend();
     }
 
-    /// Sets the state of the bridge. A bridge that is down has no links: its neighbors remove it
+    /// Sets the state of the bridge. A bridge that is down has no links, so its neighbors remove it
     /// from the tree, and its learned addresses are flushed.
     pub fn set_running(&self, running: Running) {
         self.each_thread(|thread| thread.bridge.set_running(running));
@@ -175,12 +177,12 @@ impl Switch {
         &self.inbox.counts
     }
 
-    /// Calls `look` with the tree, if there is one.
+    /// Calls `look` with the spanning tree; returns `None` if there is none.
     pub fn tree<R>(&self, look: impl FnOnce(&Stp) -> R) -> Option<R> {
         lock(&self.tree).as_ref().map(|tree| look(&tree.stp))
     }
 
-    /// Changes the tree, if there is one, and applies the effects.
+    /// Changes the spanning tree and applies the effects; returns `None` if there is no tree.
     pub fn change_tree<R>(&self, change: impl FnOnce(&mut Stp, Instant) -> R) -> Option<R> {
         let now = self.clock.now();
         let changed = lock(&self.tree).as_mut().map(|tree| change(&mut tree.stp, now));
@@ -189,7 +191,7 @@ impl Switch {
     }
 
     /// Processes received BPDUs, timers and link changes, and applies the effects. Returns the time
-    /// of the next call.
+    /// at which the next call is due.
     pub fn tend(&self) -> Instant {
         let heard = self.inbox.take();
         let mut guard = lock(&self.tree);
@@ -212,8 +214,9 @@ impl Switch {
         next.map_or(look, |next| next.min(look))
     }
 
-    /// Checks the links if due, and returns the time of the next check. Addresses learned on a link
-    /// that went down are flushed, since the stations may now be reachable by another link.
+    /// Checks the links if a check is due, and returns the time of the next check. Addresses
+    /// learned on a link that went down are flushed, because the stations may now be reachable
+    /// through another link.
     fn look_at_links(&self, mut tree: Option<&mut Tree>, now: Instant) -> Instant {
         let mut links = lock(&self.links);
         if now < links.next {
@@ -248,7 +251,7 @@ impl Switch {
         links.next
     }
 
-    /// Forgets the link state of a port number that is free or was reassigned, so that the link is
+    /// Discards the link state of a port number that is free or was reassigned, so that the link is
     /// checked again.
     pub(super) fn forget_link(&self, number: PortNo) {
         let mut links = lock(&self.links);
@@ -279,7 +282,8 @@ impl Switch {
         });
     }
 
-    /// Sends a frame of the bridge itself; dropped if there is no buffer.
+    /// Sends a frame generated by the bridge itself. The frame is dropped if there is no free
+    /// buffer.
     fn send_from_bridge(&self, port: PortNo, bytes: &[u8]) {
         let Some(info) = self.members().into_iter().find(|(number, _)| *number == port) else { return };
         let Some(mut frame) = self.pool().get() else { return };
@@ -291,5 +295,5 @@ impl Switch {
     }
 }
 
-/// Inbox of a switch, shared with its threads.
+/// Inbox of a switch, which its threads share.
 pub type SharedInbox = Arc<Inbox>;

@@ -1,4 +1,4 @@
-//! Wake-ups of a sleeping host: by calls of other threads, and by frames from a pair port.
+//! Wake-ups of a sleeping host by calls of other threads, and by frames from a pair port.
 
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -57,8 +57,8 @@ impl Loop {
     }
 }
 
-/// Returns the number of round trips: $DOORBELL_TRIPS, or 500. Measurements use 10,000, with an
-/// optimized build on an idle machine.
+/// Returns the number of round trips: $DOORBELL_TRIPS, or 500. Measurements use 10,000 round trips,
+/// an optimized build and an idle machine.
 fn trips() -> u32 {
     std::env::var("DOORBELL_TRIPS").map_or(500, |trips| trips.parse().unwrap())
 }
@@ -69,7 +69,7 @@ fn print_times(what: &str, mut took: Vec<Duration>) {
     println!("{what}: {} round trips, median {:?}, worst {:?}", took.len(), took[took.len() / 2], took[took.len() - 1]);
 }
 
-/// A packet that the host sends to itself is processed by its loop. Before the doorbell, the loop
+/// A packet that the host sends to itself is processed by its loop. Without the doorbell, the loop
 /// slept up to 100 ms before each packet, and 500 round trips took over 25 s.
 #[test]
 fn a_call_wakes_the_loop_of_a_shared_host() {
@@ -91,8 +91,8 @@ fn a_call_wakes_the_loop_of_a_shared_host() {
     });
 }
 
-/// A sleeping loop holds no lock: calls that need its ports return while it sleeps. Earlier, each
-/// call waited for the end of a sleep.
+/// A sleeping loop holds no lock, so calls that need its ports return while it sleeps. Otherwise,
+/// each call would wait for the end of a sleep.
 #[test]
 fn a_loop_that_sleeps_holds_no_lock() {
     let host = host::<Light>("shared");
@@ -112,9 +112,9 @@ fn a_loop_that_sleeps_holds_no_lock() {
     });
 }
 
-/// A packet that a call sends to the host itself ends the loop's sleep: a SYN passes the loopback
-/// queue to a closed port, and a reset returns. Without the doorbell each would wait for the end of
-/// a sleep of 100 ms.
+/// A packet that a call sends to the host itself ends the loop's sleep. Here a SYN passes the
+/// loopback queue to a closed port, and a reset returns. Without the doorbell, each packet would
+/// wait for the end of a sleep of 100 ms.
 #[test]
 fn a_packet_to_the_host_itself_wakes_the_loop() {
     let host = host::<Light>("shared");
@@ -130,14 +130,13 @@ fn a_packet_to_the_host_itself_wakes_the_loop() {
             took.push(start.elapsed());
         }
         took.sort_unstable();
-        // Requires only half of the 20 attempts to take less than 50 ms, since the machine may be
-        // busy.
+        // Only half of the 20 attempts must take less than 50 ms, because the machine may be busy.
         assert!(took[10] < Duration::from_millis(50), "{took:?}");
     });
 }
 
-/// Two hosts of one thread each, joined by a pair: all answers arrive, and an idle host does not
-/// poll. Earlier, it ran 20,000 rounds a second.
+/// Two hosts of one thread each are connected by a pair. All answers arrive, and an idle host does
+/// not poll. Polling would cause 20,000 rounds per second.
 #[test]
 fn hosts_on_a_pair_sleep_until_a_frame_comes() {
     let (here, there) = port::pair::pair("ab", 64, Caps::PLAIN);
@@ -185,8 +184,8 @@ fn hosts_on_a_pair_sleep_until_a_frame_comes() {
     });
 }
 
-/// A transmit-only port is not polled, and an idle port without a descriptor is polled seldom.
-/// Earlier, such hosts ran 20,000 rounds a second.
+/// A transmit-only port is not polled, and an idle port without a descriptor is polled rarely.
+/// Polling without pause would cause 20,000 rounds per second.
 #[test]
 fn polling_ports_without_a_descriptor_leave_the_cpu_idle() {
     let pairs = port::Pairs::new();

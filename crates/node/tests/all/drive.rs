@@ -1,4 +1,4 @@
-//! Hosts whose rounds are run by blocking calls.
+//! Hosts whose blocking calls run the rounds.
 
 use buf::{Burst, Frame};
 use clock::{Clock, Instant, Strategy};
@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wire::Mac;
 
-/// Port that delivers no frames, and counts the requests for its descriptor; each is a sleep of the
-/// host.
+/// Port that delivers no frames, and counts the requests for its descriptor. Each request is a
+/// sleep of the host.
 struct Silent {
     fd: UnixStream,
     asked: Arc<AtomicU32>,
@@ -44,7 +44,7 @@ fn host() -> Host<Up> {
     Host::new(&HostConfig::default(), Clock::live(Strategy::Timespec)).unwrap()
 }
 
-/// A call does not read the clock unless it blocks; its timeout counts from the start of the wait.
+/// A call does not read the clock unless it blocks. Its timeout starts when the wait starts.
 #[test]
 fn a_wait_is_measured_from_its_start() {
     let host = host();
@@ -89,8 +89,8 @@ fn a_call_does_not_sleep_when_a_round_made_data_ready() {
         assert_eq!((got[0], asked.load(Ordering::Relaxed)), (n, 0), "the host did not sleep");
     }
     calls.set_option(fd, socket::Opt::RecvTimeout(Some(clock::Duration::from_millis(100)))).unwrap();
-    // If the thread is rescheduled only after its timeout, the call does not sleep; the attempt is
-    // then repeated.
+    // If the thread is scheduled again only after its timeout, the call does not sleep, and the
+    // attempt is repeated.
     for _ in 0..5 {
         let until = host.clock.now().after(clock::Duration::from_millis(100));
         assert_eq!(calls.recv(fd, &mut [0; 4]), Err(socket::Errno::EAGAIN));

@@ -1,4 +1,4 @@
-//! Streams and datagrams through netisr between two hosts, in every dispatch mode and while the
+//! Streams and datagrams through netisr between two hosts, in every dispatch mode, and while the
 //! mode changes under load.
 
 use clock::{Clock, Strategy};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 fn config<L: Locks>(name: &str, addr: &str, workstreams: usize) -> HostConfig {
     let mut config = HostConfig { name: name.to_string(), locks: L::NAME.to_string(), ..HostConfig::default() };
     config.isr.workstreams = workstreams;
-    // Long enough queues, so that no frame is dropped in these tests.
+    // The queues are long enough that no frame is dropped in these tests.
     config.set("isr.maxqlimit", "20000").unwrap();
     config.ifaces.push(IfaceConfig { name: Some("eth0".to_string()), ..IfaceConfig::on("pair(slots=1024):ab") });
     config.set_iface("addresses", addr).unwrap();
@@ -42,7 +42,7 @@ fn column<L: Locks>(host: &Host<L>, name: &str) -> u64 {
 }
 
 /// Runs `body` while threads run the hosts' loops and netisr's workers. Then checks that all frames
-/// are accounted for, and that none was dropped at a queue or lost.
+/// are accounted for, and that none was lost or dropped at a queue.
 fn beside(hosts: [&Host<Light>; 2], body: impl FnOnce()) {
     beside_workers(hosts, |host, at| host.run_isr(at).unwrap(), body);
     for host in hosts {
@@ -50,7 +50,7 @@ fn beside(hosts: [&Host<Light>; 2], body: impl FnOnce()) {
     }
 }
 
-/// Runs `body` like [`beside`], with `work` on netisr's threads; frames may be dropped or lost.
+/// Runs `body` like [`beside`], with `work` on netisr's threads. Frames may be dropped or lost.
 fn beside_workers(hosts: [&Host<Light>; 2], work: fn(&Host<Light>, usize), body: impl FnOnce()) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -83,8 +83,8 @@ fn beside_workers(hosts: [&Host<Light>; 2], work: fn(&Host<Light>, usize), body:
     }
 }
 
-/// Transmit half that makes netisr's threads panic at every 10th frame or burst that they send,
-/// `lives` times in all.
+/// Transmit half with which netisr's threads panic at every 10th frame or burst that they send, at
+/// most `lives` times.
 struct Deadly {
     half: Box<dyn port::TxHalf>,
     sent: u32,
@@ -92,7 +92,7 @@ struct Deadly {
 }
 
 impl Deadly {
-    /// Panics at every 10th call while it owns a frame, which is then freed.
+    /// Panics at every 10th call while it owns a frame, which unwinding then frees.
     fn may_kill(&mut self, take: impl FnOnce() -> Option<buf::Frame>) {
         if std::thread::current().name() == Some("isr") {
             self.sent += 1;
@@ -225,7 +225,7 @@ fn stream(a: &Host<Light>, b: &Host<Light>, port: u16, bytes: usize) {
     });
 }
 
-/// Exchanges `n` requests and answers over UDP; each must arrive.
+/// Exchanges `n` requests and answers over UDP, and checks that each arrives.
 fn round_trips(a: &Host<Light>, b: &Host<Light>, port: u16, n: u32) {
     let server = UdpSocket::bind(b, ("10.0.0.2", port)).unwrap();
     let over = AtomicBool::new(false);
@@ -278,7 +278,7 @@ fn streams_and_datagrams_work_in_every_mode() {
     }
 }
 
-/// Runs for $SWITCH_SECONDS seconds, or two; .ci/run sets 20.
+/// Runs for $SWITCH_SECONDS seconds, by default 2; .ci/run sets 20.
 #[test]
 fn switches_under_load_lose_no_frame() {
     let seconds = std::env::var("SWITCH_SECONDS").map_or(2, |said| said.parse().unwrap());
@@ -312,7 +312,7 @@ fn switches_under_load_lose_no_frame() {
 }
 
 /// Runs a server on a host of one thread, whose blocking calls run its rounds. Uses each of `modes`
-/// for an equal share of the requests. Returns the counters of netisr.
+/// for an equal share of the requests. Returns counters of netisr.
 fn server_alone(pairs: &Pairs, modes: &[&str], ready: &AtomicBool, requests: usize) -> [u64; 4] {
     let host = host::<Up>("b", "10.0.0.2/24", 1, pairs);
     let listener = TcpListener::bind(&host, "10.0.0.2:80").unwrap();
@@ -382,8 +382,9 @@ fn a_light_host_without_threads_runs_its_own_queues() {
     assert_eq!(say(&b, "audit")["imbalance"], 0);
 }
 
-/// Creates `depth` nested tunnels from `local` to `remote` (last octets of the addresses). The
-/// outermost uses 10.0.0.x as outer addresses; tunnel `n` has the inner addresses 172.16.n.x/30.
+/// Creates `depth` nested tunnels from `local` to `remote`, which are the last octets of the
+/// addresses. The outermost tunnel has the outer addresses 10.0.0.x, and tunnel `n` has the inner
+/// addresses 172.16.n.x/30.
 fn tunnels(host: &Host<Light>, local: u8, remote: u8, depth: u8) {
     let outer = |n: u8, end: u8| if n == 0 { format!("10.0.0.{end}") } else { format!("172.16.{}.{end}", n - 1) };
     for n in 0..depth {
@@ -392,15 +393,15 @@ fn tunnels(host: &Host<Light>, local: u8, remote: u8, depth: u8) {
     }
 }
 
-/// Returns the numbers received, until there are `n` or none arrives for two seconds.
+/// Returns the received numbers, until there are `n` or until none arrives for two seconds.
 fn numbers(socket: &UdpSocket<&Host<Light>>, n: usize) -> Vec<u32> {
     socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     let mut buffer = [0; 4];
     std::iter::from_fn(|| socket.recv_from(&mut buffer).is_ok().then(|| u32::from_be_bytes(buffer))).take(n).collect()
 }
 
-// More than a chunk of frames waits in the queue of a tunnel and in the host's own queue, from
-// which both workers and the loop take frames.
+// More frames than a chunk wait in the queue of a tunnel and in the host's own queue, from which
+// workers and the loop take frames.
 #[test]
 fn tunneled_and_local_flows_stay_in_order() {
     const GROUP: u32 = 100;
@@ -425,8 +426,8 @@ fn tunneled_and_local_flows_stay_in_order() {
     });
 }
 
-// A decapsulated packet may belong to another tunnel. The worker that received it processes it
-// further, without a round of the loop at each level.
+// A decapsulated packet may belong to another tunnel. The worker that received it also processes
+// it, without a round of the loop at each level.
 #[test]
 fn a_worker_processes_nested_tunnels_alone() {
     const DEPTH: u8 = 6;
@@ -453,7 +454,7 @@ fn a_worker_processes_nested_tunnels_alone() {
     assert_eq!(say(&b, "audit")["imbalance"], 0);
 }
 
-/// Transmit half that takes 500 us for each frame on threads with the given name, the threads that
+/// Transmit half that takes 500 us per frame on threads with the given name, which are those that
 /// process received frames.
 struct Slow(Box<dyn port::TxHalf>, &'static str);
 
@@ -466,8 +467,8 @@ impl port::TxHalf for Slow {
     }
 }
 
-/// Returns two hosts joined by cards. The second sends answers slowly; each datagram to a closed L4
-/// port causes one (an ICMP error).
+/// Returns two hosts connected by cards. The second one sends answers slowly. Each datagram to a
+/// closed L4 port causes one answer, an ICMP error.
 fn overloaded(pairs: &Pairs, mode: &str) -> (Host<Light>, Host<Light>) {
     let on_card = |name: &str, addr: &str, workstreams: usize| {
         let mut config = config::<Light>(name, addr, workstreams);
@@ -490,8 +491,8 @@ fn overloaded(pairs: &Pairs, mode: &str) -> (Host<Light>, Host<Light>) {
     (a, b)
 }
 
-/// More frames arrive than can be processed. In direct mode the excess stays in the card's ring; in
-/// deferred mode it is taken out of the ring and dropped at the full queue.
+/// More frames arrive than can be processed. In direct mode, the excess stays in the card's ring.
+/// In deferred mode, it is taken from the ring and dropped at the full queue.
 #[test]
 fn the_mode_decides_where_overload_drops() {
     for mode in ["direct", "deferred"] {
@@ -503,9 +504,9 @@ fn the_mode_decides_where_overload_drops() {
             || {
                 let socket = UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
                 let until = Instant::now() + Duration::from_secs(60);
-                // Runs until twice the capacity of the ring was dropped: some 10,000 datagrams a
-                // second arrive, of which 2,000 are processed. The counters are read without a lock
-                // of the stack, which a worker holds while it sends.
+                // Runs until twice the capacity of the ring has been dropped. About 10,000
+                // datagrams per second arrive, of which 2,000 are processed. The counters are read
+                // without a lock of the stack, because a worker holds that lock while it sends.
                 let refused = || b.isr_seen().unwrap().work.iter().map(|row| row.qdrops).sum::<u64>();
                 let missed = || b.ports()[0].nic.as_ref().unwrap().missed();
                 while refused() + missed() < 8192 {
@@ -525,8 +526,8 @@ fn the_mode_decides_where_overload_drops() {
         let (ring, queue) = (places["ring"].as_u64().unwrap(), of("queue"));
         match mode {
             "direct" => assert!(queue == 0 && ring >= 8192, "{places}"),
-            // The number left in the ring depends on the machine: a loop that is not scheduled
-            // leaves frames there.
+            // The number of frames left in the ring depends on the machine, because a loop that is
+            // not scheduled leaves frames in the ring.
             _ => assert!(queue >= 256, "{places}"),
         }
         assert_eq!(column(&b, "queue-drops"), queue);

@@ -1,5 +1,5 @@
-//! Large segments between hosts: whole over a pair with TSO, segmented in software for a pair
-//! without TSO.
+//! Large segments between hosts: unsegmented over a pair with TSO, and segmented in software for a
+//! pair without TSO.
 
 use clock::{Clock, Strategy};
 use linerate_node as node;
@@ -50,7 +50,7 @@ impl Net {
         serde_json::from_str(&said).unwrap()
     }
 
-    /// Opens a connection from the first host to the last; returns both sockets.
+    /// Opens a connection from the first host to the last, and returns the sockets of both.
     fn connect(&self, to: Ipv4Addr) -> (Fd, Fd) {
         let last = self.hosts.len() - 1;
         let listener = self.calls(last).stream_socket().unwrap();
@@ -70,7 +70,7 @@ impl Net {
         panic!("no connection");
     }
 
-    /// Sends 2 MiB from the first host to the last. Then checks that every frame is accounted for,
+    /// Sends 2 MiB from the first host to the last. Then checks that every frame is accounted for
     /// in stacks and ports.
     fn carry(&self, to: Ipv4Addr) {
         let (client, server) = self.connect(to);
@@ -97,8 +97,8 @@ impl Net {
         }
     }
 
-    /// Returns counters of the last port of host `at`: frames sent, large segments split, and
-    /// segments made of them.
+    /// Returns counters of the last port of host `at`: (frames sent, large segments split, segments
+    /// created from them).
     fn sent(&self, at: usize) -> (u64, u64, u64) {
         let ports = self.hosts[at].ports();
         let tx = &ports.last().unwrap().counts.tx;

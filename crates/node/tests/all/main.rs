@@ -1,5 +1,5 @@
-//! Hosts with threads on the real clock, joined by pairs. Tests that stop all hosts of the process
-//! have test programs of their own.
+//! Hosts with threads on the real clock, connected by pairs. Tests that stop all hosts of the
+//! process are test programs of their own.
 
 mod doorbell;
 mod drive;

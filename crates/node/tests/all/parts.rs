@@ -1,4 +1,4 @@
-//! Two threads run one host, each with its share of the ports: no frame is lost or reordered.
+//! Two threads run one host, each with its part of the ports. No frame is lost or reordered.
 
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -55,7 +55,8 @@ fn two_threads_share_the_ports_of_a_host() {
     thread::scope(|scope| {
         scope.spawn(|| near.run(is_over));
         scope.spawn(|| assert!(near.run_part(1, is_over)));
-        // Bound before the far hosts send: a datagram to a closed port is refused.
+        // The sockets are bound before the remote hosts send, because a datagram to a closed port
+        // is rejected.
         let bound = [0u8, 1].map(|net| {
             let calls = near.shared_calls();
             let fd = calls.socket().unwrap();

@@ -1,5 +1,5 @@
-//! Shutdown of a host: written data arrives, followed by a FIN, or its loss is reported (RFC 9293
-//! 3.10.4, 3.10.5).
+//! Shutdown of a host: written data arrives and is followed by a FIN, or its loss is reported (RFC
+//! 9293 3.10.4, 3.10.5).
 
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use wire::Mac;
 
 const CONNECTIONS: usize = 64;
-/// Bytes per connection: more than its initial window, less than its send buffer.
+/// Bytes per connection: more than the initial window, and less than the send buffer.
 const BYTES: usize = 60_000;
 
 fn host(name: &str, last: u8, port: Port) -> Host<Up> {
@@ -89,14 +89,14 @@ fn written_data_arrives_after_a_shutdown() {
     all_arrives(|host| {
         assert_eq!(host.shutdown(Duration::from_secs(20)), []);
         assert!(!host.stack.tcp_has_unacknowledged(host.cx()));
-        // A second shutdown has nothing to wait for.
+        // A second shutdown finds no data to wait for.
         let start = Instant::now();
         assert_eq!(host.shutdown(Duration::from_secs(20)), []);
         assert!(start.elapsed() < Duration::from_secs(10));
     });
 }
 
-/// Connections that the program still holds are ended too.
+/// Connections that the program has not closed are shut down too.
 #[test]
 fn a_shutdown_ends_connections_that_are_open() {
     let (here, there) = port::pair::pair("ab", 4096, Caps::PLAIN);
@@ -112,13 +112,13 @@ fn a_shutdown_ends_connections_that_are_open() {
     });
 }
 
-/// A peer that acknowledges nothing: the shutdown ends in time and reports each connection.
+/// A peer acknowledges nothing. The shutdown ends in time and reports each connection.
 #[test]
 fn a_silent_peer_ends_a_shutdown_at_its_timeout() {
     let (here, there) = port::pair::pair("ab", 4096, Caps::PLAIN);
     let (silent, writer) = (host("silent", 2, there), host("writer", 1, here));
     let listener = TcpListener::bind(&silent, "0.0.0.0:7").unwrap();
-    // This thread runs both hosts, in turn, until the connection is established.
+    // This thread runs both hosts in turn until the connection is established.
     let calls = writer.shared_calls();
     let fd = calls.stream_socket().unwrap();
     calls.set_option(fd, socket::Opt::NonBlocking(true)).unwrap();

@@ -1,4 +1,4 @@
-//! Routes with several paths, and explanations of route lookups.
+//! Routes with several paths, and the explanations of route lookups (--why).
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! IPv6 in both grammars: addresses, routes, neighbors, tunnels, their output, and rejected
-//! commands.
+//! IPv6 in both grammars, BSD's and iproute2's: addresses, routes, neighbors, tunnels, their
+//! output, and rejected commands.
 
 use super::*;
 use serde_json::json;
 
-/// A host without duplicate address detection: addresses are valid at once.
+/// Returns a host without duplicate address detection, so that addresses are valid at once.
 fn bench() -> Bench {
     let b = Bench::new();
     b.ok("sysctl net.inet6.ip6.dad_count=0");
@@ -248,7 +248,7 @@ fn why_is_a_chain_of_sentences_or_of_fields() {
     assert!(b.no("route -6 get 2001:db8::1 --who").contains("--why"));
     assert!(b.no("route -6 get 2001:db8::1 from fd00::2").contains("iif"));
     assert!(b.no("route -6 get 10.0.0.1 --why").contains("an IPv6 address such as fd00::1"));
-    // JSON uses the requested flow, too.
+    // The JSON output also depends on the flow in the command.
     let flow = "2001:db8::1 from fd00::9 iif pg0 ipproto udp sport 1 dport 2";
     let json = b.json(&format!("route -6 get {flow}"));
     assert!(

@@ -1,4 +1,4 @@
-//! TCP output of a host: two hosts joined back to back, on virtual time.
+//! TCP output of a host: two connected hosts on virtual time.
 
 use super::*;
 use clock::Duration;
@@ -27,7 +27,7 @@ impl Two {
         Two { a, b, clock }
     }
 
-    /// Runs both hosts for up to `most`, with 100 microseconds for each frame.
+    /// Runs both hosts until nothing happens, at most for `most`, with 100 microseconds per frame.
     fn settle(&self, most: Duration) {
         let until = self.clock.now().after(most);
         for _ in 0..100_000 {
@@ -43,7 +43,7 @@ impl Two {
         panic!("never quiet");
     }
 
-    /// Returns (listener, client, server): a listens on port 80, b has connected.
+    /// Returns (listener, client, server): host a listens on port 80, and host b has connected.
     fn connect(&self) -> (Fd, Fd, Fd) {
         let a = self.a.0.shared_calls();
         let listener = a.stream_socket().unwrap();
@@ -119,8 +119,8 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     assert_eq!(info.as_object().unwrap().len(), 52);
     assert!(row["skmem"]["r"] == 5000 && row["timer"].is_null(), "{row}");
 
-    // The retransmission timer runs with unacknowledged data; with keepalive enabled, the keepalive
-    // timer runs.
+    // The retransmission timer runs while data is unacknowledged. Otherwise, with keepalive
+    // enabled, the keepalive timer runs.
     two.b.0.shared_calls().send(client, b"x").unwrap();
     let text = two.b.ok("ss -to");
     assert!(text.contains(" timer:(on,") && text.contains("ESTAB           0      1 "), "{text}");
@@ -128,8 +128,8 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     two.b.0.shared_calls().set_option(waiting, Opt::KeepAlive(true)).unwrap();
     assert!(two.b.ok("ss -toe").contains("timer:(keepalive,120min,0)"), "{}", two.b.ok("ss -toe"));
 
-    // b closes first: FIN-WAIT-2 there and CLOSE-WAIT here, then LAST-ACK ends at once and
-    // TIME-WAIT remains.
+    // b closes first: b is in FIN-WAIT-2 and a in CLOSE-WAIT. After a closes, LAST-ACK ends at once
+    // at a, and TIME-WAIT remains at b.
     two.b.0.shared_calls().shutdown(client, Shutdown::Write).unwrap();
     two.settle(Duration::from_millis(20));
     assert!(two.b.ok("ss -t").contains("FIN-WAIT-2") && two.a.ok("ss -t").contains("CLOSE-WAIT"));
@@ -144,7 +144,8 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     assert!(two.b.ok("ss -s").contains("(estab 1, closed 0, orphaned 0, timewait 1, listen 0, synrecv 0)"));
 }
 
-/// As in Linux: listed with -a, not by default, with the time until the SYN-ACK is retransmitted.
+/// As in Linux, handshakes are listed with -a only, with the time until the SYN-ACK is
+/// retransmitted.
 #[test]
 fn ss_lists_handshakes_under_way() {
     let two = Two::new();
@@ -252,7 +253,7 @@ fn the_audit_balances_with_streams_open_closed_and_reset() {
     let (a, b) = (two.a.0.shared_calls(), two.b.0.shared_calls());
     let mut left = 300_000;
     while left > 0 {
-        // Segments sent by a call are stamped with the time of the call's context.
+        // Segments sent by a call have the time of the call's context.
         let (a, b) = (two.a.0.shared_calls(), two.b.0.shared_calls());
         if let Ok(n) = b.send(client, &vec![1; left.min(20_000)]) {
             left -= n;

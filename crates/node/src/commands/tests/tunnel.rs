@@ -1,4 +1,4 @@
-//! Tunnels in both grammars, their output, and rejected commands.
+//! Tunnels in both grammars, BSD's and iproute2's, their output, and rejected commands.
 
 use super::*;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! A host on virtual time with the test as its DHCP server: a lease configures the host, and its
-//! end undoes that.
+//! A host on virtual time, with the test as its DHCP server. A lease configures the host, and the
+//! end of the lease removes this configuration.
 
 use super::{LEASED, SERVER, answer, bytes};
 use crate::config::HostConfig;
@@ -18,7 +18,7 @@ use wire::{L4Port, Mac, Proto, arp, ip4, udp};
 
 const SERVER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x11]);
 
-/// A host with the interface `em0`, and the other end of its link.
+/// A host with the interface `em0`, and the server's end of its link.
 struct Link {
     host: Host<Up>,
     pairs: Pairs,
@@ -69,8 +69,8 @@ impl Link {
         while self.host.step().frames > 0 {}
     }
 
-    /// Advances the time; the server answers ARP for its address and replies to each message with
-    /// `reply`. Returns the types of the messages, with whether each was a broadcast.
+    /// Advances the time. The server answers ARP requests for its address, and answers each message
+    /// with `reply`. Returns the types of the client's messages, and whether each was a broadcast.
     fn run(&self, ms: u64, reply: impl Fn(&Message, MessageType) -> Option<Message>) -> Vec<(MessageType, Cast)> {
         let mut seen = Vec::new();
         for _ in 0..ms {
@@ -124,7 +124,7 @@ impl Link {
     }
 }
 
-/// Unicast or broadcast.
+/// Whether a message was sent as unicast or broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cast {
     Uni,
@@ -134,7 +134,7 @@ enum Cast {
 const DISCOVER: (MessageType, Cast) = (MessageType::Discover, Cast::Broad);
 const REQUEST: (MessageType, Cast) = (MessageType::Request, Cast::Broad);
 
-/// Offers and acknowledges a lease of a minute with an MTU.
+/// Offers and acknowledges a lease of one minute with an MTU.
 fn serve(query: &Message, ty: MessageType) -> Option<Message> {
     let ty = match ty {
         MessageType::Discover => MessageType::Offer,
@@ -162,8 +162,8 @@ fn a_lease_configures_a_host_until_it_ends() {
     // Half a minute later the lease is renewed by unicast, and nothing changes.
     assert_eq!(link.run(40_000, serve), [(MessageType::Request, Cast::Uni)]);
     assert_eq!((link.ok("ifconfig em0"), link.ok("resolvectl")), (text, resolvers));
-    // Without answers the client rebinds with any server. At the end of the lease its configuration
-    // is removed, and discovery begins again.
+    // Without answers, the client requests renewal from any server. At the end of the lease, its
+    // configuration is removed, and discovery starts again.
     let sent = link.run(62_000, |_, _| None);
     assert!(sent.contains(&(MessageType::Request, Cast::Uni)) && sent.contains(&REQUEST), "{sent:?}");
     assert_eq!(sent.last(), Some(&DISCOVER));
@@ -202,8 +202,8 @@ fn a_claimed_address_is_declined() {
     link.end();
 }
 
-/// A client that is stopped or restarted during a probe ends the probe: frames of the other station
-/// are processed again.
+/// A client that is stopped or restarted during a probe ends the probe. Frames from the other
+/// station are then processed again.
 #[test]
 fn the_probe_ends_with_the_client() {
     for line in ["dhclient -r em0", "dhclient em0"] {
@@ -222,7 +222,7 @@ fn the_probe_ends_with_the_client() {
 fn invalid_dhclient_commands_are_rejected_with_reasons() {
     let link = Link::new();
     let no = |line: &str| link.say(line).unwrap_err();
-    assert_eq!(no("dhclient -r em0"), "em0: no DHCP client runs there");
+    assert_eq!(no("dhclient -r em0"), "em0: no DHCP client runs on this interface");
     assert!(no("dhclient -r").contains("an interface"));
     assert!(no("dhclient lo0").contains("DHCP needs an Ethernet interface"));
     assert!(no("dhclient em7").contains("em7"));

@@ -3,7 +3,7 @@ use crate::inputs::tests::{Ends, host, plug};
 use lock::Light;
 use std::time::{Duration, Instant};
 
-/// The process may still drop privileges, or fail, before the gate opens.
+/// No frame may be received before, because the process may still drop privileges or fail to start.
 #[test]
 fn a_part_receives_no_frame_before_the_gate_opens() {
     let mut host = host::<Light>();

@@ -1,4 +1,4 @@
-//! `sysctl`: polling settings, polling state, and the cost of forwarding.
+//! `sysctl` of a switch: settings of polling, its state, and the cost of forwarding.
 
 use super::super::Switch;
 use super::member;
@@ -11,28 +11,28 @@ use serde_json::Value;
 use stats::Described;
 use std::sync::Arc;
 
-/// Polling mode, set by name.
+/// Sysctl with the polling mode, which is set by name.
 const MODE: &str = "kern.polling.mode";
 const EACH_BURST: &str = "kern.polling.each_burst";
 const BURST_MAX: &str = "kern.polling.burst_max";
 const MODES: &str = "adaptive, clock, wakeup, or their numbers from 0 to 2";
-/// Sets a value given as text.
+/// Function that sets a sysctl to a value given as text.
 type Set = fn(&Switch, &str) -> Result<(), CommandError>;
 
-/// A sysctl that is not a polling setting.
+/// A sysctl of a switch that is not a setting of polling.
 struct Variable {
     name: &'static str,
     about: &'static str,
     value: fn(&Switch) -> Value,
-    /// Sets the value; `None`: read only.
+    /// Sets the value; `None` if the sysctl is read-only.
     set: Option<Set>,
 }
 
-/// FreeBSD 4's names for the cost of forwarding and for settings that have another name here.
+/// Sysctls with the names of FreeBSD 4: the cost of forwarding, and other names for settings.
 const VARIABLES: &[Variable] = &[
     Variable {
         name: "kern.polling.enable",
-        about: "Wake-up of loops: 1 by a clock or by work (mode clock), 0 by descriptors only (mode wakeup).",
+        about: "1 if a clock or work wakes loops (mode clock), 0 if only descriptors wake them (mode wakeup).",
         value: |switch| u64::from(switch.sysctls.mode() != Mode::Wakeup).into(),
         set: Some(|switch, text| {
             let mode = if on_off("kern.polling.enable", text)? { Mode::Clock } else { Mode::Wakeup };
@@ -42,7 +42,7 @@ const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "net.link.ether.bdg_fw_avg",
-        about: "Mean number of ticks per frame in the bridge, over the measured frames.",
+        about: "Mean number of CPU ticks per frame in the bridge, over the measured frames.",
         value: |switch| (switch.average().value().unwrap_or(0.0).round() as u64).into(),
         set: None,
     },
@@ -54,13 +54,13 @@ const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "net.link.ether.bdg_fw_ticks",
-        about: "Ticks spent on the measured frames.",
+        about: "CPU ticks spent on the measured frames.",
         value: |switch| switch.average().ticks.into(),
         set: None,
     },
     Variable {
         name: "net.link.ether.bridge",
-        about: "1: the bridge forwards; 0: it does not. Same as ifconfig's up and down.",
+        about: "1 if the bridge forwards, otherwise 0. Same as ifconfig's up and down.",
         value: |switch| {
             u64::from(switch.thread(0).is_some_and(|thread| thread.bridge.running() != Running::Down)).into()
         },
@@ -72,7 +72,7 @@ const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: CLUSTERS,
-        about: "Cluster of each member, as in p1:0,p2:0,p3:1; frames stay within a cluster.",
+        about: "Cluster of each member, as in p1:0,p2:0,p3:1; frames are forwarded only within a cluster.",
         value: |switch| switch.clusters().into(),
         set: Some(Switch::set_clusters),
     },
@@ -80,7 +80,7 @@ const VARIABLES: &[Variable] = &[
 
 const CLUSTERS: &str = "net.link.ether.bridge_cfg";
 
-/// Sysctls that read a gauge of all loops together, by the name of the gauge.
+/// Sysctls that read a gauge, summed over all loops, with the name of the gauge.
 const GAUGES: &[(&str, &str)] = &[
     ("kern.polling.burst", "burst"),
     ("kern.polling.handlers", "handlers"),
@@ -90,7 +90,7 @@ const GAUGES: &[(&str, &str)] = &[
     ("kern.polling.residual_burst", "residual_burst"),
 ];
 
-/// Sysctls that read a polling counter of all loops together, with FreeBSD's names.
+/// Sysctls that read a polling counter, summed over all loops; the names are FreeBSD's.
 const COUNTERS: &[&str] = &["kern.polling.lost_polls", "kern.polling.short_ticks", "kern.polling.stalled"];
 
 fn variable(name: &str) -> Option<&'static Variable> {
@@ -106,7 +106,7 @@ fn on_off(name: &str, text: &str) -> Result<bool, CommandError> {
 }
 
 impl Switch {
-    /// Returns the clusters as `p1:0,p2:1`.
+    /// Returns the clusters of all members, as in `p1:0,p2:1`.
     fn clusters(&self) -> String {
         let cluster =
             |number| self.thread(0).and_then(|thread| Some(thread.bridge.member(number)?.cluster)).unwrap_or_default();
@@ -116,8 +116,8 @@ impl Switch {
         all.join(",")
     }
 
-    /// Sets the clusters of the listed members; the others keep theirs. The whole list is parsed
-    /// before any of it is applied.
+    /// Sets the clusters of the listed members; other members keep theirs. The whole list is parsed
+    /// before any part of it is applied.
     fn set_clusters(&self, text: &str) -> Result<(), CommandError> {
         let of = |item: &str| {
             let bad = || CommandError::bad(CLUSTERS, item, "a list such as p1:0,p2:0,p3:1");
@@ -132,7 +132,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Returns a polling counter over all loops.
+    /// Returns a polling counter, summed over all loops.
     fn counter(&self, name: &str) -> u64 {
         let mut all = 0;
         self.each_thread(|thread| {
@@ -147,12 +147,13 @@ impl Switch {
         all
     }
 
-    /// Returns the cards of `nic` ports; a setting applies to all of them.
+    /// Returns the cards of `nic` ports. A `nic` setting applies to all of them.
     fn cards(&self) -> impl Iterator<Item = Arc<nic::Nic>> {
         self.members().into_iter().filter_map(|(_, info)| info.nic)
     }
 
-    /// Returns the value of a setting: one if all cards agree, otherwise each card's.
+    /// Returns the value of a setting: a single value if all cards agree, otherwise the value of
+    /// each card.
     fn of_cards(&self, name: &str) -> Value {
         let mut values: Vec<String> = self.cards().filter_map(|card| card.settings.get(name).ok()).collect();
         values.dedup();
@@ -225,7 +226,7 @@ impl Variables for Switch {
         if name.starts_with("nic.") {
             if self.cards().next().is_none() {
                 return Err(CommandError::failed(format!(
-                    "{name}: applies to nic ports only, and there is no nic port"
+                    "{name}: applies only to nic ports, and the switch has none"
                 )));
             }
             return self.cards().try_for_each(|card| card.settings.set(name, text).map_err(CommandError::failed));
@@ -247,14 +248,14 @@ impl Variables for Switch {
             }
             _ => in_range(info, text)?,
         };
-        // polling(4): each_burst is 1 to burst_max.
+        // As in polling(4), each_burst is limited to 1 to burst_max.
         let most = self.sysctls.burst_max.get();
         match name {
             EACH_BURST if value > most => {
                 return Err(CommandError::bad(
                     name,
                     text,
-                    format!("no more than kern.polling.burst_max, which is {most}"),
+                    format!("at most kern.polling.burst_max, which is {most}"),
                 ));
             }
             BURST_MAX if value < self.sysctls.each_burst.get() => _ = self.sysctls.set(EACH_BURST, value),

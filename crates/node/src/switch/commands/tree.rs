@@ -1,4 +1,4 @@
-//! Spanning tree parameters of if_bridge (ifconfig(8)), and the guards.
+//! Parameters of the spanning tree, as in if_bridge (ifconfig(8)), and its guards.
 
 use super::super::Switch;
 use super::show::{counters, object};
@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use wire::Mac;
 use wire::bpdu::BridgeId;
 
-/// Parameters of `ifconfig` handled here.
+/// Parameters of `ifconfig` in this module.
 pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "[-]stp IF",
-        about: "Adds the member to the spanning tree; the first one starts the tree.",
+        about: "Add the member to the spanning tree, which the first member starts.",
         run: |of, args| {
             let number = of.member(args)?;
             if args.is_on("stp") {
@@ -27,7 +27,7 @@ pub(super) const FORMS: &[Parameter] = &[
             DONE
         },
     },
-    Form { grammar: "proto rstp|stp|none", about: "Selects the protocol; none ends the tree.", run: proto },
+    Form { grammar: "proto rstp|stp|none", about: "Select the protocol; none stops the tree.", run: proto },
     Form {
         grammar: "priority 0-61440",
         about: "Sets the bridge priority, in steps of 4096.",
@@ -56,12 +56,12 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "holdcnt 0-61440",
-        about: "Limits the BPDUs sent per second and port, 1 to 10.",
+        about: "Limit the number of BPDUs sent per second and port, 1 to 10.",
         run: |of, args| configure(of, |config| config.hold_count = args.int::<u16>("holdcnt")),
     },
     Form {
         grammar: "rxlimit 0-61440",
-        about: "Limits the BPDUs accepted per second and port.",
+        about: "Limit the number of BPDUs accepted per second and port.",
         run: |of, args| configure(of, |config| config.rx_limit = args.int::<u32>("rxlimit")),
     },
     Form {
@@ -71,7 +71,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "ifpathcost IF 0-200000000",
-        about: "Sets the path cost of a member; 0: from the speed of its link.",
+        about: "Set the path cost of a member; 0 derives it from the speed of its link.",
         run: |of, args| {
             let cost = args.number("ifpathcost").filter(|cost| *cost > 0).map(|cost| cost as u32);
             set_port(of, args, |port| port.path_cost = cost)
@@ -79,17 +79,17 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]edge IF",
-        about: "Forwards at once: no bridge is connected to the member.",
+        about: "Declare that no bridge is connected to the member, so that it forwards at once.",
         run: |of, args| set_port(of, args, |port| port.edge = args.is_on("edge")),
     },
     Form {
         grammar: "[-]autoedge IF",
-        about: "Detects whether a bridge is connected to the member.",
+        about: "Detect whether a bridge is connected to the member.",
         run: |of, args| set_port(of, args, |port| port.auto_edge = args.is_on("autoedge")),
     },
     Form {
         grammar: "[-]ptp IF",
-        about: "Declares the link of the member as point to point, or as shared.",
+        about: "Declare that the link of the member is point-to-point; -ptp: shared.",
         run: |of, args| {
             let ptp = if args.is_on("ptp") { PointToPoint::On } else { PointToPoint::Off };
             set_port(of, args, |port| port.point_to_point = ptp)
@@ -97,7 +97,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]autoptp IF",
-        about: "Derives from the link whether it is point to point.",
+        about: "Detect from the duplex mode whether the link of the member is point-to-point.",
         run: |of, args| {
             let ptp = if args.is_on("autoptp") { PointToPoint::Auto } else { PointToPoint::On };
             set_port(of, args, |port| port.point_to_point = ptp)
@@ -105,7 +105,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]bpduguard IF [SECONDS:0-86400]",
-        about: "Disables the member when it receives a BPDU; SECONDS: time until it is enabled again, 0: never.",
+        about: "Disable the member when it receives a BPDU, for SECONDS; 0 disables it permanently.",
         run: |of, args| {
             let recovery = args.number("SECONDS").map(|s| (s > 0).then(|| Duration::from_secs(s as u64)));
             set_port(of, args, |port| {
@@ -116,7 +116,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]rootguard IF",
-        about: "Blocks the member while it receives better information than the root's.",
+        about: "Block the member while it receives BPDUs that are superior to those of the root.",
         run: |of, args| set_port(of, args, |port| port.root_guard = args.is_on("rootguard")),
     },
     Form {
@@ -126,7 +126,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]bpdufilter IF",
-        about: "Neither sends nor accepts BPDUs at the member.",
+        about: "Neither send nor accept BPDUs at the member.",
         run: |of, args| set_port(of, args, |port| port.bpdu_filter = args.is_on("bpdufilter")),
     },
     Form {
@@ -153,28 +153,29 @@ fn seconds(args: &Args<'_>) -> u16 {
     args.int::<u16>("SECONDS")
 }
 
-/// Returns the member of a command with its settings in the tree.
+/// Returns the member given in a command, with its settings in the spanning tree.
 fn tree_port(of: &Control<'_>, args: &Args<'_>) -> Result<(PortNo, StpPort), CommandError> {
     let number = of.member(args)?;
     let asked = of.switch.tree(|stp| stp.port(number).map(|port| port.asked)).flatten();
     let name = args.text("IF");
     let outside = || {
         CommandError::failed(format!(
-            "{name} is not in the spanning tree: add it by 'ifconfig {} stp {name}'",
+            "{name} is not in the spanning tree: add it with 'ifconfig {} stp {name}'",
             of.switch.name
         ))
     };
     Ok((number, asked.ok_or_else(outside)?))
 }
 
-/// Changes the settings of a member in the tree.
+/// Changes the spanning tree settings of a member.
 fn set_port(of: &Control<'_>, args: &Args<'_>, change: impl FnOnce(&mut StpPort)) -> Result<String, CommandError> {
     let (number, mut port) = tree_port(of, args)?;
     change(&mut port);
     of.switch.set_tree_port(number, port).map_err(CommandError::failed).and(DONE)
 }
 
-/// Changes the configuration of the tree, which starts with it if there is none.
+/// Changes the configuration of the spanning tree. If there is no tree, starts one with this
+/// configuration.
 fn configure(of: &Control<'_>, change: impl FnOnce(&mut StpConfig)) -> Result<String, CommandError> {
     let mut config = of.switch.tree(|stp| *stp.config()).unwrap_or_default();
     change(&mut config);
@@ -193,7 +194,7 @@ fn proto(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     configure(of, |config| config.version = version)
 }
 
-/// Adds a member to the tree, and starts the tree with the first member.
+/// Adds a member to the spanning tree. The first member starts the tree.
 pub(super) fn join(switch: &Switch, number: PortNo) -> Result<(), CommandError> {
     if switch.tree(|_| ()).is_none() {
         switch.start_tree(StpConfig::default()).map_err(CommandError::failed)?;
@@ -201,8 +202,8 @@ pub(super) fn join(switch: &Switch, number: PortNo) -> Result<(), CommandError> 
     switch.set_tree_port(number, StpPort::default()).map_err(CommandError::failed)
 }
 
-/// Returns `id .. priority .. hellotime ..`, as in ifconfig; zeros without a tree. `table` follows
-/// the protocol.
+/// Returns `id .. priority .. hellotime ..`, as in ifconfig; the values are 0 without a spanning
+/// tree. `table` is inserted after the protocol.
 pub(super) fn describe(switch: &Switch, table: &str) -> String {
     let (config, view) = switch.tree(|stp| (*stp.config(), Some(stp.view()))).unwrap_or_default();
     let proto = if config.version == StpVersion::Rstp { "rstp" } else { "stp" };
@@ -225,12 +226,12 @@ pub(super) fn describe(switch: &Switch, table: &str) -> String {
     )
 }
 
-/// Returns the tree's ports by number; none without a tree.
+/// Returns the ports of the spanning tree by number; empty without a tree.
 pub(super) fn ports(switch: &Switch) -> BTreeMap<PortNo, StpPortView> {
     switch.tree(|stp| stp.ports().map(|port| (port.port, port)).collect()).unwrap_or_default()
 }
 
-/// Returns a member's flags from the tree (net/if_bridgevar.h).
+/// Returns the flags of a member that depend on the spanning tree (net/if_bridgevar.h).
 pub(super) fn flags(port: &StpPortView) -> impl Iterator<Item = (u32, &'static str)> {
     let auto_ptp = port.asked.point_to_point == PointToPoint::Auto;
     [
@@ -244,7 +245,7 @@ pub(super) fn flags(port: &StpPortView) -> impl Iterator<Item = (u32, &'static s
     .filter_map(|(on, bit, name)| on.then_some((bit, name)))
 }
 
-/// Returns `role .. state ..` and the guards of a member in the tree.
+/// Returns `role .. state ..` and the active guard of a member in the spanning tree.
 pub(super) fn describe_port(port: &StpPortView) -> String {
     let asked = [
         (port.asked.bpdu_guard, " bpduguard"),
@@ -262,8 +263,8 @@ pub(super) fn describe_port(port: &StpPortView) -> String {
     format!("\t        role {} state {}{asked}{guarded}\n", role(port.role), state(port.state))
 }
 
-/// Returns `priority N path cost N proto rstp`, which follows a member's number; without a tree,
-/// the values that it would start with.
+/// Returns `priority N path cost N proto rstp`, which follows a member's number. Without a spanning
+/// tree, the values are those with which a tree would start.
 pub(super) fn describe_cost(port: Option<&StpPortView>, link: Link) -> String {
     match port {
         Some(port) => {
@@ -274,7 +275,7 @@ pub(super) fn describe_cost(port: Option<&StpPortView>, link: Link) -> String {
     }
 }
 
-/// Returns the path cost of a link.
+/// Returns the default path cost for a link.
 pub(super) fn cost(link: Link) -> u32 {
     match link {
         Link::Up { speed_kbps, .. } => path_cost(speed_kbps),
@@ -292,7 +293,7 @@ fn role(role: PortRole) -> &'static str {
     }
 }
 
-/// Returns iproute2's name of a state, which for discarding is that of 802.1D-1998.
+/// Returns iproute2's name of a port state. The name for discarding is that of 802.1D-1998.
 pub(super) fn state_of_linux(state: PortState) -> &'static str {
     match state {
         PortState::Discarding => "blocking",
@@ -300,7 +301,7 @@ pub(super) fn state_of_linux(state: PortState) -> &'static str {
     }
 }
 
-/// Returns the name of a state.
+/// Returns the name of a port state.
 pub(super) fn state(state: PortState) -> &'static str {
     match state {
         PortState::Disabled => "disabled",
@@ -310,7 +311,7 @@ pub(super) fn state(state: PortState) -> &'static str {
     }
 }
 
-/// Returns the tree as JSON.
+/// Returns the spanning tree as JSON.
 pub(super) fn to_json(switch: &Switch) -> Value {
     let members = switch.members();
     let name = |number: PortNo| members.iter().find(|(no, _)| *no == number).map(|(_, info)| info.name.clone());

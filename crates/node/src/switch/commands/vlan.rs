@@ -7,20 +7,20 @@ use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
 use wire::eth::EtherType;
 
-/// Parameters of `ifconfig` handled here.
+/// Parameters of `ifconfig` in this module.
 pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "vlanfilter [qinq]",
-        about: "Turns VLAN filtering on, by 802.1Q tags or by 802.1ad service tags (qinq).",
+        about: "Turn VLAN filtering on, by 802.1Q tags or by 802.1ad service tags (qinq).",
         run: |of, args| {
             let tags = if args.has("qinq") { EtherType::QINQ } else { EtherType::VLAN };
             filter(of.switch, Some(tags))
         },
     },
-    Form { grammar: "-vlanfilter [qinq]", about: "Turns VLAN filtering off.", run: |of, _| filter(of.switch, None) },
+    Form { grammar: "-vlanfilter [qinq]", about: "Turn VLAN filtering off.", run: |of, _| filter(of.switch, None) },
     Form {
         grammar: "untagged IF 1-4094",
-        about: "Makes a VLAN the one of untagged frames at a member.",
+        about: "Set the VLAN of untagged frames at a member.",
         run: |of, args| {
             let pvid = args.int::<u16>("untagged");
             set(of, args, |vlan| give_untagged(vlan, pvid))
@@ -28,12 +28,12 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "-untagged IF",
-        about: "Removes the VLAN of untagged frames.",
+        about: "Remove the VLAN of untagged frames from a member.",
         run: |of, args| set(of, args, |vlan| give_untagged(vlan, 0)),
     },
     Form {
         grammar: "tagged IF VLANS",
-        about: "Sets the VLANs that are tagged at a member.",
+        about: "Set the VLANs whose frames are tagged at a member.",
         run: |of, args| {
             let list = vlans(args)?;
             set(of, args, |vlan| vlan.member = list.iter().chain(vlan.untagged.clone().iter()).collect())
@@ -41,7 +41,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "+tagged IF VLANS",
-        about: "Adds VLANs to those that are tagged.",
+        about: "Add VLANs to those whose frames are tagged at a member.",
         run: |of, args| {
             let list = vlans(args)?;
             set(of, args, |vlan| list.iter().for_each(|vid| vlan.member.insert(vid)))
@@ -57,7 +57,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "admit IF all|tagged|untagged",
-        about: "Accepts only these frames at a member.",
+        about: "Accept all, only tagged or only untagged frames at a member.",
         run: |of, args| {
             let found = ADMITS.iter().find(|(_, name)| Some(*name) == args.get("admit"));
             set(of, args, |vlan| vlan.admit = found.map_or(Admit::All, |(admit, _)| *admit))
@@ -65,12 +65,12 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]ingress IF",
-        about: "Drops received frames of VLANs that the member is not in.",
+        about: "Drop received frames of VLANs to which the member does not belong.",
         run: |of, args| set(of, args, |vlan| vlan.ingress_filter = args.is_on("ingress")),
     },
     Form {
         grammar: "[-]stacked IF",
-        about: "Accepts frames with more than one tag at a member.",
+        about: "Accept frames with more than one VLAN tag at a member.",
         run: |of, args| {
             let stacked = if args.is_on("stacked") { Stacked::Pass } else { Stacked::Refuse };
             set(of, args, |vlan| vlan.stacked = stacked)
@@ -89,7 +89,7 @@ pub(super) const BRIDGE: &[Parameter] = &[
     },
     Form {
         grammar: "vlan add dev IF vid VLANS [pvid] [untagged]",
-        about: "Adds VLANs; pvid: the VLAN of received untagged frames; untagged: sent without a tag.",
+        about: "Add VLANs to a member; pvid: also for untagged received frames; untagged: send frames without a tag.",
         run: |of, args| {
             let (list, pvid, untagged) = (listed(args)?, args.has("pvid"), args.has("untagged"));
             set(of, args, |vlan| add(vlan, &list, pvid, untagged))
@@ -97,20 +97,20 @@ pub(super) const BRIDGE: &[Parameter] = &[
     },
     Form {
         grammar: "vlan del dev IF vid VLANS [pvid] [untagged]",
-        about: "Removes VLANs.",
+        about: "Remove VLANs from a member.",
         run: |of, args| {
             let (list, number) = (listed(args)?, of.member(args)?);
             let there =
                 of.switch.thread(0).and_then(|thread| thread.bridge.port_vlan(number).cloned()).unwrap_or_default();
             if let Some(vid) = list.iter().find(|vid| !there.member.contains(*vid)) {
-                return Err(CommandError::failed(format!("{} is not in VLAN {vid}", args.text("IF"))));
+                return Err(CommandError::failed(format!("{} does not belong to VLAN {vid}", args.text("IF"))));
             }
             set(of, args, |vlan| remove(vlan, &list))
         },
     },
 ];
 
-/// Returns the VLANs of `bridge vlan add|del`.
+/// Returns the VLANs given in `bridge vlan add|del`.
 fn listed(args: &Args<'_>) -> Result<VlanSet, CommandError> {
     let list = vlans(args)?;
     match args.has("pvid") && list.iter().count() != 1 {
@@ -124,8 +124,8 @@ fn vlans(args: &Args<'_>) -> Result<VlanSet, CommandError> {
     word.parse().map_err(|why| CommandError::bad("VLANs", word, format!("a list such as 1,10-20 ({why})")))
 }
 
-/// Enables or disables VLAN filtering. Learned addresses are flushed, since they belong to other
-/// VLANs then.
+/// Turns VLAN filtering on or off. Learned addresses are flushed, because they belong to other
+/// VLANs afterwards.
 fn filter(switch: &Switch, tags: Option<EtherType>) -> Result<String, CommandError> {
     switch.each_thread(|thread| {
         let now = thread.now();
@@ -136,8 +136,9 @@ fn filter(switch: &Switch, tags: Option<EtherType>) -> Result<String, CommandErr
     DONE
 }
 
-/// Returns the VLANs to query: those that some member is in, or 0 without VLAN filtering. A trunk
-/// of all VLANs exceeds the limit of a querier ([`bridge::Querier::vids`]).
+/// Returns the VLANs in which the querier sends queries: those to which a member belongs, or 0
+/// without VLAN filtering. A trunk of all VLANs exceeds the limit of a querier
+/// ([`bridge::Querier::vids`]).
 pub(super) fn queried_vlans(switch: &Switch) -> Vec<u16> {
     let members = switch.members();
     let Some(thread) = switch.thread(0) else { return Vec::new() };
@@ -152,7 +153,7 @@ pub(super) fn queried_vlans(switch: &Switch) -> Vec<u16> {
     all.iter().take(bridge::MOST_VLANS).collect()
 }
 
-/// Makes `pvid` the untagged VLAN of a port in both directions; 0: none.
+/// Makes `pvid` the VLAN of untagged frames of a port, for reception and transmission; 0 for none.
 fn give_untagged(vlan: &mut PortVlan, pvid: u16) {
     vlan.member.remove(vlan.pvid);
     vlan.untagged.remove(vlan.pvid);
@@ -164,7 +165,7 @@ fn give_untagged(vlan: &mut PortVlan, pvid: u16) {
     vlan.admit = if pvid > 0 { Admit::All } else { Admit::Tagged };
 }
 
-/// Changes the VLANs of the member of a command.
+/// Changes the VLANs of the member given in a command.
 fn set(of: &Control<'_>, args: &Args<'_>, change: impl Fn(&mut PortVlan)) -> Result<String, CommandError> {
     let number = of.member(args)?;
     of.switch.each_thread(|thread| {
@@ -236,7 +237,7 @@ fn show(switch: &Switch, json: bool) -> String {
     )
 }
 
-/// Returns `vlan untagged N tagged LIST` for a member, with VLAN filtering.
+/// Returns `vlan untagged N tagged LIST` for a member; `None` without VLAN filtering.
 pub(super) fn describe_port(bridge: &bridge::Bridge, number: PortNo) -> Option<String> {
     bridge.vlan_filtering()?;
     let vlan = bridge.port_vlan(number)?;
@@ -254,7 +255,7 @@ fn admit_word(admit: Admit) -> &'static str {
     ADMITS.iter().find(|(known, _)| *known == admit).map_or("all", |(_, word)| word)
 }
 
-/// Returns ` vlanfilter`, with VLAN filtering.
+/// Returns ` vlanfilter`, or an empty string without VLAN filtering.
 pub(super) fn describe(bridge: &bridge::Bridge) -> &'static str {
     match bridge.vlan_filtering() {
         Some(EtherType::QINQ) => " vlanfilter qinq",

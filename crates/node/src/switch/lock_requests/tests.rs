@@ -1,5 +1,5 @@
-//! Loom model: every interleaving of a `SwitchThread` and the threads that request its lock or send
-//! it frames. A lost wake-up is a deadlock, which loom reports.
+//! Loom model of every interleaving of a `SwitchThread` and the threads that request its lock or
+//! send it frames. A lost wake-up causes a deadlock, which loom reports.
 
 use super::LockRequests;
 use crate::switch::exchange::{Arrivals, Outbox};
@@ -12,7 +12,7 @@ fn model(check: impl Fn() + Sync + Send + 'static) {
     model.check(check);
 }
 
-/// Replaces the pipe: bytes written and not yet read.
+/// Model of the pipe: the number of bytes written and not yet read.
 #[derive(Default)]
 struct Pipe {
     bytes: Mutex<usize>,

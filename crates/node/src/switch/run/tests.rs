@@ -9,7 +9,8 @@ fn none_for_2<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'
     }
 }
 
-/// If the error did not end the threads already started, `run_by` would wait for them forever.
+/// If the error did not stop the threads that were already started, `run_by` would wait for them
+/// forever.
 #[test]
 fn a_failed_thread_start_is_an_error_and_ends_the_others() {
     for (loops, workers) in [(3, 0), (1, 2)] {

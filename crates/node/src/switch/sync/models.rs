@@ -1,5 +1,4 @@
-//! Loom model: a thread that sends more events than there is room for, and one that receives
-//! meanwhile.
+//! Loom model of a thread that sends more events than fit the ring, while another thread receives.
 
 use super::*;
 use bridge::{BridgeConfig, FdbConfig, Key, Member};
@@ -12,7 +11,7 @@ fn address(n: u8) -> Key {
     Key::new(0, Mac([2, 0, 0, 0, 0, n]))
 }
 
-/// The receiver's replica, with two ports.
+/// Returns the replica of the receiver, with two ports.
 fn replica() -> Bridge {
     let mut bridge =
         Bridge::new(BridgeConfig { fdb: FdbConfig { most: 16, ..FdbConfig::new() }, ..BridgeConfig::default() });

@@ -4,7 +4,7 @@ use buf::{Burst, Pool, PoolConfig};
 use clock::Duration;
 use wire::Mac;
 
-/// Replicas of several threads, each with its event exchange.
+/// Bridge replicas of several threads, each with its event exchange.
 struct Threads {
     threads: Vec<(Bridge, SyncExchange)>,
     pool: Pool,
@@ -41,7 +41,7 @@ impl Threads {
         sync.exchange(bridge, now);
     }
 
-    /// Receives a frame at thread 0 and sends its events.
+    /// Passes a received frame to the bridge of thread 0, and sends the resulting events.
     fn sees(&mut self, port: PortNo, bytes: &[u8], now: Instant) {
         self.thread_receives(0, port, bytes, now);
     }
@@ -72,14 +72,15 @@ fn a_thread_that_missed_events_floods_until_they_are_resent() {
     two.sees_stations(0, 0..10, secs(0));
     two.exchange(1, secs(0));
     assert_eq!(two.known(1, 5, secs(0)), Some(0));
-    // Thread 1 sleeps. More events arrive than fit; the move of station 5 is among the lost ones.
+    // Thread 1 sleeps. More events are sent than fit the ring, and the move of station 5 is among
+    // the lost events.
     two.sees_stations(0, 100..1200, secs(10));
     two.sees_stations(2, 5..6, secs(11));
     assert_eq!(two.threads[0].1.counts.lost.get(), 1100 + 1 - 1024);
     two.exchange(1, secs(12));
     assert_eq!(two.known(1, 5, secs(12)), None, "not sent to where it was");
     assert_eq!((two.threads[1].1.counts.missed_addresses.get(), two.threads[1].1.counts.missed_ports.get()), (1, 0));
-    // One turn for each page.
+    // One turn per page of addresses.
     for turn in 0..40 {
         for thread in [0, 1] {
             two.exchange(thread, secs(13).after(Duration::from_millis(turn)));
@@ -103,7 +104,7 @@ fn a_thread_that_flushed_events_receives_all_again() {
     assert_eq!(three.known(1, 7, secs(3)), Some(1));
 }
 
-/// While the other thread sleeps, nothing is sent repeatedly into a full ring.
+/// While the other thread sleeps, no events are sent repeatedly into its full ring.
 #[test]
 fn sleeping_threads_receive_no_resent_events() {
     let mut two = Threads::new(2);
@@ -113,7 +114,7 @@ fn sleeping_threads_receive_no_resent_events() {
     assert_eq!((lost, two.threads[0].1.counts.lost.get()), (1100 - 1024, lost));
 }
 
-/// An IGMP version 2 query.
+/// Returns an IGMP version 2 query.
 fn query() -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 1, 2, 0, 0, 10, 0, 0, 1, 224, 0, 0, 1];
     let sum = wire::checksum::sum(&packet).finish();
@@ -133,7 +134,7 @@ fn port_events_arrive_despite_a_full_address_ring() {
     two.threads[0].0.apply_event(&SyncEvent::Muted(1, secs(30)), secs(1));
     two.exchange(1, secs(1));
     assert_eq!(two.threads[1].0.router_ports(secs(1)).map(|(_, port, _)| port).collect::<Vec<_>>(), [2]);
-    // More messages than fit into the ring: the repetition begins with the muted ports.
+    // More messages are sent than fit the ring. The repetition begins with the muted ports.
     assert_eq!(two.threads[1].0.muted(1), None);
     (0..300).for_each(|_| two.sees(2, &query(), secs(2)));
     two.exchange(1, secs(3));

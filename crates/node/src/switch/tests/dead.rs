@@ -1,5 +1,5 @@
-//! Ports that fail, are down or are full: frames that they did not accept do not count as sent, and
-//! each has a drop reason.
+//! Ports that fail, are down or are full. Frames that such a port did not accept are not counted as
+//! sent, and each has a drop reason.
 
 use super::*;
 
@@ -15,7 +15,7 @@ impl Lan {
         assert!(audit.holds(), "{audit:?}");
     }
 
-    /// Advances the time until links are checked.
+    /// Advances the time to the next check of the links.
     fn tend(&self, sim: &SimClock) {
         sim.advance(Duration::from_millis(200));
         self.switch.tend();
@@ -27,8 +27,8 @@ fn lan(n: usize, loops: usize, workers: usize) -> (Lan, SimClock) {
     (Lan::with(n, loops, workers, Clock::sim(&sim)), sim)
 }
 
-/// A peer disappears. Until the link is checked, the port's device refuses frames; afterwards none
-/// are passed to the port. Addresses learned on it are flushed.
+/// The peer of a port is removed. Until the link is checked, the port's device rejects frames;
+/// after that, no frames are passed to the port. Addresses learned on it are flushed.
 #[test]
 fn frames_refused_by_a_dead_port_are_not_counted_as_sent() {
     for (loops, workers) in [(1, 0), (2, 0), (1, 2)] {
@@ -50,7 +50,7 @@ fn frames_refused_by_a_dead_port_are_not_counted_as_sent() {
         lan.turn();
         assert_eq!(lan.switch.counts(1).bridge.given, 10, "none is flooded there");
         assert_eq!(lan.received(), [0, 10]);
-        // A static entry still points to it.
+        // A static entry for the port remains.
         lan.say("bridge fdb add 02:00:00:00:00:07 dev p1 static").unwrap();
         let mut to_static = frame(7, 1);
         to_static[0] = 2;
@@ -61,7 +61,7 @@ fn frames_refused_by_a_dead_port_are_not_counted_as_sent() {
     }
 }
 
-/// A card without a wire has no carrier. The next card with the same number is a different one.
+/// A card without a wire has no carrier. The next port with the same number is a different card.
 #[test]
 fn a_port_without_carrier_receives_no_frames() {
     let (mut lan, sim) = lan(2, 1, 0);
@@ -85,8 +85,8 @@ fn a_port_without_carrier_receives_no_frames() {
     lan.assert_balanced();
 }
 
-/// A peer that does not read: its queue and the port's burst are full, and the rest is dropped with
-/// a reason.
+/// The peer does not read. Its queue and the port's burst fill up, and further frames are dropped
+/// with a reason.
 #[test]
 fn a_full_port_counts_only_accepted_frames() {
     let (mut lan, sim) = lan(2, 1, 0);
@@ -104,7 +104,7 @@ fn a_full_port_counts_only_accepted_frames() {
     lan.assert_balanced();
 }
 
-/// A capture port and a text port with a reader that goes away.
+/// A capture port and a text port whose reader closes the pipe.
 #[test]
 fn a_failed_pipe_receives_no_frames() {
     for kind in ["pcap", "text"] {

@@ -1,9 +1,10 @@
-//! Devices and their queues: which names are one interface, and which loop polls what.
+//! Devices and their queues: which names denote the same interface, and which loop polls which
+//! queue.
 
 use super::*;
 use dispatch::polling::Taken;
 
-/// Returns a port with the full specification `spec`, and its other end.
+/// Returns a port with the full specification `spec`, and the other end of its pair.
 fn named(spec: &str) -> (Port, Port) {
     let name = spec.rsplit(':').next().unwrap();
     let (mut ours, theirs) = pair(name, 256, Caps::PLAIN);
@@ -18,7 +19,7 @@ fn plug(lan: &mut Lan, spec: &str) -> Result<PortNo, AddError> {
     Ok(number)
 }
 
-/// An interface is one member, whichever kind of port its specification uses.
+/// An interface is one member, regardless of the kind of port in its specification.
 #[test]
 fn equivalent_specs_name_one_interface() {
     for (first, second) in [
@@ -42,8 +43,8 @@ fn equivalent_specs_name_one_interface() {
     }
 }
 
-/// Queues of one device are one member, and each has a loop: frames from any of them are learned at
-/// that member, and a loop sends through its own queue.
+/// The queues of a device are one member, and each queue has its own loop. Frames from any queue
+/// are learned at that member, and a loop sends through its own queue.
 #[test]
 fn queues_of_a_device_are_one_member_with_a_loop_each() {
     for specs in [
@@ -63,8 +64,8 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
             lan.turn();
             assert_eq!(lan.received(), [0, 0, 1], "not back through the other queue");
         }
-        // The receiving loop sends frames for the member itself if it polls one of the member's
-        // queues; otherwise the loop of the first queue sends them.
+        // The receiving loop itself sends frames for the member if it polls one of the member's
+        // queues. Otherwise the loop of the first queue sends them.
         lan.send(2, &frame(1, 5));
         lan.turn();
         assert_eq!(lan.received(), [1, 0, 0]);
@@ -75,7 +76,7 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
         assert!(shown.contains(&format!("loop 0,1 {}", specs.join(" "))), "{shown}");
         let counts = lan.switch.counts(0);
         assert_eq!((counts.bridge.received, counts.sent), (2, 1));
-        // Both are removed together.
+        // Both queues are removed together.
         lan.switch.remove(0);
         lan.turn();
         assert_eq!(lan.switch.members().len(), 1);
@@ -98,7 +99,7 @@ fn a_queue_without_a_loop_of_its_own_is_refused() {
     assert!(matches!(lan.switch.attach(ours, Some(1)), Err(AddError::NoLoopLeft { .. })), "loop 1 has one");
 }
 
-/// Expensive checks, such as two registers of each card, are made once in `reg_frac` ticks
+/// Expensive checks, such as two registers of each card, are made once every `reg_frac` ticks
 /// (polling(4)).
 #[test]
 fn errors_are_polled_once_in_reg_frac_ticks() {

@@ -1,5 +1,5 @@
-//! Hostile input and failures, each with one loop, with two, and with workers. At the end every
-//! frame is accounted for, and every buffer is free.
+//! Hostile input and failures, each with one loop, with two loops, and with workers. At the end,
+//! every frame is accounted for, and every buffer is free.
 
 use super::*;
 use bridge::Guarded;
@@ -24,7 +24,7 @@ fn station(n: u32) -> Mac {
     Mac([2, 1, a, b, c, d])
 }
 
-/// A configuration BPDU of an unbeatable root, as a frame.
+/// Returns a frame with a configuration BPDU of a root that no bridge can beat.
 fn forged(priority: u16) -> Vec<u8> {
     let bridge = BridgeId::new(priority, STRANGER);
     let config = Config {
@@ -65,7 +65,7 @@ impl Case {
         self.lan.turn();
     }
 
-    /// Sends a single frame and returns the ports that it reached.
+    /// Sends a single frame and returns the ports through which it left.
     fn pass(&mut self, from: usize, bytes: &[u8]) -> Vec<usize> {
         self.lan.send(from, bytes);
         self.turn();
@@ -135,8 +135,9 @@ fn bridge_group_frames_are_not_forwarded_and_invalid_sources_are_dropped() {
     }
 }
 
-/// Valid and forged BPDUs, and frames that resemble them. BPDU guard shuts the port on the first
-/// one; without it a rate limit applies, and this bridge is root again after the forged BPDUs stop.
+/// Valid and forged BPDUs, and frames that resemble them. BPDU guard disables the port at the first
+/// BPDU. Without it, a rate limit applies, and this bridge becomes the root again after the forged
+/// BPDUs stop.
 #[test]
 fn bpdu_floods_and_forged_bpdus_do_not_take_over() {
     for kind in KINDS {
@@ -167,7 +168,7 @@ fn bpdu_floods_and_forged_bpdus_do_not_take_over() {
         let (ours, [first, second]) = tree(&case);
         assert!(ours, "{kind:?}: the root is still ours");
         assert!(matches!(first, Some(Guarded::Bpdu(_))) && second == Some(Guarded::Root), "{first:?} {second:?}");
-        // No frame passes a port shut by a guard.
+        // No frame passes a port that a guard has disabled.
         assert_eq!(case.pass(0, &bytes_of(Mac([0xff; 6]), STRANGER, &[0x88, 0xb5], 60)), [0; 0]);
         case.lan.say("ifconfig bridge0 -rootguard p1 -bpduguard p0 reenable p0").unwrap();
         case.lan.send(1, &forged(0));
@@ -197,7 +198,8 @@ fn double_tags_reach_no_other_vlan() {
     }
 }
 
-/// From an empty frame to a header less a byte; and up to the size of a buffer, far above any MTU.
+/// Lengths from an empty frame to one byte less than a header, and up to the size of a buffer,
+/// which is far above any MTU.
 #[test]
 fn runts_and_giants_are_dropped_or_passed_on_whole() {
     for kind in KINDS {
@@ -208,7 +210,7 @@ fn runts_and_giants_are_dropped_or_passed_on_whole() {
         }
         case.lan.say("ifconfig bridge0 vlanfilter").unwrap();
         for len in 14..18 {
-            // A truncated tag.
+            // The frame has a truncated tag.
             case.pass(0, &bytes_of(Mac([0xff; 6]), STRANGER, &[0x81, 0, 0, 1], len));
         }
         case.lan.say("ifconfig bridge0 -vlanfilter").unwrap();
@@ -225,8 +227,8 @@ fn runts_and_giants_are_dropped_or_passed_on_whole() {
     }
 }
 
-/// The host behind a port goes away while its ring is full, more frames wait for it in the switch,
-/// and more are on their way.
+/// The host of a port is removed while its ring is full, more frames for it wait in the switch, and
+/// further frames arrive.
 #[test]
 fn a_port_whose_peer_dies_in_the_middle_of_a_burst_keeps_no_buffer() {
     for kind in KINDS {

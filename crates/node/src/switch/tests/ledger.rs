@@ -1,4 +1,4 @@
-//! Cycle accounting of a switch: counts while enabled, and nothing while disabled.
+//! Cost ledger of a switch: it counts ticks while it is on, and nothing while it is off.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Commands that configure a switch: their effect, and that they can be read back.
+//! Commands that configure a switch. The tests check their effect, and that the settings can be
+//! read back.
 
 use super::*;
 use bridge::Mute;
@@ -9,7 +10,7 @@ fn bytes_of(dst: Mac, src: Mac) -> Vec<u8> {
     [&dst.0[..], &src.0, &[0; 48]].concat()
 }
 
-/// Sends frames that make an address move back and forth between two ports.
+/// Sends frames for which an address moves back and forth between two ports.
 fn flap(lan: &mut Lan, ports: [usize; 2], times: usize) {
     for n in 0..times {
         lan.send(ports[n % 2], &frame(0xff, 7));
@@ -18,8 +19,8 @@ fn flap(lan: &mut Lan, ports: [usize; 2], times: usize) {
     lan.received();
 }
 
-/// With a spanning tree on some ports, only the other ports are muted. The settings survive the end
-/// of the tree.
+/// With a spanning tree on some of the ports, only the other ports are muted. The settings remain
+/// after the tree is stopped.
 #[test]
 fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let clock = SimClock::new();
@@ -34,7 +35,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let muted = |lan: &Lan, number: PortNo| lan.switch.thread(0).unwrap().bridge.muted(number).is_some();
     assert!(muted(&lan, 0) || muted(&lan, 1));
     clock.advance(Duration::from_secs(61));
-    // The ports forward now, and addresses move back and forth between them.
+    // The ports forward, and addresses move back and forth between them.
     (0..40).for_each(|_| {
         clock.advance(Duration::from_secs(1));
         lan.turn();
@@ -52,7 +53,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     assert_eq!(mute(&lan), None);
 }
 
-/// The bridge's own address cannot be learned on a port, with VLAN filtering or without, and no
+/// The bridge's own address cannot be learned on a port, with or without VLAN filtering, and no
 /// command removes it.
 #[test]
 fn a_switch_receives_its_own_address() {
@@ -85,8 +86,8 @@ fn a_switch_receives_its_own_address() {
     }
 }
 
-/// When down, a bridge accepts no frame. In monitor mode it learns and forwards nothing, but copies
-/// frames to span ports.
+/// A bridge that is down accepts no frame. In monitor mode it neither learns nor forwards, but
+/// copies frames to span ports.
 #[test]
 fn up_down_and_monitor() {
     let mut lan = Lan::new(3, 1);
@@ -120,8 +121,8 @@ fn up_down_and_monitor() {
     assert!(lan.switch.audit().holds());
 }
 
-/// A bridge that is down originates nothing, and the ports of its tree are disabled; when up again
-/// it starts over.
+/// A bridge that is down sends no frames of its own, and the ports of its tree are disabled. When
+/// it is up again, the tree starts over.
 #[test]
 fn a_bridge_that_is_down_sends_no_queries_and_has_no_tree() {
     let clock = SimClock::new();
@@ -164,8 +165,8 @@ fn report(group: [u8; 4]) -> Vec<u8> {
     [&[0x01, 0x00, 0x5e, group[1] & 0x7f, group[2], group[3]], &src[..], &[8, 0], &packet, &igmp, &[0; 18]].concat()
 }
 
-/// Queries are sent in the existing VLANs, for both families. A listener is listed once, however
-/// many loops have learned it.
+/// Queries are sent in all existing VLANs, for IPv4 and IPv6. A listener is listed once, regardless
+/// of how many loops have learned it.
 #[test]
 fn a_querier_queries_each_vlan_and_lists_listeners_once() {
     let clock = SimClock::new();
@@ -211,7 +212,8 @@ fn a_querier_queries_each_vlan_and_lists_listeners_once() {
     }
 }
 
-/// `ifconfig` lists changed settings, in a form that can be entered again, and so does its JSON.
+/// `ifconfig` lists settings that differ from the defaults, in a form that can be entered again.
+/// Its JSON lists them too.
 #[test]
 fn settings_can_be_read_back() {
     let lan = Lan::new(2, 2);
@@ -263,7 +265,8 @@ fn settings_can_be_read_back() {
     }
 }
 
-/// A port in a tree shows its flags as in FreeBSD, its cost by link speed, and its counters.
+/// A port in a spanning tree is listed with its flags as in FreeBSD, its cost by link speed, and
+/// its counters.
 #[test]
 fn a_port_in_a_tree_shows_its_flags_cost_and_counters() {
     let clock = SimClock::new();

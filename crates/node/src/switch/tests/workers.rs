@@ -1,5 +1,5 @@
-//! One loop that dispatches, and workers that forward; and the events that replicas of a bridge
-//! exchange, with loops or workers.
+//! One loop that dispatches frames, workers that forward them, and the events that replicas of a
+//! bridge exchange, with loops or workers.
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ fn crew(n: usize, workers: usize) -> Lan {
     Lan::with(n, 1, workers, Clock::sim(&SimClock::new()))
 }
 
-/// A UDP datagram of `flow` with a number in it, between two stations.
+/// Returns a UDP datagram of `flow` between two stations, which contains `number`.
 fn numbered(flow: u8, number: u32) -> Vec<u8> {
     let mut bytes = frame(2, 1);
     bytes[12] = 8;
@@ -124,8 +124,8 @@ fn a_switch_with_workers_has_at_most_64_ports_and_one_loop() {
     assert_eq!(lan.received().iter().sum::<usize>(), 63);
 }
 
-/// Returns an IGMP version 2 message for `group`, from `station` to the group or, for a query, to
-/// all.
+/// Returns an IGMP version 2 message for `group` from `station`. It is sent to the group, or to all
+/// hosts if it is a query.
 fn igmp(kind: u8, group: [u8; 4], station: u8) -> Vec<u8> {
     let to = if kind == 0x11 { [224, 0, 0, 1] } else { group };
     let mut bytes = vec![1, 0, 0x5e, to[1] & 0x7f, to[2], to[3], 2, 0, 0, 0, 0, station, 8, 0];
@@ -153,8 +153,8 @@ fn to_group(group: [u8; 4], station: u8) -> Vec<u8> {
     bytes
 }
 
-/// A query on port 0, a report on port 1: then frames for the group from port 2 go to those two,
-/// whichever thread forwards them.
+/// After a query on port 0 and a report on port 1, frames for the group from port 2 go to those two
+/// ports, regardless of which thread forwards them.
 fn hears_of_listeners(mut lan: Lan) {
     let group = [239, 1, 2, 3];
     lan.say("ifconfig bridge0 snoop").unwrap();
@@ -268,7 +268,7 @@ fn frames_of_a_removed_port_do_not_reach_its_successor() {
     assert_eq!((lan.received(), lan.switch.counts(0).bridge.received), (vec![0; 3], 0));
     let drops = lan.say("show drops").unwrap();
     assert!(drops.contains("dataflow.post.discarded                            20  "), "{drops}");
-    // Its threads are still usable.
+    // The threads of the switch are still usable.
     lan.send(0, &numbered(1, 0));
     lan.turn();
     assert_eq!(lan.received(), [0, 1, 1]);
