@@ -18,13 +18,13 @@ impl<L: Locks> Forms<L> {
     pub(super) const ALL: &[HostForm<L>] = &[
         Form {
             grammar: "-a,-an,-na [-n]",
-            about: "Lists all neighbors.",
+            about: "List all neighbors.",
             run: |ctl, _| Ok(show(ctl, ctl.host.stack.neighbors(ctl.cx))),
         },
-        Form { grammar: "HOST", about: "Shows a neighbor.", run: |ctl, args| Ok(show(ctl, found(ctl, args)?)) },
+        Form { grammar: "HOST", about: "Show a neighbor.", run: |ctl, args| Ok(show(ctl, found(ctl, args)?)) },
         Form {
             grammar: "-s,-S HOST MAC",
-            about: "Adds a permanent neighbor.",
+            about: "Add a permanent neighbor.",
             run: |ctl, args| {
                 let (addr, mac) = (parse::ip4("host", args.text("HOST"))?, parse::mac(args.text("MAC"))?);
                 ipneigh::set_neighbor(ctl, ctl.link_of(addr)?, addr, mac)?;
@@ -33,10 +33,10 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "-d -a",
-            about: "Removes all neighbors.",
+            about: "Remove all neighbors.",
             run: |ctl, _| Ok(delete(ctl, ctl.host.stack.neighbors(ctl.cx))),
         },
-        Form { grammar: "-d HOST", about: "Removes a neighbor.", run: |ctl, args| Ok(delete(ctl, found(ctl, args)?)) },
+        Form { grammar: "-d HOST", about: "Remove a neighbor.", run: |ctl, args| Ok(delete(ctl, found(ctl, args)?)) },
     ];
 }
 

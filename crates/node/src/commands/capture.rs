@@ -17,8 +17,8 @@ type CaptureForm = Form<fn(&Around<'_>, &Args<'_>) -> Result<String, CommandErro
 pub(crate) const FORMS: &[CaptureForm] = &[
     Form {
         grammar: "open PLACE [snaplen BYTES:1-262144] [filter [FILTER...]]",
-        about: "Starts copying the frames that match, of an interface, of any interface, dropped ones, or all; prints the number of \
-                the capture.",
+        about: "Start copying frames, and print the number of the capture. PLACE is an interface, any (all interfaces), dropped \
+                (dropped frames) or all (both). FILTER selects frames.",
         run: |of, args| {
             let wants = match args.text("PLACE") {
                 "any" => Wants::Any,
@@ -35,7 +35,7 @@ pub(crate) const FORMS: &[CaptureForm] = &[
     },
     Form {
         grammar: "read ID:1-4294967295",
-        about: "Prints and removes the frames copied so far.",
+        about: "Print and remove the frames copied so far.",
         run: |of, args| {
             let batch = of.watched.captures().read(id(args), of.now, |place| of.watched.name(place));
             batch.map(|batch| batch.to_text()).ok_or_else(|| unknown(args))
@@ -43,14 +43,14 @@ pub(crate) const FORMS: &[CaptureForm] = &[
     },
     Form {
         grammar: "close ID:1-4294967295",
-        about: "Ends a capture.",
+        about: "End a capture.",
         run: |of, args| {
             if of.watched.captures().close(id(args)) { Ok(String::new()) } else { Err(unknown(args)) }
         },
     },
     Form {
         grammar: "dropped [filter [FILTER...]]",
-        about: "Prints recently dropped frames, with their reasons.",
+        about: "Print recently dropped frames, with their reasons.",
         run: |of, args| {
             let dropped = of.watched.captures().dropped(&filter(args)?, of.now, |place| of.watched.name(place));
             Ok(dropped.to_text())
@@ -58,7 +58,7 @@ pub(crate) const FORMS: &[CaptureForm] = &[
     },
     Form {
         grammar: "list",
-        about: "Lists the captures.",
+        about: "List the captures.",
         run: |of, _| Ok(list(&of.watched.captures().list(of.now), of.json, |place| of.watched.name(place))),
     },
 ];

@@ -14,7 +14,7 @@ pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
     pub(super) const ALL: &[HostForm<L>] = &[
-        Form { grammar: "", about: "Lists the DHCP clients and their leases.", run: |ctl, _| Ok(list(ctl)) },
+        Form { grammar: "", about: "List the DHCP clients and their leases.", run: |ctl, _| Ok(list(ctl)) },
         Form {
             grammar: "IF",
             about: "Request a lease for an interface, or renew its lease.",
@@ -26,7 +26,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "-r IF",
-            about: "Releases the lease and ends the client.",
+            about: "Release the lease and end the client.",
             run: |ctl, args| {
                 let (name, calls) = (args.text("IF"), ctl.host.shared_calls());
                 let released = ctl.host.dhcp().release(&calls, ctl.iface(name)?.id);

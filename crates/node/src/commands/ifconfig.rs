@@ -23,7 +23,7 @@ impl<L: Locks> Forms<L> {
             about: "Create an interface with a port, or a tunnel; pgN, tapN, nullN, gifN, greN and vxlanN imply the kind.",
             run: |_, _, _| Ok(()), // carried out by `create`, before there is an interface
         },
-        Form { grammar: "destroy", about: "Removes the interface.", run: |ctl, iface, _| destroy(ctl, iface) },
+        Form { grammar: "destroy", about: "Remove the interface.", run: |ctl, iface, _| destroy(ctl, iface) },
         Form {
             grammar: "inet A/LEN [B] [netmask MASK] [broadcast BROADCAST] [alias,add] [-alias,delete,remove]",
             about: "Set the IPv4 address; alias adds one, -alias removes one. B is the remote end of a tunnel.",
@@ -31,7 +31,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "mtu BYTES",
-            about: "Sets the MTU, from 68 to the maximum of the port.",
+            about: "Set the MTU, from 68 to the maximum of the port.",
             run: |ctl, iface, args| set_mtu(ctl, iface, args.text("BYTES")),
         },
         Form {
@@ -99,9 +99,9 @@ impl<L: Locks> Forms<L> {
 
 /// Forms that list or show interfaces and change none.
 const LISTS: &[Form<()>] = &[
-    Form { grammar: "[-a]", about: "Lists all interfaces.", run: () },
-    Form { grammar: "-l", about: "Lists the names of the interfaces.", run: () },
-    Form { grammar: "IF", about: "Shows an interface.", run: () },
+    Form { grammar: "[-a]", about: "List all interfaces.", run: () },
+    Form { grammar: "-l", about: "List the names of the interfaces.", run: () },
+    Form { grammar: "IF", about: "Show an interface.", run: () },
 ];
 
 pub(super) fn usage<L: Locks>() -> Vec<Usage> {

@@ -62,23 +62,23 @@ pub(super) fn usage() -> Vec<Usage> {
     let of = |grammar: &str, about| Usage { grammar: grammar.to_string(), about };
     vec![
         of("[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh ...", "Objects and verbs may be abbreviated."),
-        of("addr [show] [[dev] IF]", "Lists addresses."),
-        of("addr add|replace|del A/LEN dev IF [peer A] [brd +] [label IF]", "Adds or removes an address."),
+        of("addr [show] [[dev] IF]", "List addresses."),
+        of("addr add|replace|del A/LEN dev IF [peer A] [brd +] [label IF]", "Add or remove an address."),
         of("link [show] [[dev] IF]", "List interfaces; -s adds counters."),
-        of("link set [dev] IF [up|down] [mtu N] ...", "Configures an interface."),
+        of("link set [dev] IF [up|down] [mtu N] ...", "Configure an interface."),
         of(
             "link add IF type ipip|gre|vxlan|etherip [local A] [remote B] [key N] [id N] [dstport N] ...",
-            "Creates a tunnel.",
+            "Create a tunnel.",
         ),
-        of("link del IF", "Removes a tunnel or an interface."),
-        of("route [show] ...", "Lists routes."),
+        of("link del IF", "Remove a tunnel or an interface."),
+        of("route [show] ...", "List routes."),
         of(
             "route add|replace|change|append|del DST [via A] [dev IF] [nexthop via A [dev IF] [weight N]] ...",
-            "Adds or removes a route.",
+            "Add or remove a route.",
         ),
         of("route get A [from SRC iif IF] [--why]", "Show the route to an address; --why explains the choice."),
-        of("neigh [show] [[dev] IF]", "Lists neighbors."),
-        of("neigh add|change|replace|del A lladdr MAC dev IF", "Adds or removes a neighbor."),
+        of("neigh [show] [[dev] IF]", "List neighbors."),
+        of("neigh add|change|replace|del A lladdr MAC dev IF", "Add or remove a neighbor."),
     ]
 }
 

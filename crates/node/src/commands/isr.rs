@@ -15,7 +15,7 @@ use stats::Entry;
 enum Setting {
     /// Dispatch mode of protocols that have no mode of their own.
     Mode,
-    /// Whether that mode is direct.
+    /// The same mode as a switch: direct or not.
     Direct,
     /// Queue limit of protocols that have no limit of their own.
     Limit,
@@ -204,7 +204,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             "{}\nThreads: {wakeups} wakeups, {sleeps} sleeps, {lost} frames lost, {restarts} restarts\n\
              Switches: {overtaken} frames at most came behind others of their flows\n{}",
             snapshot.text(),
-            dispatched.map(|lines| format!("DispatchCounts to stacks:\n{lines}")).unwrap_or_default()
+            dispatched.map(|lines| format!("Dispatched to stacks:\n{lines}")).unwrap_or_default()
         )
     };
     ctl.listing(|| to_json(ctl), text)

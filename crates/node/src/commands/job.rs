@@ -27,12 +27,12 @@ impl<L: Locks> Forms<L> {
         Form {
             grammar: "traceroute [-f FIRST:1-255] [-m HOPS:1-255] [-q PROBES:1-10] [-w TIMEOUT] [-s SOURCE] [-n] [-I] [-4] \
                       [-6] HOST",
-            about: "Starts tracing the route to a host.",
+            about: "Start tracing the route to a host.",
             run: |ctl, args| start(ctl, args, trace(args)?, 0),
         },
         Form {
             grammar: "tcp [-4] [-6] HOST PORT:1-65535",
-            about: "Starts a TCP connection.",
+            about: "Start a TCP connection.",
             run: |ctl, args| {
                 let make: Make<L> =
                     Box::new(|to, others| Box::new(Stream::new(to, None).or_to(others.iter().copied())));
@@ -41,7 +41,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "udp [-4] [-6] HOST PORT:1-65535",
-            about: "Opens a connected UDP socket.",
+            about: "Open a connected UDP socket.",
             run: |ctl, args| connect(ctl, args, Box::new(|to, _| Box::new(Datagrams::new(to)))),
         },
         Form {
@@ -76,7 +76,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "end ID:1-4294967295",
-            about: "Closes the sending side of a connection.",
+            about: "Close the sending side of a connection.",
             run: |ctl, args| {
                 let ended = ctl.host.jobs().write(id(args), &[], true);
                 ended.ok_or_else(|| unknown(args)).map(|_| String::new())
@@ -84,14 +84,14 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "stop ID:1-4294967295",
-            about: "Ends a job.",
+            about: "End a job.",
             run: |ctl, args| {
                 let calls = ctl.host.shared_calls();
                 let around = Around { stack: &ctl.host.stack, calls: &calls, cx: ctl.cx };
                 if ctl.host.jobs().stop(id(args), &around) { DONE } else { Err(unknown(args)) }
             },
         },
-        Form { grammar: "list", about: "Lists the jobs.", run: |ctl, _| Ok(list(ctl)) },
+        Form { grammar: "list", about: "List the jobs.", run: |ctl, _| Ok(list(ctl)) },
     ];
 }
 

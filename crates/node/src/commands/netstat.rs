@@ -32,9 +32,9 @@ pub(super) fn usage() -> Vec<Usage> {
     vec![
         of("[-an] [-p PROTOCOL]", "List connections; -a adds listening sockets."),
         of("-s [-s] [-p PROTOCOL]", "List nonzero counters with descriptions; -s -s lists all counters."),
-        of("-m", "Lists the buffer pools."),
+        of("-m", "List the buffer pools."),
         of("-i", "List the interfaces with their packet and error counts."),
-        of("-r", "Lists the routes."),
+        of("-r", "List the routes."),
         of("-Q", "Show the workstreams of netisr. PROTOCOL is tcp, udp, ip, icmp, igmp, arp, ip6 or icmp6."),
     ]
 }

@@ -16,7 +16,7 @@ impl<L: Locks> Forms<L> {
     pub(super) const ALL: &[HostForm<L>] = &[
         Form {
             grammar: "[status]",
-            about: "Lists the name servers and search domains, with their sources.",
+            about: "List the name servers and search domains, with their sources.",
             run: |ctl, _| Ok(status(ctl)),
         },
         Form {

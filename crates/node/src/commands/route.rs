@@ -16,8 +16,8 @@ pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
     pub(super) const ALL: &[HostForm<L>] = &[
-        Form { grammar: "[-6,-inet6] [-inet] [-n]", about: "Lists the routes.", run: list },
-        Form { grammar: "show [-6,-inet6] [-inet] [-n]", about: "Lists the routes.", run: list },
+        Form { grammar: "[-6,-inet6] [-inet] [-n]", about: "List the routes.", run: list },
+        Form { grammar: "show [-6,-inet6] [-inet] [-n]", about: "List the routes.", run: list },
         Form {
             grammar: "add [-6,-inet6] [-inet] [-net] [-host] [-netmask MASK] [-prefixlen 0-128] [-interface,-iface IF] \
                       [-reject] [-prohibit] [-blackhole] [-static] [-gateway] DST [GATEWAY...]",
@@ -27,7 +27,7 @@ impl<L: Locks> Forms<L> {
         Form {
             grammar: "change [-6,-inet6] [-inet] [-net] [-host] [-netmask MASK] [-prefixlen 0-128] [-interface,-iface IF] \
                       [-reject] [-prohibit] [-blackhole] [-static] [-gateway] DST [GATEWAY...]",
-            about: "Changes a route.",
+            about: "Change a route.",
             run: |ctl, args| if is_six(args) { six::route_add(ctl, args) } else { add(ctl, args) },
         },
         Form {

@@ -14,16 +14,16 @@ pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
     pub(super) const ALL: &[HostForm<L>] = &[
-        Form { grammar: "pools", about: "Shows the buffer pools.", run: |ctl, _| Ok(pools(ctl)) },
+        Form { grammar: "pools", about: "Show the buffer pools.", run: |ctl, _| Ok(pools(ctl)) },
         Form { grammar: "locks", about: "Show the number of acquisitions of each lock.", run: |ctl, _| Ok(locks(ctl)) },
         Form {
             grammar: "ports",
-            about: "Shows each port: capabilities, state, warnings, counters.",
+            about: "Show each port: capabilities, state, warnings, counters.",
             run: |ctl, _| Ok(ports(ctl)),
         },
         Form {
             grammar: "nic",
-            about: "Shows the state of nic ports.",
+            about: "Show the state of nic ports.",
             run: |ctl, _| {
                 let of = |port: crate::PortInfo| Some((ctl.iface_name(port.iface).to_string(), port.nic?));
                 super::cards::shown(&ctl.host.ports().into_iter().filter_map(of).collect::<Vec<_>>(), ctl.json)
@@ -31,7 +31,7 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "drops",
-            about: "Shows dropped packets by reason.",
+            about: "Show dropped packets by reason.",
             run: |ctl, _| {
                 let is_reason = |entry: &Entry| DropReason::ALL.iter().any(|reason| reason.name() == entry.name);
                 Ok(entries(ctl, |entry| entry.value > 0 && is_reason(entry)))
@@ -39,15 +39,15 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "places",
-            about: "Shows the source lines that dropped packets.",
+            about: "Show the source lines that dropped packets.",
             run: |ctl, _| Ok(places::shown(ctl)),
         },
         Form {
             grammar: "counters",
-            about: "Shows all counters with their descriptions.",
+            about: "Show all counters with their descriptions.",
             run: |ctl, _| Ok(entries(ctl, |_| true)),
         },
-        Form { grammar: "isr", about: "Shows the workstreams of netisr.", run: |ctl, _| Ok(isr::shown(ctl)) },
+        Form { grammar: "isr", about: "Show the workstreams of netisr.", run: |ctl, _| Ok(isr::shown(ctl)) },
         Form {
             grammar: "ledger [on|off]",
             about: "Show the CPU ticks spent in each stage; on and off start and stop the accounting.",
@@ -59,10 +59,10 @@ impl<L: Locks> Forms<L> {
                 _ => Ok(ledger(ctl)),
             },
         },
-        Form { grammar: "sockets", about: "Shows all sockets.", run: |ctl, _| Ok(ss::list(ctl)) },
+        Form { grammar: "sockets", about: "Show all sockets.", run: |ctl, _| Ok(ss::list(ctl)) },
         Form {
             grammar: "topology",
-            about: "Shows the hosts and switches of the file, and how they are connected.",
+            about: "Show the hosts and switches of the file, and how they are connected.",
             run: |ctl, _| {
                 let (topology, this) = (&ctl.host.topology, &ctl.host.stack.name);
                 Ok(ctl.listing(|| topology.to_json(this), || topology.to_text(this)))

@@ -36,8 +36,8 @@ struct SsOptions {
 pub(super) fn usage() -> Vec<Usage> {
     let of = |grammar: &str, about| Usage { grammar: grammar.to_string(), about };
     vec![
-        of("[-tuln46oemiapHj] [FILTER...]", "Lists sockets, with ss(8)'s options."),
-        of("-s", "Shows the number of sockets by kind."),
+        of("[-tuln46oemiapHj] [FILTER...]", "List sockets, with ss(8)'s options."),
+        of("-s", "Show the number of sockets by kind."),
         of(
             "[state|exclude STATE] [src|dst A[/LEN][:PORT]] [sport|dport = :PORT]",
             "FILTER: conditions, combined with and, or, not and parentheses.",

@@ -111,7 +111,7 @@ pub(crate) trait Variables {
 pub(crate) const FORMS: &[Form<()>] = &[
     Form { grammar: "[-n] [-d] -a,-A", about: "List all sysctls; -n prints values only, -d descriptions.", run: () },
     Form { grammar: "[-n] [-d] NAME...", about: "Show sysctls by name, or all sysctls below a name.", run: () },
-    Form { grammar: "[-n] [-w] NAME=VALUE...", about: "Sets sysctls.", run: () },
+    Form { grammar: "[-n] [-w] NAME=VALUE...", about: "Set sysctls.", run: () },
 ];
 
 const OPTIONS: &[Form<()>] = &[Form { grammar: "[-n] [-d] [-w,-q] [-a,-A]", about: "", run: () }];
@@ -148,7 +148,7 @@ pub(crate) fn run(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Resul
     Ok(out)
 }
 
-/// What is printed for each sysctl.
+/// Parts that are printed of each sysctl.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     NameValue,

@@ -21,7 +21,7 @@ impl<L: Locks> Forms<L> {
         Form { grammar: "tunnel A B", about: "Set the local (A) and remote (B) outer addresses.", run: ends },
         Form {
             grammar: "-tunnel,deletetunnel",
-            about: "Removes the outer addresses.",
+            about: "Remove the outer addresses.",
             run: |ctl, iface, _| {
                 let none = Config::default();
                 change(ctl, iface, None, |config| (config.local, config.remote) = (none.local, none.remote))

@@ -147,7 +147,7 @@ fn one_stack_answers_arp_and_all_learn() {
     }
     assert!(both.counts("inet.arp.conflicts").iter().all(|n| *n == 0), "they are not each other's");
     let said = both.say(1, "show isr").unwrap();
-    assert!(said.contains("DispatchCounts to stacks:\n\tnode.split.received"), "{said}");
+    assert!(said.contains("Dispatched to stacks:\n\tnode.split.received"), "{said}");
     both.balanced();
 }
 

@@ -85,7 +85,7 @@ const COMMANDS: &[Command<Run>] = &[
     },
     Command {
         name: "sysctl",
-        about: "Show and set the sysctls of polling",
+        about: "Show and set sysctls of polling, forwarding and nic ports",
         usage: || usage(sysctl_command::FORMS),
         run: |of, words| sysctl_command::run(of.switch, of.json, words),
     },

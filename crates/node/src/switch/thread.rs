@@ -145,7 +145,7 @@ impl Own {
     }
 }
 
-/// What this thread knows about a port number.
+/// State of a port number in this thread: free, a port of its own, or a port of another thread.
 enum Place {
     Free,
     Own(Box<Own>),

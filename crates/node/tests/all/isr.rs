@@ -534,6 +534,6 @@ fn the_mode_decides_where_overload_drops() {
         let all: u64 = places["places"].as_array().unwrap().iter().map(|row| row["frames"].as_u64().unwrap()).sum();
         assert_eq!((Some(all), &places["imbalance"]), (places["dropped"].as_u64(), &0.into()), "{places}");
         let shown = node::commands::run(&b, &Pairs::new(), &["show", "places"], false).unwrap();
-        assert!(shown.starts_with("ring ") && shown.contains("before the link"), "{shown}");
+        assert!(shown.starts_with("ring ") && shown.contains("before reception"), "{shown}");
     }
 }

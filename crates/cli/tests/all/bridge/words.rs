@@ -32,7 +32,7 @@ fn invalid_arguments_are_rejected() {
         (&[two[0], two[1], "--name", "a b"], "without spaces"),
         (&[two[0], two[1], "--set", "pool.kind=heap"], "stack, freelist, zone or malloc"),
         (&[two[0], two[1], "--set", "pool.strides=odd"], "pool.stride"),
-        (&[two[0], two[1], "--set", "nic.rx_tail_batch=8"], "there is no nic port"),
+        (&[two[0], two[1], "--set", "nic.rx_tail_batch=8"], "and the switch has none"),
         (&["nic(wire=w):em0", "nic(wire=w):em1", "--set", "nic.rx_ring=64"], "when the port is opened"),
         (&["nic(wire=w):em0", "nic(wire=v):em0"], "(EEXIST)"),
         (&["fdb", "show"], "no control socket"),

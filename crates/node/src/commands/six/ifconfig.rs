@@ -26,12 +26,12 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "inet6 auto_linklocal",
-            about: "Adds a link-local address.",
+            about: "Add a link-local address.",
             run: |ctl, iface, _| outcome(iface, ctl.host.stack.add_link_local(ctl.cx, iface.id)),
         },
         Form {
             grammar: "inet6 [-]accept_rtadv",
-            about: "Accepts router advertisements and configures addresses from them.",
+            about: "Accept router advertisements and configure addresses from them.",
             run: |ctl, iface, args| {
                 needs_ethernet(iface, "accept_rtadv")?;
                 let on = args.is_on("accept_rtadv");
@@ -57,13 +57,13 @@ impl<L: Locks> Forms<L> {
         },
         Form {
             grammar: "inet6 -advertise",
-            about: "Stops sending router advertisements.",
+            about: "Stop sending router advertisements.",
             run: |ctl, iface, _| {
                 needs_ethernet(iface, "advertise")?;
                 outcome(iface, ctl.host.stack.set_advertising(ctl.cx, iface.id, None))
             },
         },
-        Form { grammar: "inet6 tunnel A B", about: "Sets the outer addresses of a tunnel.", run: tunnel::ends },
+        Form { grammar: "inet6 tunnel A B", about: "Set the outer addresses of a tunnel.", run: tunnel::ends },
     ];
 }
 

@@ -23,7 +23,7 @@ impl<L: Locks> NdpForms<L> {
     pub(in super::super) const ALL: &[HostForm<L>] = &[
         Form {
             grammar: "-a,-an,-na [-n]",
-            about: "Lists all neighbors.",
+            about: "List all neighbors.",
             run: |ctl, _| {
                 let all = ctl.host.stack.neighbors6(ctl.cx);
                 Ok(ctl.listing(|| Value::Array(neigh_rows(ctl, None)), || show(ctl, &all)))
@@ -36,7 +36,7 @@ impl<L: Locks> NdpForms<L> {
         },
         Form {
             grammar: "-s HOST MAC",
-            about: "Adds a permanent neighbor.",
+            about: "Add a permanent neighbor.",
             run: |ctl, args| {
                 let (addr, dev) = found_at(ctl, args.text("HOST"))?;
                 set_neighbor6(ctl, dev, addr, parse::mac(args.text("MAC"))?).and(DONE)
@@ -44,22 +44,22 @@ impl<L: Locks> NdpForms<L> {
         },
         Form {
             grammar: "-d HOST",
-            about: "Removes a neighbor.",
+            about: "Remove a neighbor.",
             run: |ctl, args| Ok(known(ctl, args.text("HOST"))?.iter().map(|n| delete(ctl, n)).collect()),
         },
         Form {
             grammar: "-c",
-            about: "Removes all neighbors.",
+            about: "Remove all neighbors.",
             run: |ctl, _| Ok(ctl.host.stack.neighbors6(ctl.cx).iter().map(|n| delete(ctl, n)).collect()),
         },
         Form {
             grammar: "-r",
-            about: "Lists the default routers.",
+            about: "List the default routers.",
             run: |ctl, _| Ok(ctl.listing(|| Value::Array(routers(ctl)), || show_routers(ctl))),
         },
         Form {
             grammar: "-p",
-            about: "Lists the advertised on-link prefixes.",
+            about: "List the advertised on-link prefixes.",
             run: |ctl, _| Ok(ctl.listing(|| Value::Array(prefixes(ctl)), || show_prefixes(ctl))),
         },
     ];

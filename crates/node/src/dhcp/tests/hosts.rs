@@ -124,7 +124,7 @@ impl Link {
     }
 }
 
-/// Whether a message was sent as unicast or broadcast.
+/// Transmission of a message as unicast or broadcast.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cast {
     Uni,

@@ -31,12 +31,12 @@ const FORMS: &[Parameter] = &[
     Form {
         grammar: "link set dev IF [learning on|off] [flood on|off] [mcast_flood on|off] [bcast_flood on|off] \
                   [isolated on|off] [sticky on|off] [fastleave on|off] [mcast_router 0,never|1,learned|2,always]",
-        about: "Configures a member.",
+        about: "Configure a member.",
         run: set,
     },
     Form {
         grammar: "fdb [show,list] [dev IF]",
-        about: "Lists the known addresses.",
+        about: "List the known addresses.",
         run: |of, args| {
             let only = args.get("IF").map(|name| member(of.switch, name)).transpose()?;
             Ok(show(of, only.as_ref().map(|(_, info)| info.name.as_str())))
@@ -44,12 +44,12 @@ const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "fdb add,replace,append MAC dev IF [vlan 1-4094] [master] [static,permanent]",
-        about: "Adds a static address.",
+        about: "Add a static address.",
         run: |of, args| keep(of.switch, key(args)?, of.member(args)?),
     },
     Form {
         grammar: "fdb del,delete MAC dev IF [vlan 1-4094] [master] [static,permanent]",
-        about: "Removes an address.",
+        about: "Remove an address.",
         run: |of, args| {
             let ((_, info), key) = (member(of.switch, args.text("IF"))?, key(args)?);
             if entries(of.switch).iter().any(|(entry, name, _)| entry.key == key && *name != info.name) {
@@ -60,7 +60,7 @@ const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "mdb [show,list]",
-        about: "Lists multicast listeners and router ports.",
+        about: "List multicast listeners and router ports.",
         run: |of, _| Ok(snoop::mdb(of.switch, of.json)),
     },
 ];

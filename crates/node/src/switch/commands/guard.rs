@@ -21,7 +21,7 @@ pub(super) const FORMS: &[Parameter] = &[
     Form { grammar: "maxaddr 1-4294967295", about: "Limit the number of addresses in the table.", run: max_addresses },
     Form {
         grammar: "timeout SECONDS:1-126144000",
-        about: "Sets the time after which a learned address expires.",
+        about: "Set the time after which a learned address expires.",
         run: |of, args| {
             let timeout = Duration::from_secs(args.int::<u64>("SECONDS"));
             of.switch.each_thread(|thread| thread.bridge.fdb_mut().set_timeout(timeout));
@@ -51,7 +51,7 @@ pub(super) const FORMS: &[Parameter] = &[
             mute(of, Some(Mute { moves, lasts, ..Mute::default() }))
         },
     },
-    Form { grammar: "-mute", about: "Turns muting off.", run: |of, _| mute(of, None) },
+    Form { grammar: "-mute", about: "Turn muting off.", run: |of, _| mute(of, None) },
     Form {
         grammar: "rule IF DIRECTION:in|out ACTION:pass|drop [FILTER...]",
         about: "Append a rule. The first rule whose pcap-filter(7) matches applies; if none matches, frames pass.",
@@ -59,7 +59,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "-rule IF DIRECTION:in|out",
-        about: "Removes all rules of a direction.",
+        about: "Remove all rules of a direction.",
         run: |of, args| {
             let (number, direction) = (of.member(args)?, direction(args));
             of.switch.each_thread(|thread| thread.bridge.set_rules(number, direction, None));

@@ -36,32 +36,32 @@ const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "deletem IF",
-        about: "Removes a member.",
+        about: "Remove a member.",
         run: |of, args| {
             of.switch.remove(of.member(args)?);
             snoop::vlans_changed(of.switch);
             DONE
         },
     },
-    Form { grammar: "addr", about: "Lists the known addresses.", run: |of, _| Ok(addresses(of.switch, of.json)) },
+    Form { grammar: "addr", about: "List the known addresses.", run: |of, _| Ok(addresses(of.switch, of.json)) },
     Form {
         grammar: "static IF MAC [vlan 1-4094]",
-        about: "Adds a static address.",
+        about: "Add a static address.",
         run: |of, args| keep(of.switch, key(args)?, of.member(args)?),
     },
     Form {
         grammar: "deladdr MAC [vlan 1-4094]",
-        about: "Removes an address.",
+        about: "Remove an address.",
         run: |of, args| forget(of.switch, key(args)?),
     },
-    Form { grammar: "flush", about: "Removes all learned addresses.", run: |of, _| flush(of.switch, Flush::Learned) },
+    Form { grammar: "flush", about: "Remove all learned addresses.", run: |of, _| flush(of.switch, Flush::Learned) },
     Form {
         grammar: "flushall",
-        about: "Removes all learned and static addresses.",
+        about: "Remove all learned and static addresses.",
         run: |of, _| flush(of.switch, Flush::All),
     },
     Form { grammar: "up", about: "Start forwarding.", run: |of, _| of.running(Running::Up) },
-    Form { grammar: "down", about: "Stops forwarding.", run: |of, _| of.running(Running::Down) },
+    Form { grammar: "down", about: "Stop forwarding.", run: |of, _| of.running(Running::Down) },
     Form {
         grammar: "[-]monitor",
         about: "Count and capture received frames without forwarding them.",
@@ -116,7 +116,7 @@ pub(super) fn forms() -> impl Iterator<Item = &'static Parameter> + Clone {
 
 /// Returns the usage of `ifconfig`.
 pub(super) fn usage() -> Vec<Usage> {
-    let list = Usage { grammar: "[BRIDGE]".to_string(), about: "Shows the bridge and its members." };
+    let list = Usage { grammar: "[BRIDGE]".to_string(), about: "Show the bridge and its members." };
     std::iter::once(list).chain(forms().map(|form| form.usage("BRIDGE"))).collect()
 }
 
@@ -175,7 +175,7 @@ pub(super) fn forget(switch: &Switch, key: Key) -> Result<String, CommandError> 
     if known { DONE } else { Err(CommandError::failed(format!("{}: no such address", key.mac()))) }
 }
 
-/// Which addresses to remove.
+/// Kinds of addresses to remove.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Flush {
     Learned,

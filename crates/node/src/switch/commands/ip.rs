@@ -11,10 +11,10 @@ use serde_json::Value;
 
 /// Forms of `ip`, without the options before the object.
 pub(super) const FORMS: &[Form<Run>] = &[
-    Form { grammar: "link,l,li,lin [dev IF] [IF]", about: "Lists the bridge and its ports as links.", run: list },
+    Form { grammar: "link,l,li,lin [dev IF] [IF]", about: "List the bridge and its ports as links.", run: list },
     Form {
         grammar: "link,l,li,lin show,list,ls,sh,s [dev IF] [IF]",
-        about: "Lists the bridge and its ports as links.",
+        about: "List the bridge and its ports as links.",
         run: list,
     },
     Form {

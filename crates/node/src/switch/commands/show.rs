@@ -24,7 +24,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "polling",
-        about: "Shows each loop and worker: ports, state, counters.",
+        about: "Show each loop and worker: ports, state, counters.",
         run: |of, _| Ok(polling(of.switch, of.json)),
     },
     Form {
@@ -40,17 +40,17 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "ports",
-        about: "Shows each port: state, warnings, counters.",
+        about: "Show each port: state, warnings, counters.",
         run: |of, _| Ok(ports(of.switch, of.json)),
     },
     Form {
         grammar: "drops",
-        about: "Shows dropped frames by reason.",
+        about: "Show dropped frames by reason.",
         run: |of, _| Ok(listed(&dropped(of.switch), of.json)),
     },
     Form {
         grammar: "rules",
-        about: "Shows each rule with the number of its matches.",
+        about: "Show each rule with the number of its matches.",
         run: |of, _| Ok(guard::rules(of.switch, of.json)),
     },
     Form {
@@ -58,8 +58,8 @@ pub(super) const FORMS: &[Parameter] = &[
         about: "Show the addresses that moved between members since this command last ran.",
         run: |of, _| Ok(moves(of.switch, of.json)),
     },
-    Form { grammar: "nic", about: "Shows the state of nic ports.", run: |of, _| nic(of.switch, of.json) },
-    Form { grammar: "pools", about: "Shows the buffer pool.", run: |of, _| Ok(pool(of.switch, of.json)) },
+    Form { grammar: "nic", about: "Show the state of nic ports.", run: |of, _| nic(of.switch, of.json) },
+    Form { grammar: "pools", about: "Show the buffer pool.", run: |of, _| Ok(pool(of.switch, of.json)) },
 ];
 
 /// Returns the ticks by stage of the loops, the cost of the accounting itself, and the rest of the

@@ -19,8 +19,8 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "unknowngroups flood|routers",
-        about: "Selects where frames for multicast groups without listeners go: to all members (flood) or to router ports \
-                only (routers). Turns snooping on.",
+        about: "Select where frames for multicast groups without listeners are sent: to all members (flood) or only to \
+                router ports (routers). Also turns snooping on.",
         run: |of, args| {
             let unknown = if args.get("unknowngroups") == Some("flood") { Unknown::Flood } else { Unknown::Routers };
             begin(of.switch, true)?;

@@ -30,7 +30,7 @@ pub(super) const FORMS: &[Parameter] = &[
     Form { grammar: "proto rstp|stp|none", about: "Select the protocol; none stops the tree.", run: proto },
     Form {
         grammar: "priority 0-61440",
-        about: "Sets the bridge priority, in steps of 4096.",
+        about: "Set the bridge priority, in steps of 4096.",
         run: |of, args| {
             let priority = args.int::<u16>("priority");
             match of.switch.change_tree(|stp, now| stp.set_priority(priority, now)) {
@@ -41,17 +41,17 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "hellotime SECONDS:0-61440",
-        about: "Sets the hello time: 1 or 2 s with rstp, 1 to 10 s with stp.",
+        about: "Set the hello time: 1 or 2 s with rstp, 1 to 10 s with stp.",
         run: |of, args| configure(of, |config| config.hello_s = seconds(args)),
     },
     Form {
         grammar: "fwddelay SECONDS:0-61440",
-        about: "Sets the forward delay, 4 to 30 s.",
+        about: "Set the forward delay, 4 to 30 s.",
         run: |of, args| configure(of, |config| config.forward_delay_s = seconds(args)),
     },
     Form {
         grammar: "maxage SECONDS:0-61440",
-        about: "Sets the maximum age of received information, 6 to 40 s.",
+        about: "Set the maximum age of received information, 6 to 40 s.",
         run: |of, args| configure(of, |config| config.max_age_s = seconds(args)),
     },
     Form {
@@ -66,7 +66,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "ifpriority IF 0-240",
-        about: "Sets the port priority of a member, in steps of 16.",
+        about: "Set the port priority of a member, in steps of 16.",
         run: |of, args| set_port(of, args, |port| port.priority = args.int::<u8>("ifpriority")),
     },
     Form {
@@ -121,7 +121,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "[-]loopguard IF",
-        about: "Blocks the member when it stops receiving BPDUs.",
+        about: "Block the member when it stops receiving BPDUs.",
         run: |of, args| set_port(of, args, |port| port.loop_guard = args.is_on("loopguard")),
     },
     Form {
@@ -131,7 +131,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "reenable IF",
-        about: "Enables a member that a guard has disabled.",
+        about: "Enable a member that a guard has disabled.",
         run: |of, args| {
             let (number, _) = tree_port(of, args)?;
             of.switch.change_tree(|stp, now| stp.reenable(number, now));
@@ -140,7 +140,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "migrate IF",
-        about: "Tries RSTP again at a member that has fallen back to STP.",
+        about: "Try RSTP again at a member that has fallen back to STP.",
         run: |of, args| {
             let (number, _) = tree_port(of, args)?;
             of.switch.change_tree(|stp, now| stp.migrate(number, now));

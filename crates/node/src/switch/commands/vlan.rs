@@ -49,7 +49,7 @@ pub(super) const FORMS: &[Parameter] = &[
     },
     Form {
         grammar: "-tagged IF VLANS",
-        about: "Removes VLANs from a member.",
+        about: "Remove VLANs from a member.",
         run: |of, args| {
             let list = vlans(args)?;
             set(of, args, |vlan| list.iter().for_each(|vid| vlan.member.remove(vid)))
@@ -84,7 +84,7 @@ const ADMITS: &[(Admit, &str)] = &[(Admit::All, "all"), (Admit::Tagged, "tagged"
 pub(super) const BRIDGE: &[Parameter] = &[
     Form {
         grammar: "vlan [show,list]",
-        about: "Lists the VLANs of each member.",
+        about: "List the VLANs of each member.",
         run: |of, _| Ok(show(of.switch, of.json)),
     },
     Form {
