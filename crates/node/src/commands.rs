@@ -229,8 +229,7 @@ impl<L: Locks> capture::Watched for Ctl<'_, L> {
 
     fn wants(&self, name: &str) -> Result<Wants, CommandError> {
         let id = self.iface(name)?.id;
-        let without =
-            || CommandError::failed(format!("{name}: cannot be captured: the interface has no port"));
+        let without = || CommandError::failed(format!("{name}: cannot be captured: the interface has no port"));
         self.host.ports().iter().any(|port| port.iface == id).then(|| Wants::Places(vec![id.0])).ok_or_else(without)
     }
 

@@ -265,7 +265,9 @@ fn a_client_waits_for_its_lease() {
         let words = ["iperf3", "-c", "10.9.0.1", "-t", "1", "--port", "null:n0", "--dhcp"];
         let (code, out, err) = common::said(&run(&mut linerate(&words)));
         assert_ne!(code, Some(0), "{out}");
-        for line in ["n0: waiting for a DHCP server", "n0: no DHCP server replied, so the interface has no IPv4 address"] {
+        for line in
+            ["n0: waiting for a DHCP server", "n0: no DHCP server replied, so the interface has no IPv4 address"]
+        {
             assert!(err.contains(line), "{err}");
         }
     });

@@ -17,8 +17,8 @@ type CaptureForm = Form<fn(&Around<'_>, &Args<'_>) -> Result<String, CommandErro
 pub(crate) const FORMS: &[CaptureForm] = &[
     Form {
         grammar: "open PLACE [snaplen BYTES:1-262144] [filter [FILTER...]]",
-        about: "Start copying frames, and print the number of the capture. PLACE is an interface, any (all interfaces), dropped \
-                (dropped frames) or all (both). FILTER selects frames.",
+        about: "Start copying frames, and print the number of the capture. PLACE is an interface, any (all interfaces), \
+                dropped (dropped frames) or all (both). FILTER selects frames.",
         run: |of, args| {
             let wants = match args.text("PLACE") {
                 "any" => Wants::Any,

@@ -31,7 +31,11 @@ impl<L: Locks> Forms<L> {
                 let (name, calls) = (args.text("IF"), ctl.host.shared_calls());
                 let released = ctl.host.dhcp().release(&calls, ctl.iface(name)?.id);
                 ctl.host.stack.flush(ctl.cx);
-                if released { DONE } else { Err(CommandError::failed(format!("{name}: no DHCP client runs on this interface"))) }
+                if released {
+                    DONE
+                } else {
+                    Err(CommandError::failed(format!("{name}: no DHCP client runs on this interface")))
+                }
             },
         },
     ];

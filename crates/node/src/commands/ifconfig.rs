@@ -20,7 +20,7 @@ impl<L: Locks> Forms<L> {
     const ALL: &[IfaceForm<L>] = &[
         Form {
             grammar: "create [port PORT]",
-            about: "Create an interface with a port, or a tunnel; pgN, tapN, nullN, gifN, greN and vxlanN imply the kind.",
+            about: "Create an interface; the names pgN, tapN, nullN, gifN, greN and vxlanN imply a port or tunnel.",
             run: |_, _, _| Ok(()), // carried out by `create`, before there is an interface
         },
         Form { grammar: "destroy", about: "Remove the interface.", run: |ctl, iface, _| destroy(ctl, iface) },

@@ -156,7 +156,10 @@ fn addr<L: Locks>(
             "peer" => {
                 let far = parse::addr(words.next("the address of the remote end")?, parse::host_len)?;
                 if far.len != 32 {
-                    return Err(CommandError::failed(format!("peer {}/{}: expected a single address, /32", far.addr, far.len)));
+                    return Err(CommandError::failed(format!(
+                        "peer {}/{}: expected a single address, /32",
+                        far.addr, far.len
+                    )));
                 }
                 peer = Some(far.addr);
             }
@@ -165,9 +168,7 @@ fn addr<L: Locks>(
     }
     let dev = dev.ok_or_else(|| CommandError::missing("dev IF"))?;
     if let Some(label) = label.filter(|label| *label != dev.name) {
-        return Err(CommandError::failed(format!(
-            "label {label}: not supported: addresses have no labels"
-        )));
+        return Err(CommandError::failed(format!("label {label}: not supported: addresses have no labels")));
     }
     let had = dev.addrs(ctl.cx).into_iter().find(|own| own.addr == addr.addr);
     match (verb, had) {

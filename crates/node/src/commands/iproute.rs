@@ -110,7 +110,9 @@ fn describe<L: Locks>(
         (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // default: lo0
         _ if local => return Err(CommandError::failed("a local route accepts no gateway")),
         (Some(via), None, None) => via,
-        (Some(_), ..) => return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev")),
+        (Some(_), ..) => {
+            return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev"));
+        }
         (None, Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
         (None, Some(gateway), None) => Via::Gateway(ctl.link_of(gateway)?, gateway),
         (None, None, Some(dev)) => Via::Link(dev),
@@ -130,7 +132,9 @@ fn describe<L: Locks>(
             _ => (["global", "universe"], "global"),
         };
         if !own.contains(&scope) {
-            return Err(CommandError::failed(format!("scope {scope}: not supported: the scope of this route is {name}")));
+            return Err(CommandError::failed(format!(
+                "scope {scope}: not supported: the scope of this route is {name}"
+            )));
         }
     }
     if let Some(src) = src {

@@ -188,7 +188,8 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandErr
     }
     let dst = asked.dst();
     let answer = asked.answer(ctl);
-    let via = answer.via.ok_or_else(|| CommandError::failed(format!("{dst}: not in table: no route to this address")))?;
+    let via =
+        answer.via.ok_or_else(|| CommandError::failed(format!("{dst}: not in table: no route to this address")))?;
     let route = Route { prefix: answer.matched.map_or(Prefix::host(dst), |route| route.prefix), via };
     let mut out = format!("   route to: {dst}\ndestination: {}\n", short(route.prefix));
     out += &format!("       mask: {}\n", route.prefix.netmask());

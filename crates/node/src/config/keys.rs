@@ -342,9 +342,13 @@ pub const HOST: &[Key<HostConfig>] = &[
     key("pool.buffers", within(&check::POOL_BUFFERS), Is("4096"), "Number of buffers in the pool.", |c, v| {
         put(&mut c.pool_buffers, v.number())
     }),
-    key("pool.data", within(&check::POOL_DATA), Is("2048"), "Size of the packet data in a buffer, in bytes.", |c, v| {
-        put(&mut c.pool_data, v.number())
-    }),
+    key(
+        "pool.data",
+        within(&check::POOL_DATA),
+        Is("2048"),
+        "Size of the packet data in a buffer, in bytes.",
+        |c, v| put(&mut c.pool_data, v.number()),
+    ),
     key("pool.pages", Words(&["4k", "2m", "1g"]), Is("4k"), "Page size of the pool's memory.", |c, v| {
         put(&mut c.pool_pages, v.text())
     }),
@@ -421,9 +425,13 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
     key("local", Text("an IP address of this host"), Means("none"), "Tunnel: local outer IP address.", |c, v| {
         put(&mut c.ends.local, v.text())
     }),
-    key("remote", Text("the IP address of the remote end"), Means("none"), "Tunnel: remote outer IP address.", |c, v| {
-        put(&mut c.ends.remote, v.text())
-    }),
+    key(
+        "remote",
+        Text("the IP address of the remote end"),
+        Means("none"),
+        "Tunnel: remote outer IP address.",
+        |c, v| put(&mut c.ends.remote, v.text()),
+    ),
     key("key", Number(0, u32::MAX as i64), Means("none"), "GRE: key of the tunnel.", |c, v| {
         put(&mut c.ends.key, v.number().map(Some))
     }),

@@ -35,13 +35,17 @@ pub(in super::super) fn addr<L: Locks>(
                 parse::only(&mut words, word, &[own], "it is derived from the address")?;
             }
             "nodad" | "noprefixroute" => {
-                return Err(CommandError::failed(format!("{word}: not supported; use the sysctl net.inet6.ip6.dad_count")));
+                return Err(CommandError::failed(format!(
+                    "{word}: not supported; use the sysctl net.inet6.ip6.dad_count"
+                )));
             }
             "peer" => {
                 let far = words.next("the address of the remote end")?;
                 let far = match far.split_once('/') {
                     None | Some((_, "128")) => far.split('/').next().unwrap_or(far),
-                    Some(_) => return Err(CommandError::failed(format!("peer {far}: expected a single address, /128"))),
+                    Some(_) => {
+                        return Err(CommandError::failed(format!("peer {far}: expected a single address, /128")));
+                    }
                 };
                 peer = Some(host("peer", zoned(ctl, "peer", far)?.0)?);
             }
@@ -188,7 +192,9 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
     }
     let via = match (nowhere, gateway, dev) {
         (Some(nowhere), None, None) => nowhere,
-        (Some(_), ..) => return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev")),
+        (Some(_), ..) => {
+            return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev"));
+        }
         (None, Some(gateway), dev) => ctl.gateway6(gateway, dev)?,
         (None, None, Some(dev)) => Via6::Link(dev),
         (None, None, None) => return Err(CommandError::missing("via GATEWAY or dev IF")),

@@ -76,7 +76,11 @@ const FORMS: &[Parameter] = &[
             DONE
         },
     },
-    Form { grammar: "[-]learn IF", about: "Learn source addresses at the member.", run: |of, args| flag(of, args, "learn") },
+    Form {
+        grammar: "[-]learn IF",
+        about: "Learn source addresses at the member.",
+        run: |of, args| flag(of, args, "learn"),
+    },
     Form {
         grammar: "[-]discover IF",
         about: "Send frames for unknown addresses to the member.",

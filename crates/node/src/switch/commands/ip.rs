@@ -23,8 +23,7 @@ pub(super) const FORMS: &[Form<Run>] = &[
         run: |of, _, args| {
             let name = args.text("IF");
             if name != of.switch.name {
-                let why =
-                    format!("{name}: only the bridge can be set up or down with this command");
+                let why = format!("{name}: only the bridge can be set up or down with this command");
                 return Err(CommandError::failed(why));
             }
             of.running(if args.get("STATE") == Some("up") { Running::Up } else { Running::Down })

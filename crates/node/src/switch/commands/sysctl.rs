@@ -252,11 +252,7 @@ impl Variables for Switch {
         let most = self.sysctls.burst_max.get();
         match name {
             EACH_BURST if value > most => {
-                return Err(CommandError::bad(
-                    name,
-                    text,
-                    format!("at most kern.polling.burst_max, which is {most}"),
-                ));
+                return Err(CommandError::bad(name, text, format!("at most kern.polling.burst_max, which is {most}")));
             }
             BURST_MAX if value < self.sysctls.each_burst.get() => _ = self.sysctls.set(EACH_BURST, value),
             _ => {}
