@@ -126,6 +126,10 @@ fn last_writes_arrive_when_hosts_are_stopped() {
     });
     assert!(outcomes.unwrap().iter().all(|outcome| outcome.is_balanced()));
     let all = [&seen.connected, &seen.read, &seen.ended].map(|count| count.load(Ordering::Acquire));
-    assert_eq!(all, [CONNECTIONS, CONNECTIONS * BYTES, CONNECTIONS], "accepted, text and FINs: {notices:?}");
+    assert_eq!(
+        all,
+        [CONNECTIONS, CONNECTIONS * BYTES, CONNECTIONS],
+        "accepted connections, bytes and FINs: {notices:?}"
+    );
     assert!(!notices.iter().any(|notice| notice.contains("acknowledge")), "{notices:?}");
 }

@@ -82,6 +82,6 @@ fn hosts_run_and_end_with_a_balanced_audit() {
     let outcomes = runner.join().unwrap().unwrap();
     assert_eq!(outcomes.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
     assert!(outcomes.iter().all(|o| o.is_balanced()), "{outcomes:?}");
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "the sockets' files are gone");
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "the socket files are removed");
     std::fs::remove_dir(&dir).unwrap();
 }

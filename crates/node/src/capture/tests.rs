@@ -98,7 +98,7 @@ fn captured_frames_are_read_once_with_direction_and_time() {
         batch.frames.iter().all(|f| f.iface == "em0" && f.len as usize == f.data.len() && f.at_ns == 1_500_000_000)
     );
     assert_eq!((batch.now_ns, batch.seen, batch.missed), (1_500_000_000, 4, 0));
-    assert_eq!(two.read(&id).frames, [], "given once");
+    assert_eq!(two.read(&id).frames, [], "frames are returned once");
     assert_eq!(two.ok(0, "capture close 1"), "");
     assert!(!two.hosts[0].receivers_watched());
     assert!(two.say(0, "capture read 1").unwrap_err().contains("capture 1: does not exist"));
@@ -134,7 +134,11 @@ fn a_full_buffer_counts_missed_frames_until_it_is_read() {
     two.send(1, 10);
     assert_eq!((two.read("1").missed, two.read("1").seen), (status.missed, status.seen + 1));
     let audit = two.hosts[0].stack.audit(two.hosts[0].cx());
-    assert_eq!((audit.imbalance(), two.hosts[0].stack.pool.stats().live()), (0, 0), "copies hold no buffers");
+    assert_eq!(
+        (audit.imbalance(), two.hosts[0].stack.pool.stats().live()),
+        (0, 0),
+        "copies use no buffers of the pool"
+    );
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn a_slow_reader_does_not_block_others_and_is_disconnected() {
     quick.write_all(b"echo q\n").unwrap();
     serve(&mut server, 1);
     assert!(server.is_writing());
-    assert_eq!(server.fds().len(), 2, "the listener and the quick one");
+    assert_eq!(server.fds().len(), 2, "the listener and the quick client");
     assert_eq!(read(&quick).0, "ok 7\nfalse q");
     serve(&mut server, 20);
     serve(&mut server, 40);
@@ -137,7 +137,7 @@ fn idle_clients_are_evicted_at_the_limit() {
     serve(&mut server, 2);
     let more = [connect(&place), connect(&place)];
     serve(&mut server, 3);
-    assert!(read(&clients[0]).0.contains("idle"), "the idle one went");
+    assert!(read(&clients[0]).0.contains("idle"), "the idle client was disconnected");
     serve(&mut server, 4);
     assert_eq!(server.clients(), CLIENTS_MAX);
     // The first new client was itself idle, and was disconnected for the second one.

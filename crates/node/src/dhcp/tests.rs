@@ -26,7 +26,7 @@ fn at(seconds: u64) -> Instant {
 fn sent(actions: &[Action]) -> (Message, To) {
     match actions {
         [Action::Send(bytes, to)] => {
-            assert!(bytes.len() >= 300, "relays drop shorter ones");
+            assert!(bytes.len() >= 300, "relays drop shorter messages");
             (Message::decode(&mut Decoder::new(bytes)).unwrap(), *to)
         }
         other => panic!("{other:?}"),
@@ -270,9 +270,9 @@ fn lease_values_are_clamped() {
         Lease::of(&parse(&bytes(&ack)).unwrap(), at(0)).unwrap()
     };
     let set = |option: DhcpOption| of(&|m| drop(m.opts_mut().insert(option.clone())));
-    assert_eq!(set(DhcpOption::AddressLeaseTime(0)).until, at(20), "a server cannot make the client busy");
+    assert_eq!(set(DhcpOption::AddressLeaseTime(0)).until, at(20), "a short lease time is raised to the minimum");
     assert_eq!(set(DhcpOption::AddressLeaseTime(u32::MAX)).renew_at, Instant::NEVER);
-    assert_eq!(set(DhcpOption::Renewal(4000)).renew_at, at(1800), "T1 after the end");
+    assert_eq!(set(DhcpOption::Renewal(4000)).renew_at, at(1800), "T1 is after the end of the lease");
     assert_eq!(set(DhcpOption::Renewal(0)).renew_at, at(1800));
     let timed = of(&|m| {
         m.opts_mut().insert(DhcpOption::Renewal(600));
@@ -286,7 +286,11 @@ fn lease_values_are_clamped() {
     assert_eq!(set(DhcpOption::InterfaceMtu(100)).mtu, None);
     assert_eq!(set(DhcpOption::InterfaceMtu(1400)).mtu, Some(1400));
     let routes = |lease: Lease| lease.routes.iter().map(|(to, via)| format!("{to} {via}")).collect::<Vec<_>>();
-    assert_eq!(routes(set(DhcpOption::Router(vec![LEASED, Ipv4Addr::UNSPECIFIED]))), [""; 0], "no gateway of its own");
+    assert_eq!(
+        routes(set(DhcpOption::Router(vec![LEASED, Ipv4Addr::UNSPECIFIED]))),
+        [""; 0],
+        "the client itself is not a gateway"
+    );
     let classless = DhcpOption::ClasslessStaticRoute(vec![
         ("10.1.0.0/16".parse().unwrap(), SERVER),
         ("10.2.0.0/16".parse().unwrap(), Ipv4Addr::UNSPECIFIED),
@@ -336,13 +340,13 @@ fn a_stateless_client_requests_and_refreshes() {
             let (head, rest) = whole.split_at(4);
             let option = [&[0, code, 0, len][..], &vec![code; len.into()]].concat();
             let read = v6::parse(&[head, &option, rest].concat()).unwrap();
-            assert!(read.opts().get(wire6::OptionCode::ServerId).is_some(), "behind option {code} of {len} bytes");
+            assert!(read.opts().get(wire6::OptionCode::ServerId).is_some(), "after option {code} of {len} bytes");
         }
     }
     let refresh = |m: &mut wire6::Message| m.opts_mut().insert(wire6::DhcpOption::InformationRefreshTime(1));
     let taken = client.input(&reply(&refresh), at(2)).unwrap();
     assert_eq!(taken.name_servers, ["[2001:db8::53]:0".parse().unwrap()]);
     assert_eq!(taken.domains.iter().map(|d| d.trim_end_matches('.')).collect::<Vec<_>>(), ["lab.test"]);
-    assert_eq!(client.next(), at(602), "not more often than every ten minutes");
+    assert_eq!(client.next(), at(602), "at most one request per ten minutes");
     assert_eq!(client.input(&whole, at(3)), None, "the transaction is over");
 }

@@ -73,7 +73,7 @@ fn each_part_receives_from_its_ports() {
     assert!(host.remove_port(first));
     plug(&host, 3);
     plug(&host, 4);
-    assert_eq!(taken(&host), (4, [2, 2, 0]), "a new port goes where there are fewest");
+    assert_eq!(taken(&host), (4, [2, 2, 0]), "a new port goes to the part with the fewest ports");
     host.divide(3);
     assert_eq!(taken(&host), (4, [2, 1, 1]));
     host.divide(0);
@@ -96,7 +96,7 @@ fn hosts_with_one_thread_or_netisr_are_not_divided() {
     plug(&behind, 1);
     behind.divide(2);
     behind.set_isr(&config).unwrap();
-    assert_eq!(taken(&behind), (2, [2, 0, 0]), "what netisr is to see is of the first part");
+    assert_eq!(taken(&behind), (2, [2, 0, 0]), "with netisr, all ports belong to the first part");
     behind.divide(2);
     assert_eq!(taken(&behind), (2, [2, 0, 0]));
 }
@@ -123,11 +123,14 @@ fn a_part_with_a_thread_is_run_only_by_it() {
         while received() == 0 {
             std::thread::yield_now(); // until it runs
         }
-        assert_eq!(host.step().frames, 1, "of the first part alone");
-        assert!(!host.run_part(1, || true) && !host.run_part(2, || true), "one thread a part, and no third part");
+        assert_eq!(host.step().frames, 1, "frames of the first part only");
+        assert!(
+            !host.run_part(1, || true) && !host.run_part(2, || true),
+            "a part has one thread, and there is no third part"
+        );
         assert!(!host.is_over() && host.gone().is_empty());
         gone[1].store(true, Ordering::Relaxed);
-        assert_eq!(host.gone().len(), 1, "of whatever part");
+        assert_eq!(host.gone().len(), 1, "ended ports of all parts");
         drop(ends);
         assert!(run.join().unwrap());
     });

@@ -63,7 +63,7 @@ impl Two {
             self.turn();
             let mut got = [0; 4];
             while to.recv(rx, &mut got) == Ok(4) {
-                assert_eq!(u32::from_be_bytes(got), next, "each, and in order");
+                assert_eq!(u32::from_be_bytes(got), next, "each datagram arrives, in order");
                 next += 1;
             }
         }
@@ -162,7 +162,7 @@ fn isr_sysctls_have_old_names_and_reject_invalid_values() {
     say(&two.b, "sysctl net.isr.dispatch=hybrid");
     assert_eq!(say(&two.b, "sysctl -n net.isr.direct"), "0\n");
     say(&two.b, "sysctl net.isr.direct=0");
-    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "hybrid\n", "it was not direct before");
+    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "hybrid\n", "hybrid is not direct, so it does not change");
     say(&two.b, "sysctl net.isr.dispatch=1");
     assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "direct\n");
     say(&two.b, "sysctl net.isr.proto.arp.dispatch=deferred net.isr.proto.ip.policy=source net.isr.defaultqlimit=300");
@@ -217,7 +217,7 @@ fn invalid_isr_configurations_are_rejected_with_a_message() {
     light.set("locks", "light").unwrap();
     assert_eq!(light.check(), Ok(()));
     let up = crate::build::<Up>(&light, &Pairs::new(), Clock::sim(&SimClock::new()));
-    assert!(up.unwrap_err().to_string().contains("needs locks = 'light' or 'heavy'"), "whatever the words say");
+    assert!(up.unwrap_err().to_string().contains("needs locks = 'light' or 'heavy'"), "the type of the locks decides");
 }
 
 /// Frames that a worker left unprocessed are counted as drops with a reason, so that the host's
@@ -234,7 +234,7 @@ fn frames_left_by_a_worker_are_in_the_audit() {
     two.turn();
     two.turn();
     let held = two.b.isr_held();
-    assert!(held > 0, "questions for its address");
+    assert!(held > 0, "ARP requests for its address are queued");
     two.balanced();
     let mut worker = two.b.isr.as_ref().unwrap().netisr.worker(0).unwrap();
     worker.turn(&mut |_: ProtoId, _: &mut Items<'_, Received>| {});

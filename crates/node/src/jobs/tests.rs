@@ -67,7 +67,7 @@ impl Row {
             let (state, more) = text.split_once('\n').unwrap();
             out += more;
             if state != "running" {
-                assert_eq!(self.ok(0, "job list"), "", "one that has ended goes with its last reading");
+                assert_eq!(self.ok(0, "job list"), "", "an ended job is removed by its last read");
                 return (state.to_string(), out);
             }
         }
@@ -134,7 +134,7 @@ fn traceroute_lists_each_hop() {
     assert_eq!(([lines[1][0], lines[1][1]], [lines[2][0], lines[2][1]]), (["1", "10.0.1.254"], ["2", "10.0.2.1"]));
     assert!(lines.len() == 3 && lines[1].len() == 6, "{out}");
     let (state, out) = row.job("traceroute -q 1 -m 2 -w 0.5 10.9.9.9", false);
-    assert!(state == "done" && out.ends_with(" !N\n"), "the router knows no way: {state}: {out}");
+    assert!(state == "done" && out.ends_with(" !N\n"), "the router has no route: {state}: {out}");
 }
 
 /// A TCP job transfers bytes in both directions and the end of both directions, and reports a
@@ -155,7 +155,7 @@ fn tcp_jobs_carry_the_input_of_the_client() {
     let (fd, _) = calls.accept(listener).unwrap();
     let mut got = [0; 16];
     assert_eq!((calls.recv(fd, &mut got), &got[..5]), (Ok(5), &b"hello"[..]));
-    assert_eq!(calls.recv(fd, &mut got), Ok(0), "the client's end");
+    assert_eq!(calls.recv(fd, &mut got), Ok(0), "end of the client's input");
     calls.send(fd, b"bye").unwrap();
     row.run(50);
     assert_eq!(row.ok(0, "job read 1"), "running\n627965");
@@ -197,5 +197,5 @@ fn unread_jobs_end() {
     assert_eq!(row.ok(0, "job list").lines().count(), super::JOBS_MAX);
     row.run(31_000);
     assert_eq!(row.ok(0, "job list"), "");
-    assert_eq!(row.job("ping -c 1 10.0.2.1", false).0, "done", "and their exchanges are free again");
+    assert_eq!(row.job("ping -c 1 10.0.2.1", false).0, "done", "the exchanges of ended jobs can be used again");
 }

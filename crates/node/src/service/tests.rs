@@ -21,7 +21,7 @@ fn answer(host: &Host<Up>, kind: ServiceKind, port: u16, from: u16) -> Result<us
     calls.bind(fd, SocketAddr::from((Ipv4Addr::LOCALHOST, from))).unwrap();
     calls.send_to(fd, b"hello", &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
     host.step();
-    assert_eq!(service.serve(&calls, &mut [0; 64]), 1, "it is read, answered or not");
+    assert_eq!(service.serve(&calls, &mut [0; 64]), 1, "the datagram is read, even if it is not answered");
     host.step();
     let got = calls.recv_from(fd, &mut [0; 64]).map(|(len, _)| len);
     calls.close(fd).unwrap();

@@ -116,9 +116,9 @@ fn each_flow_stays_in_order_on_one_stack() {
     for port in 5000..5030 {
         let of = |heard: &Vec<(u16, u32)>| heard.iter().filter(|(from, _)| *from == port).map(|(_, n)| *n).collect();
         let by_stack: Vec<Vec<u32>> = heard.iter().map(of).filter(|heard: &Vec<u32>| !heard.is_empty()).collect();
-        assert_eq!(by_stack, [[0, 1, 2, 3]], "{port}: all of it at one, and none before another");
+        assert_eq!(by_stack, [[0, 1, 2, 3]], "{port}: all datagrams arrive at one stack, in order");
     }
-    assert!(heard.iter().all(|heard| heard.len() >= 12), "each stack has its share: {heard:?}");
+    assert!(heard.iter().all(|heard| heard.len() >= 12), "each stack has a share of the flows: {heard:?}");
     both.balanced();
     // All flows of a peer go to one stack.
     for stack in 0..3 {
@@ -145,7 +145,7 @@ fn one_stack_answers_arp_and_all_learn() {
     for at in 0..2 {
         assert!(both.say(at, "arp -a").unwrap().contains("10.0.0.1"), "stack {at}");
     }
-    assert!(both.counts("inet.arp.conflicts").iter().all(|n| *n == 0), "they are not each other's");
+    assert!(both.counts("inet.arp.conflicts").iter().all(|n| *n == 0), "the stacks do not conflict with each other");
     let said = both.say(1, "show isr").unwrap();
     assert!(said.contains("Dispatched to stacks:\n\tnode.split.received"), "{said}");
     both.balanced();

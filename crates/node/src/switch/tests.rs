@@ -115,7 +115,7 @@ fn commands_configure_and_display_a_switch() {
     lan.send(0, &frame(9, 1));
     lan.send(2, &frame(9, 3));
     lan.turn();
-    assert_eq!(lan.received(), [1, 1, 1], "p0 and p1 do not meet");
+    assert_eq!(lan.received(), [1, 1, 1], "p0 and p1 are isolated from each other");
     lan.say("bridge fdb add 02:00:00:00:00:07 dev p2 static").unwrap();
     lan.say("ifconfig bridge0 static p1 02:00:00:00:00:08 vlan 5").unwrap();
     let own = format!("{} dev bridge0 master bridge0 permanent\n", lan.switch.mac);
@@ -136,7 +136,7 @@ fn commands_configure_and_display_a_switch() {
     assert!(shown.contains("member: p0 flags=300803<LEARNING,DISCOVER,PRIVATE,MULTICAST,BROADCAST>"), "{shown}");
     assert!(shown.contains("member: p2 flags=300002<DISCOVER,MULTICAST,BROADCAST>"), "{shown}");
     lan.say("ifconfig bridge0 flush deladdr 02:00:00:00:00:07").unwrap();
-    assert_eq!(lan.json("bridge fdb").as_array().unwrap().len(), 2, "and the bridge's own");
+    assert_eq!(lan.json("bridge fdb").as_array().unwrap().len(), 2, "the static address and the bridge's own");
     lan.say("bridge link set dev p0 isolated off learning off flood off").unwrap();
     assert!(lan.say("ifconfig").unwrap().contains("member: p0 flags=300000<MULTICAST,BROADCAST>"));
     assert_eq!(lan.json("bridge link")[2]["master"], "bridge0");
@@ -168,7 +168,7 @@ fn vlans_storms_rules_and_limits_are_commands() {
     lan.send(0, &frame(9, 1));
     lan.turn();
     assert_eq!(lan.receive(1), [frame(9, 1)]);
-    assert_eq!(lan.receive(2)[0][12..16], [0x81, 0, 0, 10], "with a tag");
+    assert_eq!(lan.receive(2)[0][12..16], [0x81, 0, 0, 10], "the frame has a tag");
     lan.say("bridge vlan del dev p1 vid 10").unwrap();
     lan.say("bridge vlan add dev p1 vid 20 pvid untagged").unwrap();
     assert_eq!(lan.json("bridge vlan")[1]["vlans"][0]["flags"][0], "PVID");
@@ -344,7 +344,7 @@ fn ports_change_at_run_time_and_have_one_loop() {
         lan.plug("p1");
         lan.send(0, &frame(2, 1));
         lan.turn();
-        assert_eq!(lan.receive(1), [frame(2, 1)], "unknown again, so to all");
+        assert_eq!(lan.receive(1), [frame(2, 1)], "the address is unknown again, so the frame is flooded");
         assert_eq!(lan.switch.members().iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1]);
         assert!(lan.switch.audit().holds());
     }

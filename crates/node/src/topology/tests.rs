@@ -15,14 +15,17 @@ fn topology(ports: &[(&str, &str)]) -> Result<Topology, config::ConfigError> {
 #[test]
 fn a_link_with_one_end_is_reported_with_line_and_remedy() {
     let fault = topology(&[("a", "pair:ab"), ("b", "pair:ab"), ("c", "impair(loss=1%):pair:cd")]).unwrap_err();
-    assert_eq!(fault.line, 14, "the line of its port: {fault}");
+    assert_eq!(fault.line, 14, "the error has the line of the port: {fault}");
     assert_eq!(
         fault.what,
         "host c: eth0: impair(loss=1%):pair:cd: the other end is missing; give a second iface the port pair:cd, or use \
          a port without another end, such as null:"
     );
     let fault = topology(&[("a", "nic(wire=w):em0"), ("b", "pair:w"), ("c", "pair:w")]).unwrap_err();
-    assert!(fault.what.contains("give a second iface the port nic(wire=w)"), "a wire is no pair: {fault}");
+    assert!(
+        fault.what.contains("give a second iface the port nic(wire=w)"),
+        "the message is about a wire, not a pair: {fault}"
+    );
 }
 
 #[test]

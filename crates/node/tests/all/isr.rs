@@ -157,7 +157,7 @@ fn a_panicked_worker_is_restarted_and_the_audit_balances() {
     let table = say(&b, "netstat -Q");
     assert_eq!((table["restarts"].as_u64(), column(&b, "queue-drops")), (Some(5), 0));
     let audit = say(&b, "audit");
-    assert_eq!(audit["drops"]["net.isr.lost"].as_u64(), Some(5), "a frame in each hand: {audit}");
+    assert_eq!(audit["drops"]["net.isr.lost"].as_u64(), Some(5), "one frame per panic is lost: {audit}");
     assert_eq!(column(&b, "queued"), column(&b, "handled") + column(&b, "lost"), "{table}");
     let words = ["show", "isr"];
     let shown = node::commands::run(&b, &Pairs::new(), &words, false).unwrap();

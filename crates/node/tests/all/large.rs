@@ -130,7 +130,7 @@ fn a_router_segments_them_for_a_port_without_tso() {
     way(0, "10.0.1.0/24", "10.0.0.2");
     way(2, "10.0.0.0/24", "10.0.1.1");
     net.carry(Ipv4Addr::new(10, 0, 1, 2));
-    assert!(net.sent(0).0 < (2 << 20) / 1448 / 4, "whole to the router");
+    assert!(net.sent(0).0 < (2 << 20) / 1448 / 4, "segments are sent unsegmented to the router");
     let (frames, cut, pieces) = net.sent(1);
     assert!(cut > 20 && pieces > 10 * cut && frames >= pieces, "{frames} frames, {pieces} pieces of {cut}");
     assert_eq!(net.json(2, "netstat -s").get("inet.tcp.in.bad_checksum"), None);

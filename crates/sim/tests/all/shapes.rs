@@ -248,7 +248,7 @@ fn a_routing_loop_ends_with_the_ttl() {
     let count = |name: &str, counter: &str| world.host(world.host_named(name).unwrap()).stack.counter(counter);
     let ended = count("r1", "inet.ip4.forward.ttl_exceeded") + count("r2", "inet.ip4.forward.ttl_exceeded");
     let forwarded = count("r1", "inet.ip4.forwarded") + count("r2", "inet.ip4.forwarded");
-    assert_eq!(ended, 20, "each packet once");
+    assert_eq!(ended, 20, "each packet is dropped once");
     // A packet arrives at the first router with TTL 64 and is forwarded 63 times; each ICMP error
     // is forwarded once or twice.
     assert!((20 * 63..=20 * 63 + 40).contains(&forwarded), "{forwarded}");

@@ -110,7 +110,7 @@ fn every_tunnel_kind_connects_two_sites() {
         assert_eq!(talk(&mut sites, 300), 300, "{kind:?}");
         let (out, taken) = (counter(&sites, 1, "inet.tunnel.encapsulated"), counter(&sites, 2, "inet.tunnel.requeued"));
         assert!(out > 300 && taken == out, "{kind:?}: {out} sent, {taken} came out");
-        assert_eq!(counter(&sites, 1, "inet.tunnel.out.moved"), 0, "{kind:?}: there is room in front");
+        assert_eq!(counter(&sites, 1, "inet.tunnel.out.moved"), 0, "{kind:?}: there is enough headroom");
     }
 }
 

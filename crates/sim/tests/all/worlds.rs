@@ -91,7 +91,7 @@ fn talk(chain: &mut Chain, n: u32) -> Vec<Vec<u8>> {
     assert_eq!(chain.world.imbalances(), []);
     for payload in &got {
         let i = u32::from_be_bytes(payload[..4].try_into().unwrap());
-        assert_eq!(payload.len(), 4 + i as usize * 7 % 3000, "byte-exact or not at all");
+        assert_eq!(payload.len(), 4 + i as usize * 7 % 3000, "a datagram arrives unchanged or not at all");
         assert!(payload.chunks(4).all(|c| c == &i.to_be_bytes()[..c.len()]));
     }
     got

@@ -196,7 +196,7 @@ fn costs_of_several_ledgers_add_up_and_earlier_ones_are_subtracted() {
     let before = Costs::of([&one, &other, &idle], TICKS.get());
     assert_eq!(before.stages, [cost(Stage::Demux, 20, 5, 2), cost(Stage::Socket, 10, 1, 1)]);
     assert_eq!(before.readings, 5);
-    assert_eq!(before.on_for, 2 * 50, "the idle one's time does not count");
+    assert_eq!(before.on_for, 2 * 50, "the time of the ledger without bookings is not included");
     one.lap(read).mark(Stage::LinkInput, 7);
     let since = Costs::of([&one, &other, &idle], TICKS.get()).since(&before);
     assert_eq!(since.stages, [cost(Stage::LinkInput, 10, 7, 1)]);

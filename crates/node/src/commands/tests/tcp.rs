@@ -40,7 +40,7 @@ impl Two {
             let Some(next) = next else { return self.clock.advance_to(until) };
             self.clock.advance_to(next);
         }
-        panic!("never quiet");
+        panic!("the hosts do not become idle");
     }
 
     /// Returns (listener, client, server): host a listens on port 80, and host b has connected.
@@ -137,7 +137,7 @@ fn ss_shows_every_state_with_what_belongs_to_it() {
     two.a.0.shared_calls().close(server).unwrap();
     two.b.0.shared_calls().close(client).unwrap();
     two.settle(Duration::from_millis(20));
-    assert!(!two.b.ok("ss -t").contains("TIME-WAIT"), "unasked it is not listed");
+    assert!(!two.b.ok("ss -t").contains("TIME-WAIT"), "it is not listed by default");
     let text = two.b.ok("ss -tao");
     assert!(text.contains("TIME-WAIT") && text.contains("timer:(timewait,59sec,0)"), "{text}");
     assert_eq!(two.b.json("ss -s")["tcp"]["timewait"], 1);
@@ -163,7 +163,7 @@ fn ss_lists_handshakes_under_way() {
     let text = two.a.ok("ss -tano");
     let line = text.lines().find(|line| line.contains("SYN-RECV")).unwrap_or_else(|| panic!("{begun}: {text}"));
     assert!(line.contains(" 10.0.0.1:80 ") && line.contains(" 10.0.0.2:") && line.contains("timer:(on,"), "{line}");
-    assert!(!two.a.ok("ss -t").contains("SYN-RECV"), "unasked it is not listed");
+    assert!(!two.a.ok("ss -t").contains("SYN-RECV"), "it is not listed by default");
     assert!(two.a.ok("ss -s").contains("synrecv 1)"), "{}", two.a.ok("ss -s"));
     assert!(two.a.ok("netstat -an").contains("SYN_RCVD"), "{}", two.a.ok("netstat -an"));
     two.settle(Duration::from_millis(20));

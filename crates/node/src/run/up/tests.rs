@@ -20,7 +20,7 @@ fn a_part_receives_no_frame_before_the_gate_opens() {
         gate.open();
         let limit = Instant::now() + Duration::from_secs(30);
         while received() == 0 {
-            assert!(Instant::now() < limit, "nothing is received behind the open gate");
+            assert!(Instant::now() < limit, "no frame is received after the gate has opened");
             std::thread::yield_now();
         }
         drop(ends);

@@ -64,7 +64,7 @@ const FORMS: &[Parameter] = &[
     Form { grammar: "down", about: "Stop forwarding.", run: |of, _| of.running(Running::Down) },
     Form {
         grammar: "[-]monitor",
-        about: "Count and capture received frames without forwarding them.",
+        about: "Learn addresses from received frames and copy the frames to span ports, but forward none.",
         run: |of, args| of.running(if args.is_on("monitor") { Running::Monitor } else { Running::Up }),
     },
     Form {

@@ -23,7 +23,7 @@ impl Pipe {
     fn write(&self) {
         let mut bytes = self.bytes.lock().unwrap();
         *bytes += 1;
-        assert_eq!(*bytes, 1, "a byte for each sleep at most: the pipe never fills");
+        assert_eq!(*bytes, 1, "at most one byte per sleep, so that the pipe never fills");
         self.written.notify_one();
     }
 

@@ -38,14 +38,14 @@ fn loom_news_what_is_lost_is_noticed_and_asked_for_again() {
         let (sender, told) = teller.join().unwrap();
         missed |= receiver.receive(&mut bridge, &counts, now);
         let lost = told < usize::from(TOLD);
-        assert_eq!(missed, lost, "noticed if and only if something was lost");
-        assert_eq!(sender.take_resend_request(), lost, "and then asked for");
+        assert_eq!(missed, lost, "the loss is noticed if and only if an event was lost");
+        assert_eq!(sender.take_resend_request(), lost, "a repetition is requested after a loss");
         assert!(!sender.take_resend_request(), "once");
-        assert!(!receiver.receive(&mut bridge, &counts, now), "noticed, it is not noticed again");
+        assert!(!receiver.receive(&mut bridge, &counts, now), "a loss is noticed once");
         runs[usize::from(lost)].fetch_add(1, Ordering::Relaxed);
         if !lost {
             let known = bridge.fdb().entries(now).count();
-            assert_eq!(known, usize::from(TOLD), "what was not lost was heard");
+            assert_eq!(known, usize::from(TOLD), "events that were not lost are applied");
         }
     });
     assert!(seen.iter().all(|runs| runs.load(Ordering::Relaxed) > 0), "{seen:?}");

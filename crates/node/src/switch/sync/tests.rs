@@ -78,7 +78,7 @@ fn a_thread_that_missed_events_floods_until_they_are_resent() {
     two.sees_stations(2, 5..6, secs(11));
     assert_eq!(two.threads[0].1.counts.lost.get(), 1100 + 1 - 1024);
     two.exchange(1, secs(12));
-    assert_eq!(two.known(1, 5, secs(12)), None, "not sent to where it was");
+    assert_eq!(two.known(1, 5, secs(12)), None, "frames are not sent to the former port");
     assert_eq!((two.threads[1].1.counts.missed_addresses.get(), two.threads[1].1.counts.missed_ports.get()), (1, 0));
     // One turn per page of addresses.
     for turn in 0..40 {
@@ -99,7 +99,7 @@ fn a_thread_that_flushed_events_receives_all_again() {
     assert_eq!(three.known(1, 7, secs(0)), Some(1));
     three.sees_stations(0, 100..1200, secs(1));
     three.exchange(1, secs(2));
-    assert_eq!(three.known(1, 7, secs(2)), None, "the address is flushed, whichever thread sent it");
+    assert_eq!(three.known(1, 7, secs(2)), None, "the address is flushed, regardless of which thread sent it");
     [2, 1].into_iter().for_each(|thread| three.exchange(thread, secs(3)));
     assert_eq!(three.known(1, 7, secs(3)), Some(1));
 }

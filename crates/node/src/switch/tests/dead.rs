@@ -45,10 +45,14 @@ fn frames_refused_by_a_dead_port_are_not_counted_as_sent() {
         assert_eq!(lan.dropped("bridge.out.port_failed"), 10);
         lan.assert_balanced();
         lan.tend(&sim);
-        assert_eq!(lan.json("ifconfig bridge0 addr").as_array().unwrap().len(), 1, "its address is forgotten");
+        assert_eq!(
+            lan.json("ifconfig bridge0 addr").as_array().unwrap().len(),
+            1,
+            "the address learned on it is flushed"
+        );
         (0..10).for_each(|_| lan.send(0, &frame(2, 1)));
         lan.turn();
-        assert_eq!(lan.switch.counts(1).bridge.given, 10, "none is flooded there");
+        assert_eq!(lan.switch.counts(1).bridge.given, 10, "no frame is flooded to it");
         assert_eq!(lan.received(), [0, 10]);
         // A static entry for the port remains.
         lan.say("bridge fdb add 02:00:00:00:00:07 dev p1 static").unwrap();

@@ -62,7 +62,7 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
         for from in [0, 1] {
             lan.send(from, &frame(9, 1 + from as u8));
             lan.turn();
-            assert_eq!(lan.received(), [0, 0, 1], "not back through the other queue");
+            assert_eq!(lan.received(), [0, 0, 1], "the frame does not return through the other queue");
         }
         // The receiving loop itself sends frames for the member if it polls one of the member's
         // queues. Otherwise the loop of the first queue sends them.
@@ -70,8 +70,8 @@ fn queues_of_a_device_are_one_member_with_a_loop_each() {
         lan.turn();
         assert_eq!(lan.received(), [1, 0, 0]);
         let known = lan.say("ifconfig bridge0 addr").unwrap();
-        assert_eq!(known.lines().count(), 3, "each once: {known}");
-        assert_eq!(lan.json("show ports").as_array().unwrap().len(), 3, "a row for each queue");
+        assert_eq!(known.lines().count(), 3, "each address is listed once: {known}");
+        assert_eq!(lan.json("show ports").as_array().unwrap().len(), 3, "one row per queue");
         let shown = lan.say("ifconfig").unwrap();
         assert!(shown.contains(&format!("loop 0,1 {}", specs.join(" "))), "{shown}");
         let counts = lan.switch.counts(0);
@@ -96,7 +96,7 @@ fn a_queue_without_a_loop_of_its_own_is_refused() {
     (0..2).for_each(|_| assert_eq!(plug(&mut lan, "tap(queues=3):t0").unwrap(), 0));
     assert!(matches!(plug(&mut lan, "tap(queues=3):t0"), Err(AddError::NoLoopLeft { loops: 2, .. })));
     let (ours, _theirs) = named("tap(queues=3):t0");
-    assert!(matches!(lan.switch.attach(ours, Some(1)), Err(AddError::NoLoopLeft { .. })), "loop 1 has one");
+    assert!(matches!(lan.switch.attach(ours, Some(1)), Err(AddError::NoLoopLeft { .. })), "loop 1 already has a queue");
 }
 
 /// Expensive checks, such as two registers of each card, are made once every `reg_frac` ticks

@@ -126,7 +126,11 @@ fn bridge_group_frames_are_not_forwarded_and_invalid_sources_are_dropped() {
             let to = Mac([1, 0x80, 0xc2, 0, 0, n]);
             assert_eq!(case.pass(0, &bytes_of(to, STRANGER, &[0x88, 0xb5], 60)), [0; 0], "{kind:?}: {to}");
         }
-        assert_eq!(case.pass(1, &bytes_of(STRANGER, station(1), &[0x88, 0xb5], 60)), [0, 2], "learned nothing of him");
+        assert_eq!(
+            case.pass(1, &bytes_of(STRANGER, station(1), &[0x88, 0xb5], 60)),
+            [0, 2],
+            "the address was not learned"
+        );
         let own = case.lan.switch.mac;
         for src in [BRIDGE_GROUP, Mac([0xff; 6]), Mac([1, 0, 0x5e, 0, 0, 1]), Mac::ZERO, own] {
             assert_eq!(case.pass(0, &bytes_of(Mac([0xff; 6]), src, &[0x88, 0xb5], 60)), [0; 0], "{kind:?}: from {src}");

@@ -17,7 +17,7 @@ fn the_ledger_accounts_stages_while_enabled() {
     lan.say("show ledger off").unwrap();
     let booked = lan.switch.costs();
     talk(&mut lan);
-    assert_eq!(lan.switch.costs(), booked, "off again, and what was booked stays");
+    assert_eq!(lan.switch.costs(), booked, "after it is off, booked ticks remain");
     let said = lan.json("show ledger");
     let stages = said["stages"].as_array().unwrap();
     let units = |stage: &str| {

@@ -28,7 +28,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     lan.say("ifconfig bridge0 mute 3 60 hellotime 1").unwrap();
     let mute = |lan: &Lan| lan.switch.thread(1).unwrap().bridge.mute();
     let asked = Mute { moves: 3, lasts: Duration::from_secs(60), ..Mute::default() };
-    assert_eq!(mute(&lan), Some(asked), "a word about the tree's times is none about loops");
+    assert_eq!(mute(&lan), Some(asked), "a timer of the tree does not change muting");
     lan.say("ifconfig bridge0 stp p2 stp p3").unwrap();
     flap(&mut lan, [0, 1], 8);
     assert!(lan.say("ifconfig").unwrap().contains("muted: addresses moved"), "p0 and p1 are in no tree");
@@ -44,7 +44,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     flap(&mut lan, [2, 3], 20);
     assert_eq!((muted(&lan, 2), muted(&lan, 3)), (false, false));
     lan.say("ifconfig bridge0 proto none").unwrap();
-    assert_eq!(mute(&lan), Some(asked), "what was asked before the tree");
+    assert_eq!(mute(&lan), Some(asked), "the setting from before the tree");
     flap(&mut lan, [2, 3], 20);
     assert!(muted(&lan, 2) || muted(&lan, 3));
     lan.say("ifconfig bridge0 -mute").unwrap();
@@ -67,7 +67,7 @@ fn a_switch_receives_its_own_address() {
         lan.send(0, &bytes_of(own, station));
         lan.send(1, &bytes_of(station, own));
         lan.turn();
-        assert_eq!(lan.received(), [0, 0], "neither goes anywhere");
+        assert_eq!(lan.received(), [0, 0], "neither frame is forwarded");
         assert!(lan.say("show drops").unwrap().contains("bridge.in.own_source"));
         let counted = |name: &str| {
             let all = lan.json("show counters");
@@ -86,8 +86,8 @@ fn a_switch_receives_its_own_address() {
     }
 }
 
-/// A bridge that is down accepts no frame. In monitor mode it neither learns nor forwards, but
-/// copies frames to span ports.
+/// A bridge that is down accepts no frame. In monitor mode it learns addresses and copies frames to
+/// span ports, but forwards nothing.
 #[test]
 fn up_down_and_monitor() {
     let mut lan = Lan::new(3, 1);
@@ -109,13 +109,13 @@ fn up_down_and_monitor() {
         let all = lan.say("ifconfig bridge0 addr").unwrap();
         all.lines().map(|line| line[15..17].to_string()).collect()
     };
-    assert_eq!(known(&lan), ["01", "02"], "what it looked on at is learned");
+    assert_eq!(known(&lan), ["01", "02"], "addresses are learned in monitor mode");
     lan.say("ifconfig bridge0 down").unwrap();
     assert_eq!((one(&mut lan, 3), lan.say("sysctl -n net.link.ether.bridge").unwrap().trim()), (vec![0; 3], "0"));
     assert!(lan.say("ifconfig").unwrap().starts_with("bridge0: flags=8802<BROADCAST,SIMPLEX,MULTICAST>"));
     lan.say("sysctl net.link.ether.bridge=1").unwrap();
     assert_eq!(one(&mut lan, 4), [0, 1, 1]);
-    assert_eq!(known(&lan), ["04"], "down it learns nothing, and what it knew is forgotten");
+    assert_eq!(known(&lan), ["04"], "a bridge that is down learns nothing, and its addresses are flushed");
     let dropped = lan.say("show drops").unwrap();
     assert!(dropped.contains("bridge.in.monitor") && dropped.contains("bridge.in.down"), "{dropped}");
     assert!(lan.switch.audit().holds());
@@ -183,7 +183,7 @@ fn a_querier_queries_each_vlan_and_lists_listeners_once() {
     let both = vec![0x0800, 0x86dd];
     assert_eq!(asked(&mut lan), [both.clone(), both.clone(), both.clone()]);
     lan.say("ifconfig bridge0 vlanfilter untagged p0 10 untagged p1 20 untagged p2 20").unwrap();
-    assert_eq!(asked(&mut lan), [both.clone(), both.clone(), both.clone()], "each in its own");
+    assert_eq!(asked(&mut lan), [both.clone(), both.clone(), both.clone()], "each query in its own VLAN");
     assert_eq!(
         lan.json("ifconfig")["snoop"]["querier"],
         json!({ "v4": "10.0.0.1", "v6": "fe80::1", "vlans": [10, 20] })

@@ -74,13 +74,13 @@ fn flows_stay_in_order_across_workers_and_losses_are_counted() {
         stop.store(true, Ordering::Relaxed);
         ran.join().unwrap().unwrap();
     });
-    assert_eq!(uneven, None, "while it ran");
+    assert_eq!(uneven, None, "the audit is balanced while the switch runs");
     let audit = switch.audit();
     assert!(audit.holds() && audit.held == 0, "{audit:?}");
     assert_eq!(came + dropped(switch), u64::from(EACH) * u64::from(FLOWS));
     let flow = switch.dataflow().unwrap();
-    assert!(flow.posted.bursts.get() < u64::from(EACH) * u64::from(FLOWS), "more than one frame a burst");
-    assert!(flow.posted.locks.get() <= flow.posted.bursts.get(), "a lock a burst at most");
+    assert!(flow.posted.bursts.get() < u64::from(EACH) * u64::from(FLOWS), "more than one frame per burst");
+    assert!(flow.posted.locks.get() <= flow.posted.bursts.get(), "at most one lock per burst");
 }
 
 fn dropped(switch: &Switch) -> u64 {
@@ -166,7 +166,7 @@ fn hears_of_listeners(mut lan: Lan) {
     for from in [2, 3] {
         lan.send(from, &to_group(group, 3 + from as u8));
         lan.turn();
-        assert_eq!(lan.received(), [1, 1, 0, 0], "to the router and to who listens, not to the other port");
+        assert_eq!(lan.received(), [1, 1, 0, 0], "to the router and to the listener, not to the other port");
     }
     assert!(lan.switch.audit().holds());
 }
@@ -204,7 +204,7 @@ fn a_storm_is_limited_across_all_workers() {
     assert_eq!(lan.received(), [0, 5]);
     let polled = lan.json("show polling");
     let tasks = |n: usize| polled[n]["counters"]["dataflow.work.tasks"].as_u64().unwrap();
-    assert!((1..=3).filter(|n| tasks(*n) > 0).count() > 1, "more than one of them worked: {polled}");
+    assert!((1..=3).filter(|n| tasks(*n) > 0).count() > 1, "more than one worker processed frames: {polled}");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn frames_of_a_removed_port_do_not_reach_its_successor() {
     let audit = lan.switch.audit();
     assert_eq!((audit.posted.held, audit.posted.dropped), (0, 20));
     let (ours, theirs) = pair("next", 256, Caps::PLAIN);
-    assert_eq!(lan.switch.attach(ours, None).unwrap(), 0, "the first number that is free");
+    assert_eq!(lan.switch.attach(ours, None).unwrap(), 0, "the lowest free number");
     lan.ends[0] = theirs;
     lan.turn();
     assert_eq!((lan.received(), lan.switch.counts(0).bridge.received), (vec![0; 3], 0));
