@@ -456,11 +456,11 @@ drop_reasons! {
     /// No headroom for the tunnel's headers: the packet was copied to another buffer, and this
     /// frame freed.
     TunnelMoved = "inet.tunnel.out" . moved => Consumed,
-    /// Large segment cut into packets for the tunnel, and its frame freed.
-    TunnelCut = "inet.tunnel.out" . cut => Consumed,
     /// Large segment split into packets for the tunnel, and its frame freed.
-    TunnelNoBuffer = "inet.tunnel.out" . no_buffer,
+    TunnelCut = "inet.tunnel.out" . cut => Consumed,
     /// No free buffer with space for the tunnel's headers.
+    TunnelNoBuffer = "inet.tunnel.out" . no_buffer,
+    /// The interface's transmit queue is full.
     TxQueueFull = "inet.link.ether.out" . queue_full,
     /// The interface has no port, is down, or its port is gone.
     TxNoPort = "inet.link.ether.out" . no_port,
