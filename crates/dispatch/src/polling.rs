@@ -166,7 +166,7 @@ impl Gauges {
     }
 }
 
-/// What a handler must do when it is polled.
+/// Task of a handler that is polled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// Only take frames (POLL_ONLY).
@@ -186,7 +186,7 @@ pub trait Handlers {
     fn flush(&mut self, now: Instant);
 }
 
-/// What the loop must do after a turn.
+/// Next action of the loop after a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Then {
     /// Continue at once.

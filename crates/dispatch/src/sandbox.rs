@@ -20,7 +20,7 @@ pub use user::{User, UserError};
 use rights::Plan;
 use std::io;
 
-/// What a server still needs after it has opened its ports, apart from files, clocks, threads and
+/// Needs of a server after it has opened its ports, apart from files, clocks, threads and
 /// its open descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
@@ -36,13 +36,13 @@ pub struct Needs {
 pub struct Sandbox {
     /// User to change to; `None` to keep the current user.
     pub user: Option<User>,
-    /// Whether capabilities are dropped, NO_NEW_PRIVS is set and the filter is installed.
+    /// Determines whether capabilities are dropped, NO_NEW_PRIVS is set and the filter is installed.
     pub confine: Confine,
     /// Needs of the server that remain allowed.
     pub needs: Needs,
 }
 
-/// Whether the process is confined.
+/// Confinement of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confine {
     /// Capabilities are dropped and system calls are filtered.

@@ -344,7 +344,7 @@ pub(crate) fn kind_of(word: &str) -> &'static str {
 #[derive(Default)]
 struct Options<'e>(Vec<(&'e Element, Repeat)>);
 
-/// Whether an option may be consumed again.
+/// Rule for an option that was consumed before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeat {
     Allowed,

@@ -283,8 +283,8 @@ impl<'a> Study<'a> {
         Group { samples, floor: NoiseFloor::NONE }
     }
 
-    /// Measures `entries` in the same rounds, with a twin of the first side for the noise floor, and
-    /// adds their rows and peers to the report.
+    /// Measures `entries` in the same rounds, with a twin of the first side for the noise floor,
+    /// and adds their rows and peers to the report.
     pub(crate) fn compare_entries(&mut self, entries: Vec<Entry>) -> Group {
         let sides = sides_of(&entries);
         let group = self.compare(sides);

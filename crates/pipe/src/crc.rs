@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wire::edit::{Covered, Layout};
 use wire::eth::MIN_FRAME_LEN;
 
-/// What the stage does with the checksums of a frame.
+/// Action of the stage on the checksums of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Action {
     /// Correct wrong checksums.

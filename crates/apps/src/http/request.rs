@@ -268,7 +268,7 @@ impl Request {
         self.asked_keep = fields.keep_alive && !fields.close;
         self.keep = !fields.close && (self.is_1_1 || fields.keep_alive);
         // The final answer is sent without a 100 Continue, so the client may either omit its body
-        // or send it (RFC 9110 10.1.1). The server cannot tell which, so the connection cannot be
+        // or send it (RFC 9110 10.1.1). The server cannot know which, so the connection cannot be
         // reused.
         self.keep &= !self.expects;
         Ok(self)

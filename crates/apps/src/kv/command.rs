@@ -45,7 +45,7 @@ pub enum Effect {
     Reads,
     /// Changes data, but never uses more memory.
     Writes,
-    /// May use more memory or create keys; refused if the store is full.
+    /// A command that can use more memory or create keys; refused if the store is full.
     Adds,
 }
 

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A far end that runs one turn at a time.
 pub trait Turn<S: Sockets> {
-    /// Does all work that is possible without waiting; returns whether there was any.
+    /// Performs all work that is possible without waiting; returns whether there was any.
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool;
 }
 

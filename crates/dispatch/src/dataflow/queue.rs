@@ -188,7 +188,7 @@ pub enum More {
     Frames,
 }
 
-/// What a worker must do next.
+/// Next action of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// A lane is runnable. The worker continues.
@@ -197,7 +197,7 @@ pub enum Next {
     End,
 }
 
-/// Whether a worker slept.
+/// Outcome of a worker's attempt to sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slept {
     /// The worker did not sleep.

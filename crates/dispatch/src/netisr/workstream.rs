@@ -52,7 +52,7 @@ pub enum Ending {
     Now,
 }
 
-/// What a worker must do next.
+/// Next action of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
     /// Items wait. The worker continues.

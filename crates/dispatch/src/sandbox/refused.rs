@@ -89,7 +89,7 @@ unsafe fn set_result(context: *mut libc::ucontext_t, result: i64) {
     unsafe { (*context).uc_mcontext.regs[0] = result as u64 };
 }
 
-/// Does nothing, because other architectures have no filter.
+/// Returns without effect, because other architectures have no filter.
 ///
 /// # Safety
 /// No requirements.

@@ -283,8 +283,8 @@ impl SendQueue {
     }
 
     /// Copies the `len` bytes at offset `at` to the end of `frame`. Returns their checksum:
-    /// `Some(None)` if the checksum of one of the pieces is unknown. Returns `None` if the bytes are
-    /// not queued or do not fit.
+    /// `Some(None)` if the checksum of one of the pieces is unknown. Returns `None` if the bytes
+    /// are not queued or do not fit.
     pub(crate) fn copy(&mut self, at: u32, len: u32, frame: &mut Frame) -> Option<Option<Partial>> {
         let (mut index, mut from) = self.find(at)?;
         let (mut left, mut done, mut sum) = (len as usize, 0, Some(Partial::ZERO));

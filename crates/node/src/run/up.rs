@@ -48,8 +48,7 @@ pub struct Outcome {
     /// Numbers of unaccounted frames: (in the stack, received from ports, sent to ports). For a
     /// switch: (in the bridge, between bridge and ports, not sent).
     pub imbalance: [i64; 3],
-    /// Set if the host ended because all its ports had ended, and a port had failed instead of
-    /// ending normally.
+    /// Set if the host ended because all its ports had ended, at least one by a failure.
     pub lost_ports: bool,
 }
 
