@@ -36,7 +36,8 @@ pub struct Needs {
 pub struct Sandbox {
     /// User to change to; `None` to keep the current user.
     pub user: Option<User>,
-    /// Determines whether capabilities are dropped, NO_NEW_PRIVS is set and the filter is installed.
+    /// Determines whether capabilities are dropped, NO_NEW_PRIVS is set and the filter is
+    /// installed.
     pub confine: Confine,
     /// Needs of the server that remain allowed.
     pub needs: Needs,
