@@ -3,6 +3,7 @@
 //! Each command is a short program that uses cargo and git. Users of linerate need none of them.
 
 mod cargo;
+mod dist;
 mod fuzz;
 mod ladder;
 mod miri;
@@ -31,6 +32,8 @@ usage: cargo xtask <command>
   sim [--seeds N] [--seed S] simulate a TCP connection over a bad wire, with N seeds (default 20000), or one, traced
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--ip-version V] [--only TEXT] [--seconds N] [-- args]
                              run the scripts in DIR against linerate-packetdrill, at most N seconds each (default 60)
+  dist [DIR]                 build the program in release mode, without symbols, and linerate.debug with them,
+                             into DIR (default target/dist)
   ladder                     build linerate-rung in each variant that the ladder needs
   bench <group> [args]       build and run linerate-bench in release mode: `cargo xtask bench udp`, `tcp`";
 
@@ -56,6 +59,7 @@ enum Task<'a> {
     Features,
     Sim(sim::Wanted),
     Packetdrill(packetdrill::Wanted),
+    Dist(Option<&'a str>),
     Ladder,
     Bench(&'a [String]),
     Help,
@@ -73,12 +77,17 @@ impl Task<'_> {
             "features" => Task::Features,
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
+            "dist" => match rest {
+                [] => Task::Dist(None),
+                [dir] => Task::Dist(Some(dir)),
+                _ => bail!("dist takes one directory"),
+            },
             "ladder" => Task::Ladder,
             "bench" if rest.is_empty() => bail!("bench needs a group: udp or tcp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
-                "unknown command '{other}': expected tidy, fuzz, loom, miri, tsan, features, sim, packetdrill, ladder or bench\n{USAGE}"
+                "unknown command '{other}': expected tidy, fuzz, loom, miri, tsan, features, sim, packetdrill, dist, ladder or bench\n{USAGE}"
             ),
         })
     }
@@ -95,6 +104,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Features => cargo::features(&root),
         Task::Sim(wanted) => sim::command(&root, wanted),
         Task::Packetdrill(wanted) => packetdrill::command(&root, &wanted),
+        Task::Dist(dir) => dist::command(&root, dir),
         Task::Ladder => ladder::command(&root),
         Task::Bench(args) => cargo::bench(&root, args),
         Task::Help => {

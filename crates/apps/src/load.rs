@@ -26,7 +26,7 @@ pub use files::{FILE_MAX, FILES_MAX, Fileload, Files, TRANSFER};
 pub use hosted::Hosted;
 pub use kv::{KEYS_MAX, Kvload, Proportions, VALUE_MAX};
 pub use report::Report;
-pub use zipf::{Draw, Zipf};
+pub use zipf::Zipf;
 
 use crate::app::App;
 use crate::netperf::session::{FarEnd, Play, Round};

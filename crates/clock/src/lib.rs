@@ -6,6 +6,7 @@
 //! rtems2014 measured that it costs 3 % of a TCP stream. See [`Strategy`].
 
 mod live;
+mod random;
 mod sim;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ pub mod tsc;
 mod wheel;
 
 pub use live::{Clock, Representation, Strategy, TimeSource, UnknownStrategy};
+pub use random::Random;
 pub use sim::SimClock;
 pub use std::time::Duration;
 pub use wheel::Wheel;

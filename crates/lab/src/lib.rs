@@ -58,7 +58,6 @@ pub mod os;
 pub mod page;
 pub mod plot;
 pub mod profile;
-pub mod random;
 pub mod repro;
 pub mod result;
 pub mod rfc2544;

@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::random::Random;
 use crate::sample::{Disturbance, Sample, Trial};
 use crate::side::{Scatter, Side, at_depth};
 use crate::subject::{Reading, Subject};
 use crate::{alarm, timer};
+use clock::Random;
 
 mod host;
 mod speed;

@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::{Rc, Weak};
 
-use crate::random::Random;
 use crate::subject::Subject;
+use clock::Random;
 
 type Make = dyn FnMut() -> anyhow::Result<Box<dyn Subject>>;
 
@@ -123,26 +123,26 @@ impl Scatter {
     pub fn spread(&mut self) {
         let mut sizes = Vec::new();
         for size in (24..=KEPT_SIZE).step_by(SIZE_STEP) {
-            sizes.extend(std::iter::repeat_n(size, self.random.below(MOST_KEPT + 1)));
+            sizes.extend(std::iter::repeat_n(size, self.random.index(MOST_KEPT + 1)));
         }
-        for _ in 0..self.random.below(MOST_LARGE + 1) {
-            let size = 1024 << self.random.below(8);
-            sizes.push(size + self.random.below(size));
+        for _ in 0..self.random.index(MOST_LARGE + 1) {
+            let size = 1024 << self.random.index(8);
+            sizes.push(size + self.random.index(size));
         }
         let mut made: Vec<Vec<u8>> = sizes.into_iter().map(|size| std::hint::black_box(vec![0; size])).collect();
         self.random.shuffle(&mut made);
         let half = made.len() / 2;
         self.held.extend(made.drain(half..));
         drop(made);
-        let pages = self.random.below(MOST_PAGES + 1);
-        let mut touched = vec![0u8; pages * PAGE + 64 * self.random.below(PAGE / 64)];
+        let pages = self.random.index(MOST_PAGES + 1);
+        let mut touched = vec![0u8; pages * PAGE + 64 * self.random.index(PAGE / 64)];
         touched.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
         self.held.push(std::hint::black_box(touched));
     }
 
     /// Returns a random number of stack frames for [`at_depth`].
     pub fn depth(&mut self) -> usize {
-        self.random.below(MOST_DEPTH)
+        self.random.index(MOST_DEPTH)
     }
 }
 

@@ -11,7 +11,7 @@ use super::report::{Interval, RateUnit, StreamInterval};
 use super::stream::{Datagrams, Stream};
 use crate::app::Chan;
 use crate::streams::{Ends, StreamInfo};
-use clock::Instant;
+use clock::{Instant, Random};
 use std::time::Duration;
 
 /// Maximum number of interval rows kept for the report, one per stream and interval.
@@ -469,12 +469,6 @@ fn digits(n: usize) -> Vec<u8> {
 
 /// Returns `n` incompressible bytes.
 fn filler(n: usize) -> Vec<u8> {
-    let mut word = 0x9e37_79b9_7f4a_7c15u64;
-    let next = |_| {
-        word ^= word << 13;
-        word ^= word >> 7;
-        word ^= word << 17;
-        (word >> 32) as u8
-    };
-    (0..n).map(next).collect()
+    let mut random = Random::new(0);
+    (0..n).map(|_| random.bits() as u8).collect()
 }

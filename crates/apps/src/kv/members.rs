@@ -5,6 +5,7 @@ use super::command::Call;
 use super::lists::{how_many, places};
 use super::value::{Members, Score, Sorted};
 use crate::resp::integer;
+use clock::Random;
 
 type Done = Result<(), Refusal>;
 type Set = Members<()>;
@@ -38,26 +39,12 @@ pub(super) fn smembers(call: &mut Call<'_>) -> Done {
     Ok(())
 }
 
-/// Generator of pseudo-random numbers (xorshift64*), so that SPOP does not remove members in the
-/// order of their insertion.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 |= 1;
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
-}
-
 pub(super) fn spop(call: &mut Call<'_>) -> Done {
     let (name, count, secret) = (call.args.get(1), how_many(call)?, call.store.draw());
-    let (out, mut drawn) = (&mut *call.out, Draw(secret));
+    let (out, mut drawn) = (&mut *call.out, Random::new(secret));
     let found = call.store.change(name, call.now, |set: &mut Set| {
         match count {
-            None => out.bulk(&set.draw(drawn.next()).unwrap_or_default()),
+            None => out.bulk(&set.draw(drawn.bits()).unwrap_or_default()),
             Some(count) => {
                 let count = count.min(set.len());
                 out.set(count);

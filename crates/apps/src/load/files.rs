@@ -7,11 +7,11 @@
 //! READLINK, READDIR and READDIRPLUS by LOOKUP; ACCESS, SETATTR and FSSTAT by GETATTR. All files
 //! have the same size and are used equally often.
 
-use super::zipf::Draw;
 use super::{CLIENTS_MAX, Mix};
 use crate::filed::proto::{self, Kind, Op, ROOT, Status};
 use crate::filed::{Bounds, Config, Filed, PORT};
 use anyhow::Context;
+use clock::Random;
 use std::collections::VecDeque;
 
 /// Number of bytes per READ or WRITE: the usual transfer size of SFS.
@@ -51,7 +51,7 @@ impl Default for Files {
 #[derive(Debug)]
 pub struct Fileload {
     files: Files,
-    draw: Draw,
+    draw: Random,
     data: Vec<u8>,
     handles: Vec<u64>,
     /// While the service is filled with data: number of transfers already written into the last
@@ -69,7 +69,7 @@ pub struct Fileload {
 impl Fileload {
     /// Creates a workload that uses these files.
     pub fn new(files: Files) -> Fileload {
-        let (draw, data) = (Draw::new(1), vec![b'f'; TRANSFER]);
+        let (draw, data) = (Random::new(1), vec![b'f'; TRANSFER]);
         let (handles, made) = (Vec::new(), Vec::new());
         Fileload { files, draw, data, handles, filled: files.transfers, exists: false, number: 0, made }
     }
@@ -81,7 +81,7 @@ impl Fileload {
 
     /// Draws a file at random, and an offset in it.
     fn drawn(&mut self) -> (usize, u64, u64) {
-        let file = self.draw.below(self.handles.len() as u64) as usize;
+        let file = self.draw.index(self.handles.len());
         let offset = self.draw.below(self.files.transfers.into()) * TRANSFER as u64;
         (file, self.handles.get(file).copied().unwrap_or(ROOT), offset)
     }

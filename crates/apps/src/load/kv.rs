@@ -5,9 +5,10 @@
 //! (50 to 50) and B (95 to 5).
 
 use super::Mix;
-use super::zipf::{Draw, Zipf};
+use super::zipf::Zipf;
 use crate::kv::{Bounds, Config, Kv, PORT};
 use crate::resp::reply::{Says, first};
+use clock::Random;
 use std::io::Write;
 
 /// Maximum number of keys in the data set.
@@ -44,7 +45,7 @@ impl Default for Proportions {
 pub struct Kvload {
     proportions: Proportions,
     zipf: Zipf,
-    draw: Draw,
+    draw: Random,
     text: Vec<u8>,
     filled: u64,
 }
@@ -52,7 +53,7 @@ pub struct Kvload {
 impl Kvload {
     /// Creates a workload with these parameters.
     pub fn new(proportions: Proportions) -> Kvload {
-        let (zipf, draw) = (Zipf::new(proportions.keys, proportions.skew), Draw::new(1));
+        let (zipf, draw) = (Zipf::new(proportions.keys, proportions.skew), Random::new(1));
         Kvload { proportions, zipf, draw, text: vec![b'v'; proportions.value], filled: 0 }
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::netperf::ours::{OurSockets, Rest};
 use crate::netperf::session::Turn;
-use clock::{Clock, Strategy};
+use clock::{Clock, Random, Strategy};
 use inet::iface::IfaceAddr;
 use lock::Up;
 use node::Host;
@@ -140,7 +140,7 @@ fn service_bounds_admit_the_maximum_flags() {
 
 #[test]
 fn ranks_follow_the_zipf_distribution() {
-    let (zipf, mut draw) = (Zipf::new(1000, 0.99), zipf::Draw::new(7));
+    let (zipf, mut draw) = (Zipf::new(1000, 0.99), Random::new(7));
     let mut counts = [0u32; 1000];
     (0..200_000).for_each(|_| counts[zipf.rank(&mut draw) as usize] += 1);
     let zeta: f64 = (1..=1000).map(|n| f64::from(n).powf(-0.99)).sum();

@@ -1,37 +1,10 @@
-//! Random numbers with a Zipf distribution, and the generator from which they are drawn.
+//! Random numbers with a Zipf distribution.
 //!
 //! The n-th most popular item is drawn with a probability proportional to 1/n^s. YCSB (Cooper et
 //! al., SoCC 2010) uses s = 0.99. Each draw takes constant time, by the method of Gray et al.
 //! ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
 
-/// Deterministic random number generator (xorshift64*, Vigna 2016).
-#[derive(Clone, Copy, Debug)]
-pub struct Draw(u64);
-
-impl Draw {
-    /// Creates a generator. The same seed gives the same numbers.
-    pub fn new(seed: u64) -> Draw {
-        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    /// Returns the next 64-bit random number.
-    pub fn number(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Returns a random number from 0 to below 1.
-    pub fn share(&mut self) -> f64 {
-        (self.number() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Returns a random integer below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.number()) * u128::from(n)) >> 64) as u64
-    }
-}
+use clock::Random;
 
 /// Zipf distribution over the ranks 0 to n - 1; rank 0 is the most popular.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +26,8 @@ impl Zipf {
         Zipf { n, alpha: 1.0 / (1.0 - s), zeta, eta: if eta.is_finite() { eta } else { 0.0 }, second }
     }
 
-    pub fn rank(&self, draw: &mut Draw) -> u64 {
-        let share = draw.share();
+    pub fn rank(&self, random: &mut Random) -> u64 {
+        let share = random.unit();
         let place = share * self.zeta;
         if place < 1.0 || self.n == 1 {
             return 0;

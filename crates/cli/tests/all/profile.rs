@@ -79,3 +79,31 @@ fn a_hosts_flags_are_its_own() {
     assert_eq!(run.status.code(), Some(2));
     assert!(text(&run.stderr).contains("10.0.0.2: expected auto, dhcp, or an address with its prefix length"));
 }
+
+/// Splits the program as `cargo xtask dist` does, and profiles it with and without the file of its
+/// symbols.
+#[test]
+fn a_stripped_program_reads_its_symbols_from_a_separate_file() {
+    let dir = std::env::temp_dir().join(format!("linerate-split-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let (program, debug) = (dir.join("linerate"), dir.join("linerate.debug"));
+    let objcopy = |options: &[&str], output: &std::path::Path| {
+        let mut objcopy = Command::new("objcopy");
+        let status = objcopy.args(options).arg(env!("CARGO_BIN_EXE_linerate")).arg(output).status();
+        assert!(status.unwrap().success(), "{options:?}");
+    };
+    objcopy(&["--only-keep-debug"], &debug);
+    objcopy(&["--strip-all"], &program);
+    let functions = || {
+        let run = Command::new(&program).args(["profile", "--folded", "--"]).args(SEND).output().unwrap();
+        assert!(run.status.success(), "{}", text(&run.stderr));
+        text(&run.stdout)
+    };
+    let with = functions();
+    assert!(with.contains("apps::testtool::send::run"), "{with}");
+    // The file of another build is not used.
+    std::fs::copy(std::env::current_exe().unwrap(), &debug).unwrap();
+    let without = functions();
+    assert!(without.contains("linerate+0x") && !without.contains("testtool::send"), "{without}");
+    std::fs::remove_dir_all(dir).unwrap();
+}

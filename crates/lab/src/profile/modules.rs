@@ -3,7 +3,8 @@
 //!
 //! The program is read through /proc/self/exe, which is the running one even if its file was
 //! rebuilt. The vdso has no file; its image is read from this process's memory through
-//! /proc/self/mem. A mapping that cannot be read or parsed stays in the list without an image: its
+//! /proc/self/mem. A module without line tables may have them in a separate file with the same build
+//! identifier (see [`separate`]). A mapping that cannot be read or parsed stays in the list without an image: its
 //! addresses resolve to a module without a function name.
 
 use super::unwind::Table;
@@ -15,6 +16,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 /// Name of the vdso in /proc/self/maps, and in profiles.
 pub(super) const VDSO: &str = "[vdso]";
@@ -33,6 +35,8 @@ pub(super) struct Module {
     pub bias: u64,
     /// ELF image; empty if it could not be read.
     pub image: Vec<u8>,
+    /// ELF image of the separate file with the symbols and line tables; empty without such a file.
+    pub debug: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -67,7 +71,8 @@ impl Modules {
             };
             let name = path.rsplit('/').next().unwrap_or(path).trim_end_matches(" (deleted)").to_owned();
             let bias = Elf::parse(&*image).ok().and_then(|elf| bias(&elf, &code, offset)).unwrap_or(0);
-            Module { name, code, bias, image }
+            let debug = separate(Path::new(path), &image).unwrap_or_default();
+            Module { name, code, bias, image, debug }
         };
         Modules(maps.lines().filter_map(mapping).map(module).collect())
     }
@@ -88,6 +93,27 @@ impl Modules {
         }
         table
     }
+}
+
+/// Returns the file with the symbols and line tables that were split from the module at `path`, as
+/// `objcopy --only-keep-debug` writes them. Looks for `<path>.debug`, `.debug/<name>.debug` beside
+/// the module, and its build identifier in /usr/lib/debug. `None` if the module has line tables
+/// itself, or if no file has the same build identifier.
+fn separate(path: &Path, image: &[u8]) -> Option<Vec<u8>> {
+    let elf = Elf::parse(image).ok()?;
+    if elf.section_by_name(".debug_info").is_some() {
+        return None;
+    }
+    let id = elf.build_id().ok()??;
+    let name = format!("{}.debug", path.file_name()?.to_str()?.trim_end_matches(" (deleted)"));
+    let dir = path.parent()?;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let by_id = Path::new("/usr/lib/debug/.build-id").join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?));
+    [dir.join(&name), dir.join(".debug").join(&name), by_id].into_iter().find_map(|file| {
+        let bytes = fs::read(file).ok()?;
+        let same = Elf::parse(&*bytes).ok()?.build_id().ok()? == Some(id);
+        same.then_some(bytes)
+    })
 }
 
 /// Reads a range of this process's memory.
@@ -114,6 +140,11 @@ fn bias(elf: &Elf<'_>, code: &Range<u64>, offset: u64) -> Option<u64> {
 impl Module {
     pub fn elf(&self) -> Option<Elf<'_>> {
         Elf::parse(&*self.image).ok()
+    }
+
+    /// Returns the ELF file with the symbols and line tables that were split from this module.
+    pub fn debug_elf(&self) -> Option<Elf<'_>> {
+        Elf::parse(&*self.debug).ok()
     }
 
     /// Calls `with` with the contents of the section `.eh_frame` and its linked address.

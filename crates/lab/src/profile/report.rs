@@ -176,7 +176,10 @@ impl Report {
         let checks = [
             (
                 self.unresolved > UNRESOLVED_WARNING,
-                format!("WARNING: {} of the time has no symbol; the program may be stripped", short(self.unresolved)),
+                format!(
+                    "WARNING: {} of the time has no symbol; a stripped program needs its .debug file beside it",
+                    short(self.unresolved)
+                ),
             ),
             (self.samples < FEW, format!("WARNING: only {} samples: run longer for reliable shares", self.samples)),
             (

@@ -92,8 +92,9 @@ impl<'a> Symbols<'a> {
 impl<'a> Tables<'a> {
     fn of(module: &'a Module, imports: &HashMap<u64, String>) -> Tables<'a> {
         let elf = module.elf();
-        let lines = elf.as_ref().and_then(lines);
-        let symbols = elf.as_ref().map(|elf| symbols(elf, module, imports)).unwrap_or_default();
+        let debug = module.debug_elf();
+        let lines = debug.as_ref().or(elf.as_ref()).and_then(lines);
+        let symbols = symbols([elf, debug].iter().flatten(), module, imports);
         Tables { module, lines, symbols }
     }
 
@@ -178,9 +179,16 @@ fn lines<'a>(elf: &Elf<'a>) -> Option<addr2line::Context<Reader<'a>>> {
 
 /// Returns functions by linked address, named by the symbol tables, otherwise by an import,
 /// otherwise unnamed.
-fn symbols<'a>(elf: &Elf<'a>, module: &Module, imports: &HashMap<u64, String>) -> Vec<Symbol<'a>> {
+fn symbols<'a, 'e>(
+    files: impl Iterator<Item = &'e Elf<'a>>,
+    module: &Module,
+    imports: &HashMap<u64, String>,
+) -> Vec<Symbol<'a>>
+where
+    'a: 'e,
+{
     let mut symbols: Vec<Symbol<'a>> = Vec::new();
-    for symbol in elf.symbols().chain(elf.dynamic_symbols()) {
+    for symbol in files.flat_map(|elf| elf.symbols().chain(elf.dynamic_symbols())) {
         let code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown) && symbol.is_definition();
         if code
             && symbol.size() > 0

@@ -5,7 +5,7 @@ use crate::{os, timer, tsc};
 use anyhow::{Context, ensure};
 use bridge::{Bridge, BridgeConfig, Fdb, FdbConfig, Key, Member, PortNo};
 use buf::{Burst, Pool, PoolConfig, PoolLocks};
-use clock::Instant;
+use clock::{Instant, Random};
 use port::pair::pair;
 use port::{Caps, Port};
 use wire::{Mac, hash};
@@ -14,23 +14,6 @@ use wire::{Mac, hash};
 const RING: usize = 1024;
 const ROUNDS: u64 = if cfg!(debug_assertions) { 4 } else { 16 };
 const NOW: Instant = Instant::from_millis(1000);
-
-/// Pseudo-random numbers that are the same in every run.
-pub(super) struct Random(u64);
-
-impl Random {
-    /// Creates a generator; each seed has a sequence of its own.
-    pub fn new(seed: u64) -> Random {
-        Random(88_172_645_463_325_252 ^ seed)
-    }
-
-    pub fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 32) as usize % below
-    }
-}
 
 pub(super) fn station(port: PortNo, n: usize) -> Mac {
     let [.., a, b, c] = n.to_be_bytes();
@@ -88,7 +71,7 @@ impl BridgeRig {
         let mut burst = Burst::new();
         for _ in 0..RING {
             let mut frame = self.pool.get().context("no free buffer in the pool")?;
-            let (dst, src) = (self.random.next(self.stations), self.random.next(self.stations));
+            let (dst, src) = (self.random.index(self.stations), self.random.index(self.stations));
             let header = [station(1, dst).0, station(0, src).0].concat();
             frame.append(self.len).context("the frame does not fit into the buffer")?[..12].copy_from_slice(&header);
             ensure!(burst.push(frame).is_ok());
@@ -196,7 +179,7 @@ impl FdbRig {
         }
         ensure!(fdb.len() == addresses);
         let mut random = Random::new(0);
-        Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.next(addresses))).collect() })
+        Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.index(addresses))).collect() })
     }
 
     /// Returns the number of addresses in the table, of lookups in a trial, and of lookups that

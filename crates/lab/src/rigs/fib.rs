@@ -1,9 +1,9 @@
 //! Route lookups alone, in an IPv4 or IPv6 FIB with as many routes as an Internet router has.
 
 use super::route::{Lengths, destinations6, prefixes, prefixes_of, prefixes6};
-use crate::random::Random;
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{Context, ensure};
+use clock::Random;
 use inet::fib::{Fib, IpPrefix, Matched, NextHopId, Prefix};
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -5,13 +5,13 @@
 //! Filling and emptying is not measured. A loop's own two ports exchange frames or, with
 //! [`Leave::Across`], its frames leave by the other loop's ports.
 
-use super::bridge::{Random, station};
+use super::bridge::station;
 use crate::subject::{Reading, Subject};
 use crate::{os, tsc};
 use anyhow::{Context, anyhow, ensure};
 use bridge::{BridgeConfig, FdbConfig, Key, PortNo};
 use buf::{Burst, PoolConfig, PoolLocks};
-use clock::{Clock, Instant, Strategy};
+use clock::{Clock, Instant, Random, Strategy};
 use node::switch::{Switch, SwitchConfig};
 use port::pair::pair;
 use port::{Caps, Port, PortCounts};
@@ -148,7 +148,7 @@ impl Outside {
         for ((end, from), to) in self.ends.iter_mut().zip(self.numbers).zip(to) {
             for n in 1..=RING {
                 let mut frame = switch.pool().get().context("no free buffer in the pool")?;
-                let (dst, src) = (self.random.next(STATIONS), self.random.next(STATIONS));
+                let (dst, src) = (self.random.index(STATIONS), self.random.index(STATIONS));
                 let header = [station(to, dst).0, station(from, src).0].concat();
                 frame.append(LEN).context("the frame does not fit into the buffer")?[..12].copy_from_slice(&header);
                 ensure!(burst.push(frame).is_ok());

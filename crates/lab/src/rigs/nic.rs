@@ -25,13 +25,13 @@ pub use paced::NicPaced;
 pub use setup::NicSetup;
 pub use stall::{NicStall, stall};
 
-use super::bridge::{Random, station, table};
+use super::bridge::{station, table};
 use crate::subject::{Reading, Subject};
 use crate::{os, timer, tsc};
 use anyhow::{Context, ensure};
 use bridge::{Bridge, BridgeConfig, Key, Member, PortNo};
 use buf::{Burst, Frame, Pool, PoolConfig};
-use clock::{Duration, Instant};
+use clock::{Duration, Instant, Random};
 use costs::Totals;
 use port::nic::bus::Bus;
 use port::nic::card::{RxEngine, TxEngine};
@@ -239,7 +239,7 @@ impl NicRig {
             let mut burst = Burst::new();
             self.far_pool.get_burst_of(frames, LEN, &mut burst);
             for frame in burst.as_mut_slice() {
-                let (dst, src) = (self.random.next(stations), self.random.next(stations));
+                let (dst, src) = (self.random.index(stations), self.random.index(stations));
                 let addresses = [station(there, dst).0, station(here, src).0];
                 frame.bytes_mut()[..12].copy_from_slice(addresses.as_flattened());
             }
@@ -269,7 +269,7 @@ impl NicRig {
         let all = self.pool.stats().buffers;
         let mut frames: Vec<Frame> = std::iter::from_fn(|| self.pool.get()).take(all).collect();
         for at in (1..frames.len()).rev() {
-            frames.swap(at, self.random.next(at + 1));
+            frames.swap(at, self.random.index(at + 1));
         }
         for frame in &mut frames {
             if let Some(bytes) = frame.append(LEN) {

@@ -2,7 +2,7 @@
 
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{anyhow, ensure};
-use clock::{Clock, Strategy};
+use clock::{Clock, Random, Strategy};
 use inet::fib::Prefix;
 use inet::fib::Prefix6;
 use inet::iface::{IfaceAddr, IfaceId};
@@ -181,13 +181,8 @@ pub(crate) fn destinations6(n: usize) -> impl Iterator<Item = Ipv6Addr> {
 
 /// Returns a generator of pseudo-random numbers, the same in every run.
 fn draws() -> impl FnMut() -> u32 {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u32
-    }
+    let mut random = Random::new(0);
+    move || random.bits() as u32
 }
 
 impl<L: Locks> RouteRig<L> {

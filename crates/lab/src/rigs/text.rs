@@ -1,6 +1,8 @@
 //! Payload for streams: every byte is determined by its position, so that received bytes can be
 //! checked.
 
+use clock::Random;
+
 /// Period of the text in bytes: a prime, so that a loss of whole segments or pages is detected.
 const PERIOD: usize = 4093;
 
@@ -11,12 +13,8 @@ pub struct Text(Vec<u8>);
 impl Text {
     /// Creates a text of which at most `longest` bytes are read at a time.
     pub fn new(longest: usize) -> Text {
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-        let mut byte = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 56) as u8
-        };
-        let once: Vec<u8> = (0..PERIOD).map(|_| byte()).collect();
+        let mut random = Random::new(0);
+        let once: Vec<u8> = (0..PERIOD).map(|_| random.bits() as u8).collect();
         Text(once.iter().copied().cycle().take(PERIOD + longest).collect())
     }
 

@@ -1,7 +1,7 @@
 //! Simulated builds for tests: seeded noise of several distributions, and drift common to both
 //! sides of a pair.
 
-use crate::random::Random;
+use clock::Random;
 
 /// Noise distributions of a build's value, as seen on real machines.
 #[derive(Debug, Clone, Copy, PartialEq)]

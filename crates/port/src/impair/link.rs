@@ -4,7 +4,7 @@
 use crate::offload;
 use crate::spec::Percent;
 use buf::{Flags, Frame};
-use clock::{Duration, Instant};
+use clock::{Duration, Instant, Random};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -74,7 +74,7 @@ pub struct Noted {
 #[derive(Debug)]
 pub struct Link {
     how: Impairment,
-    random: u64,
+    random: Random,
     heap: BinaryHeap<Reverse<Held>>,
     /// Number of the next frame, which keeps frames that are due at the same instant in order.
     seq: u64,
@@ -120,7 +120,7 @@ impl Link {
     pub fn new(how: &Impairment) -> Link {
         Link {
             how: how.clone(),
-            random: how.seed,
+            random: Random::new(how.seed),
             heap: BinaryHeap::new(),
             seq: 0,
             since_reorder: 0,
@@ -171,7 +171,7 @@ impl Link {
     /// computed; the frame is then lost. If no buffer is free for a private copy, the frame stays
     /// unchanged.
     fn damage(&mut self, frame: &mut Frame, noted: &mut Noted) -> bool {
-        let at = self.below(frame.len() as u64 * 8);
+        let at = self.random.below(frame.len() as u64 * 8);
         if !frame.make_own() {
             return true;
         }
@@ -223,27 +223,13 @@ impl Link {
             return sent.after(self.how.delay);
         }
         let jitter = u64::try_from(self.how.jitter.as_nanos()).unwrap_or(u64::MAX);
-        let by = Duration::from_nanos(self.below(jitter.saturating_mul(2).saturating_add(1)));
+        let by = Duration::from_nanos(self.random.below(jitter.saturating_mul(2).saturating_add(1)));
         sent.after(self.how.delay.saturating_add(by).saturating_sub(Duration::from_nanos(jitter)))
     }
 
     /// Returns whether a random event with this probability occurs. Draws no random number if the
     /// probability is zero.
     fn happens(&mut self, chance: Percent) -> bool {
-        chance != Percent::ZERO && chance.happens(self.draw())
-    }
-
-    /// Returns a uniformly distributed number from 0 to `n` - 1 (0 if `n` is 0).
-    fn below(&mut self, n: u64) -> u64 {
-        ((u128::from(self.draw()) * u128::from(n)) >> 64) as u64
-    }
-
-    /// Returns the next number of the generator SplitMix64 (Steele, Lea, Flood 2014). Every seed is
-    /// suitable, including zero.
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        chance != Percent::ZERO && chance.happens(self.random.bits())
     }
 }

@@ -43,3 +43,11 @@ fn a_functions_address_is_its_linked_address_plus_the_bias() {
     let symbol = elf.dynamic_symbols().find(|symbol| symbol.name() == Ok("getpid")).unwrap();
     assert_eq!(symbol.address().wrapping_add(module.bias), address);
 }
+
+#[test]
+fn a_module_with_line_tables_needs_no_separate_file() {
+    let modules = Modules::read(&mapped());
+    let (_, program) = modules.find(Modules::read as *const () as u64).expect("this program");
+    assert!(program.debug.is_empty() && program.debug_elf().is_none());
+    assert!(separate(Path::new("/nonexistent"), b"not ELF").is_none());
+}

@@ -1,4 +1,5 @@
-//! A seeded random number generator, for deliberate variation and for simulated trials.
+//! The seeded random number generator of simulations, impairments, workloads and measurements. Not
+//! for secrets.
 
 /// SplitMix64 (Steele, Lea, Flood 2014). Equal seeds give equal numbers; every seed is valid,
 /// including 0.
@@ -8,10 +9,11 @@ pub struct Random(u64);
 impl Random {
     /// Starts the sequence of `seed`.
     pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
+        Random(seed)
     }
 
     /// Returns 64 random bits.
+    #[inline]
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -22,8 +24,15 @@ impl Random {
 
     /// Returns a uniform number below `limit`, with a bias of at most 2^-64 times `limit`. Returns
     /// 0 for a limit of 0.
-    pub fn below(&mut self, limit: usize) -> usize {
-        ((u128::from(self.bits()) * limit as u128) >> 64) as usize
+    #[inline]
+    pub fn below(&mut self, limit: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
+    }
+
+    /// Returns a uniform index of a slice of `len` elements, 0 for an empty one.
+    #[inline]
+    pub fn index(&mut self, len: usize) -> usize {
+        self.below(len as u64) as usize
     }
 
     /// Returns a uniform number in (0, 1).
@@ -39,7 +48,7 @@ impl Random {
     /// Puts `items` into a random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
+            items.swap(last, self.index(last + 1));
         }
     }
 }
@@ -52,7 +61,7 @@ mod tests {
     fn numbers_are_spread_evenly_and_a_shuffle_reaches_every_order() {
         let mut random = Random::new(7);
         let mut counts = [0u32; 10];
-        (0..10_000).for_each(|_| counts[random.below(10)] += 1);
+        (0..10_000).for_each(|_| counts[random.index(10)] += 1);
         assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
         let mut orders = std::collections::BTreeSet::new();
         for _ in 0..200 {
