@@ -48,7 +48,7 @@ pub(super) fn spop(call: &mut Call<'_>) -> Done {
             Some(count) => {
                 let count = count.min(set.len());
                 out.set(count);
-                (0..count).for_each(|_| out.bulk(&set.draw(drawn.next()).unwrap_or_default()));
+                (0..count).for_each(|_| out.bulk(&set.draw(drawn.bits()).unwrap_or_default()));
             }
         }
         Ok(())
