@@ -14,12 +14,14 @@
 
 mod error;
 mod kind;
+mod option;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use error::SpecError;
-pub use kind::{Fallback, Info, Kind, NameRule, OptionInfo};
+pub use kind::{Info, Kind, NameRule};
+pub use option::{Fallback, OptionInfo};
 pub use value::{Form, Percent, Value};
 
 use clock::Duration;
@@ -78,7 +80,11 @@ impl Spec {
             layer.check_required()?;
             if !layer.kind.info().wrapper {
                 let name = cursor.rest();
-                layer.kind.check_name(name)?;
+                layer.kind.info().names.check(name).map_err(|expected| SpecError::BadName {
+                    kind: layer.kind,
+                    found: name.to_string(),
+                    expected,
+                })?;
                 return Ok(Spec { wrappers, port: layer, name: name.to_string() });
             }
             if wrappers.len() == MAX_WRAPPERS {

@@ -1,7 +1,8 @@
 //! The kinds of ports and wrappers and their options, each with name, form, default and
 //! description. This is the only place where they are declared.
 
-use super::{Form, SpecError, Value};
+use super::option::{Fallback, OptionInfo};
+use super::value::Form;
 use std::fmt;
 use std::str::FromStr;
 
@@ -60,37 +61,25 @@ pub enum NameRule {
     File,
 }
 
-/// One option of a kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OptionInfo {
-    /// Name of the option, without `=`.
-    pub name: &'static str,
-    /// Form of the option's values.
-    pub form: Form,
-    /// Behavior if the option is not given.
-    pub fallback: Fallback,
-    /// Description in one sentence.
-    pub sentence: &'static str,
-}
-
-/// Behavior if an option is not given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fallback {
-    /// The option has this value, given as text.
-    Is(&'static str),
-    /// The value is determined when the port is opened, as described for the option.
-    Open,
-    /// There is no default, because the option is required.
-    Required,
-}
-
-impl OptionInfo {
-    /// Returns the default value; `None` if it is not fixed.
-    pub fn default(&self) -> Option<Value> {
-        match self.fallback {
-            Fallback::Is(text) => self.form.parse(text),
-            Fallback::Open | Fallback::Required => None,
-        }
+impl NameRule {
+    /// Checks the name of a port. The error describes the names that the rule allows.
+    pub(super) fn check(self, name: &str) -> Result<(), &'static str> {
+        let plain = !name.contains(char::is_control);
+        let (good, expected) = match self {
+            NameRule::Any => (plain, "a name without control characters, or none"),
+            NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
+            NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
+            NameRule::Interface => (
+                // Names that the kernel's dev_valid_name accepts, with a percent sign only as in
+                // tap%d.
+                (1..=15).contains(&name.len())
+                    && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':')
+                    && !matches!(name, "." | "..")
+                    && (!name.contains('%') || (name.matches('%').count() == 1 && name.ends_with("%d"))),
+                "an interface name of 1 to 15 characters without / : and spaces",
+            ),
+        };
+        if good { Ok(()) } else { Err(expected) }
     }
 }
 
@@ -454,25 +443,6 @@ impl Kind {
     /// Returns the option called `name`; `None` if the kind has no such option.
     pub fn option(self, name: &str) -> Option<&'static OptionInfo> {
         self.info().options.iter().find(|option| option.name == name)
-    }
-
-    pub(super) fn check_name(self, name: &str) -> Result<(), SpecError> {
-        let plain = !name.contains(char::is_control);
-        let (good, expected) = match self.info().names {
-            NameRule::Any => (plain, "a name without control characters, or none"),
-            NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
-            NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
-            NameRule::Interface => (
-                // Names that the kernel's dev_valid_name accepts, with a percent sign only as in
-                // tap%d.
-                (1..=15).contains(&name.len())
-                    && name.bytes().all(|b| b.is_ascii_graphic() && b != b'/' && b != b':')
-                    && !matches!(name, "." | "..")
-                    && (!name.contains('%') || (name.matches('%').count() == 1 && name.ends_with("%d"))),
-                "an interface name of 1 to 15 characters without / : and spaces",
-            ),
-        };
-        if good { Ok(()) } else { Err(SpecError::BadName { kind: self, found: name.to_string(), expected }) }
     }
 }
 
