@@ -44,6 +44,11 @@ pub use open::{
 pub use spec::{Spec, SpecError};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use wire::{eth, vlan};
+
+/// Maximum number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN
+/// tag.
+pub(crate) const LINK_LEN: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
 /// Capabilities that a port offers its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,6 +21,7 @@ pub mod driver;
 mod live;
 pub mod regs;
 pub mod settings;
+mod state;
 #[cfg(test)]
 mod tests;
 pub mod wire;
@@ -31,13 +32,12 @@ pub use counts::NicCounts;
 pub use driver::{RxDriver, TxDriver};
 pub use regs::Status;
 pub use settings::{SettingError, Settings};
+pub use state::Nic;
 pub use wire::{End, wire};
 
-use crate::os::event::Event;
-use crate::{Caps, Port, PortCounts};
+use crate::{Caps, LINK_LEN, Port, PortCounts};
 use buf::{Pool, PoolConfig, PoolError};
-use bus::{Bus, Model};
-use clock::Instant;
+use bus::Bus;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -45,27 +45,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Default number of frames that a wire holds in each direction: as many as the largest ring.
 pub const WIRE_SLOTS: usize = 4096;
-/// Length of the Ethernet header and a VLAN tag.
-const LINK: usize = 14 + 4;
-
-/// State shared by driver, card and observers: registers, settings, counters.
-#[derive(Debug)]
-pub struct Nic {
-    /// Name of the port.
-    pub name: String,
-    /// Settings of the card and its driver.
-    pub settings: Settings,
-    /// Counters of the card and its driver.
-    pub counts: NicCounts,
-    pub(in crate::nic) bus: Arc<Bus>,
-    /// This card's end of the wire; `None` if the card is not connected.
-    pub(in crate::nic) side: Option<Arc<wire::Side>>,
-    /// The card's link status (STATUS.LU).
-    pub(in crate::nic) link_up: AtomicBool,
-    /// The card's own buffers, into which it copies frames before they go onto the wire; `None` if
-    /// it moves frames without copying them.
-    pub(in crate::nic) fifo: Option<Pool>,
-}
 
 /// Reasons why a port cannot be created.
 #[derive(Debug)]
@@ -139,7 +118,7 @@ pub fn assemble_on(
     mut end: Option<End>,
     pool: &Pool,
 ) -> Result<Parts, NicError> {
-    let (need, have) = (usize::from(mtu) + LINK, pool.size().saturating_sub(pool.headroom()));
+    let (need, have) = (usize::from(mtu) + LINK_LEN, pool.size().saturating_sub(pool.headroom()));
     if need > have {
         return Err(NicError::SmallBuffers { need, have });
     }
@@ -193,67 +172,4 @@ fn fifo(settings: &Settings, data: usize, headroom: usize) -> Result<Option<Pool
     let headroom = u16::try_from(headroom).unwrap_or(0);
     let config = PoolConfig { buffers: WIRE_SLOTS + 512, data, headroom, ..PoolConfig::default() };
     Pool::new(&config).map(Some).map_err(NicError::Fifo)
-}
-
-impl Nic {
-    fn enable_interrupts(&self, mask: u32) -> io::Result<()> {
-        if let Some(side) = &self.side {
-            side.interrupts.moderate(self.settings.itr_us.get());
-            side.interrupts.enable(mask, Event::new()?);
-            self.counts.register_writes.add(2); // writes of ITR and IMS
-        }
-        Ok(())
-    }
-
-    /// Reads STATUS and ICR, as a polling driver does periodically (POLL_AND_CHECK_STATUS in
-    /// FreeBSD). Called by the receiving thread.
-    pub fn check_status(&self) -> Status {
-        self.counts.register_reads.add(2);
-        self.access(2 * bus::REGISTER_READ, 2 * self.settings.reg_read_ns.get());
-        let cause = self.side.as_ref().map_or(0, |side| side.interrupts.read_cause());
-        Status { link_up: self.is_up(), cause }
-    }
-
-    /// Returns whether a peer is connected to the other end of the wire.
-    pub fn is_up(&self) -> bool {
-        self.link_up.load(Ordering::Relaxed)
-    }
-
-    /// Returns the number of interrupts delivered so far.
-    pub fn interrupts(&self) -> u64 {
-        self.side.as_ref().map_or(0, |side| side.interrupts.count())
-    }
-
-    /// Returns the number of frames lost on reception because no descriptor was free, or because
-    /// the wire filled up while this end was not polled.
-    pub fn missed(&self) -> u64 {
-        self.counts.missed.get() + self.side.as_ref().map_or(0, |side| side.overrun.get())
-    }
-
-    /// Returns the bus model used for counting clocks; `None` if they are not counted.
-    pub fn bus_model(&self) -> Option<Model> {
-        Bus::model(&self.settings)
-    }
-
-    /// Returns the counters per frame, as lines of text.
-    pub fn show(&self) -> String {
-        let link = if self.is_up() { "up" } else { "down" };
-        let (missed, interrupts) = (self.missed(), self.interrupts());
-        let head = format!("{}: link {link}, missed {missed}, interrupts {interrupts}\n", self.name);
-        head + &self.counts.show(self.bus_model())
-    }
-
-    /// Models register accesses: occupies the bus for `clocks`, and makes the processor wait for
-    /// `ns` nanoseconds.
-    #[inline(always)]
-    pub(in crate::nic) fn access(&self, clocks: u64, ns: u64) {
-        self.bus.occupy(&self.settings, clocks);
-        bus::wait(ns);
-    }
-
-    pub(in crate::nic) fn interrupt(&self, cause: u32, now: Instant) {
-        if let Some(side) = &self.side {
-            side.interrupts.raise(cause, now);
-        }
-    }
 }

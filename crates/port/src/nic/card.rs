@@ -7,8 +7,9 @@
 
 use super::regs::{LSC, RXO, RXT0, TXDW};
 use super::settings::{COLD, MOVE};
+use super::state::Nic;
 use super::wire::{RxEnd, TxEnd};
-use super::{Nic, bus, work};
+use super::{bus, work};
 use crate::offload::gso::{self, Cutter};
 use buf::ring::desc;
 use buf::{Burst, Flags, Frame};

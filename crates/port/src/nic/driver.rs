@@ -7,9 +7,9 @@
 //! for one descriptor out of several (T3); each report returns many buffers at a time. T1 to T11
 //! are the optimizations of the report bridge2004, as the documentation numbers them.
 
-use super::Nic;
 use super::bus;
 use super::settings::{AT_POLL, LATE, STACK, TOUCH};
+use super::state::Nic;
 use crate::{PortCounts, RxHalf, TxHalf};
 use buf::ring::desc::{self, RS};
 use buf::{BURST_MAX, Burst, Flags, Frame, Kind, Pool};

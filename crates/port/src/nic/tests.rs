@@ -4,7 +4,7 @@ use super::*;
 use crate::spec::Value;
 use crate::{Port, RxHalf, TxHalf};
 use buf::{Burst, Flags, Frame};
-use clock::Duration;
+use clock::{Duration, Instant};
 use proptest::prelude::*;
 
 const ZERO: Instant = Instant::ZERO;
