@@ -30,12 +30,11 @@ use crate::os::packet as os;
 use crate::os::packet::rx::RxRing;
 use crate::os::packet::tx::TxRing;
 use crate::os::tun::VNET_HDR_LEN;
-use crate::{Caps, Port, PortCounts};
+use crate::{Caps, LINK_LEN, Port, PortCounts};
 use buf::Pool;
 use rx::PacketRx;
 use std::sync::Arc;
 use tx::PacketTx;
-use wire::{eth, vlan};
 
 /// Configuration of a packet port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -85,9 +84,6 @@ impl Default for PacketConfig {
         }
     }
 }
-
-/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
-const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
 /// Maximum size of a ring in bytes.
 const RING_MAX: u64 = 1 << 30;
@@ -141,7 +137,7 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
     let failed = |(step, error)| PacketError::new(name, config, step, error);
     let (iface, ring) = open_rx(name, config)?;
     let mtu = u16::try_from(iface.mtu).unwrap_or(u16::MAX);
-    let (need, have) = (usize::from(mtu) + AROUND, pool.size() - pool.headroom());
+    let (need, have) = (usize::from(mtu) + LINK_LEN, pool.size() - pool.headroom());
     // Without `lro`, one large buffer is enough, because only the segment that is being split needs
     // it.
     let buffers = if config.lro { large_buffers } else { 1 };
@@ -182,7 +178,7 @@ fn open_rx(name: &str, config: &PacketConfig) -> Result<(os::Iface, RxRing), Pac
     if !iface.ethernet {
         return Err(PacketError::NotEthernet { name: name.to_string() });
     }
-    let ask = config.rx(iface.mtu.min(u16::MAX.into()) as usize + AROUND);
+    let ask = config.rx(iface.mtu.min(u16::MAX.into()) as usize + LINK_LEN);
     let bytes = u64::from(ask.slots) * u64::from(ask.slot);
     if bytes > RING_MAX {
         return Err(PacketError::Memory { name: name.to_string(), bytes });

@@ -20,13 +20,13 @@ pub use queues::Queues;
 
 use crate::offload::large::{self, LARGEST};
 use crate::os::tun::{self, Config, Opened, VNET_HDR_LEN};
-use crate::{Caps, Port, PortCounts};
+use crate::{Caps, LINK_LEN, Port, PortCounts};
 use buf::Pool;
 use rx::TapRx;
 use std::fs::File;
 use std::sync::{Arc, Weak};
 use tx::TapTx;
-use wire::{Mac, eth, vlan};
+use wire::Mac;
 
 /// Configuration of a TAP port.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,9 +67,6 @@ impl Default for TapConfig {
         }
     }
 }
-
-/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
-const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
 /// Opens the device, and creates it if necessary. A device created here is deleted when the port is
 /// dropped. Offloads that the kernel does not support are disabled; the port's [`Caps`] contain the
@@ -121,7 +118,7 @@ fn open_queue(
         .then(|| large::pool(large_buffers))
         .transpose()
         .map_err(failed("allocate buffers for large segments"))?;
-    let (need, have) = (usize::from(mtu) + AROUND, pool.size() - pool.headroom());
+    let (need, have) = (usize::from(mtu) + LINK_LEN, pool.size() - pool.headroom());
     if need > have && large.is_none() {
         return Err(TapError::SmallBuffers { name, need, have });
     }

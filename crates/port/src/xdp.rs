@@ -30,14 +30,13 @@ use crate::os::netlink::{self, Netlink};
 use crate::os::xdp::frames::{self, FrameRx, FrameTx, Geometry};
 use crate::os::xdp::{Ask, Failure, STEP_BIND};
 use crate::os::{bpf, tun};
-use crate::{Caps, Port, PortCounts};
+use crate::{Caps, LINK_LEN, Port, PortCounts};
 use buf::Pool;
 use rx::XdpRx;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use tx::XdpTx;
-use wire::{eth, vlan};
 
 /// Choice of the hook at which the XDP program runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -73,9 +72,6 @@ impl Default for XdpConfig {
         XdpConfig { queue: 0, mode, attach, wakeup, ring: 2048, rx_csum: RxCsum::default() }
     }
 }
-
-/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
-const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 
 /// Divisor for the number of the pool's buffers that wait in the kernel to be filled. It is one
 /// eighth of the buffers, because several ports may share a pool.
@@ -172,7 +168,7 @@ fn find(name: &str) -> Result<DeviceInfo, XdpError> {
 fn fit(name: &str, mtu: usize, mode: CopyMode, pool: &Pool) -> Result<Fit, XdpError> {
     let name = || name.to_string();
     let layout = pool.layout().ok_or_else(|| XdpError::BadPool { name: name() })?;
-    let need = mtu + AROUND;
+    let need = mtu + LINK_LEN;
     let short = |have| XdpError::SmallBuffers { name: name(), need, have };
     let geometry = Geometry::of(&layout, pool.size(), pool.headroom()).ok_or_else(|| short(0))?;
     let joined = geometry.longest_joined(&layout, pool.size());

@@ -1,14 +1,12 @@
 //! Sizes of the buffers that a port needs, derived from the port's spec before it is opened.
 
 use super::OpenError;
+use crate::LINK_LEN;
 use crate::os::xdp::KERNEL_HEADROOM;
 use crate::os::{netlink, tun};
 use crate::spec::{Kind, Spec};
 use buf::{Pool, PoolConfig, PoolLocks, Stride};
-use wire::{eth, vlan};
 
-/// Number of bytes in a frame in addition to the packet: an Ethernet header and one VLAN tag.
-const AROUND: usize = eth::HEADER_LEN + vlan::TAG_LEN;
 /// Largest MTU of common Ethernet devices, in bytes. The MTU of the loopback is larger, but few of
 /// its packets have that size. A port with buffers for large segments (`lro`) receives them into
 /// these buffers.
@@ -30,7 +28,7 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
         Kind::Nic => (super::narrow(spec.port.count("mtu")), 0),
         _ => return None,
     };
-    Some(usize::from(mtu) + AROUND + kernel)
+    Some(usize::from(mtu) + LINK_LEN + kernel)
 }
 
 /// Returns whether the device will access the pool's buffers directly (zero copy). This is the case

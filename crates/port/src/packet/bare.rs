@@ -6,7 +6,8 @@
 //! compares the port with this baseline (`packet.forward`).
 
 use super::slot::{Extent, Packet};
-use super::{AROUND, PacketConfig, PacketError, open_rx};
+use super::{PacketConfig, PacketError, open_rx};
+use crate::LINK_LEN;
 use crate::os::packet as os;
 use crate::os::packet::rx::RxRing;
 use crate::os::packet::tx::{Slot, TxRing};
@@ -34,7 +35,7 @@ impl Bare {
         let failed = |(step, error)| PacketError::new(to, config, step, error);
         let (_, rx) = open_rx(from, config)?;
         let out = os::iface(to).map_err(failed)?;
-        let tx = TxRing::open(out.index, &config.tx(out.mtu as usize + AROUND)).map_err(failed)?;
+        let tx = TxRing::open(out.index, &config.tx(out.mtu as usize + LINK_LEN)).map_err(failed)?;
         Ok(Bare { rx, tx, vnet_hdr: config.vnet_hdr, tail: 0 })
     }
 

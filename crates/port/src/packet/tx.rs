@@ -11,7 +11,7 @@ use crate::offload::virtio;
 use crate::os::packet::is_running;
 use crate::os::packet::tx::{Slot, TxRing};
 use crate::os::tun::VNET_HDR_LEN;
-use crate::{Caps, PortCounts, TxHalf};
+use crate::{Caps, LINK_LEN, PortCounts, TxHalf};
 use buf::{Burst, Flags, Frame};
 use clock::{Duration, Instant};
 use std::fs::File;
@@ -77,7 +77,7 @@ impl PacketTx {
             counts,
             vnet_hdr: if vnet_hdr { VNET_HDR_LEN } else { 0 },
             longest,
-            largest: if caps.tso_max > 0 { caps.tso_max as usize + super::AROUND } else { 0 },
+            largest: if caps.tso_max > 0 { caps.tso_max as usize + LINK_LEN } else { 0 },
             csum: caps.tx_l4_csum,
             head: 0,
             tail: 0,

@@ -6,6 +6,7 @@
 //! (`tap.forward`).
 
 use super::{TapConfig, TapError};
+use crate::LINK_LEN;
 use crate::offload::large::LARGEST;
 use crate::os::tun::{self, Config, VNET_HDR_LEN};
 use std::fs::File;
@@ -39,7 +40,7 @@ impl Bare {
             }
             Ok(opened.file)
         };
-        Ok(Bare { from: open(from)?, to: open(to)?, buffer: vec![0; VNET_HDR_LEN + LARGEST + super::AROUND] })
+        Ok(Bare { from: open(from)?, to: open(to)?, buffer: vec![0; VNET_HDR_LEN + LARGEST + LINK_LEN] })
     }
 
     /// Writes up to 64 of the waiting frames to the other device. Returns their number.

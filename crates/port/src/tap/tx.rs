@@ -1,7 +1,7 @@
 //! The transmitting half: writes frames to the device.
 
 use crate::offload::virtio;
-use crate::{Caps, PortCounts, TxHalf};
+use crate::{Caps, LINK_LEN, PortCounts, TxHalf};
 use buf::{Burst, Flags, Frame};
 use clock::Instant;
 use std::fs::File;
@@ -37,7 +37,7 @@ enum Sent {
 
 impl TapTx {
     pub(super) fn new(file: Arc<File>, counts: Arc<PortCounts>, vnet_hdr: usize, longest: usize, caps: &Caps) -> TapTx {
-        let largest = if caps.tso_max > 0 { caps.tso_max as usize + super::AROUND } else { 0 };
+        let largest = if caps.tso_max > 0 { caps.tso_max as usize + LINK_LEN } else { 0 };
         TapTx { file, counts, vnet_hdr, longest, largest, csum: caps.tx_l4_csum, gone: false }
     }
 

@@ -2,12 +2,12 @@
 //! the frames back. There are two versions: one uses only the rings, the other a port. The result
 //! `xdp.forward` compares the two.
 
-use super::{AROUND, DeviceInfo, SHARE, XdpConfig, XdpError, attach, find};
+use super::{DeviceInfo, SHARE, XdpConfig, XdpError, attach, find};
 use crate::os::bpf::{Extent, Redirect};
 use crate::os::xdp::bare::Circle;
 use crate::os::xdp::swap_macs;
 use crate::os::xdp::{Ask, CHUNK_MIN, CopyMode, KERNEL_HEADROOM};
-use crate::{Port, os::tun};
+use crate::{LINK_LEN, Port, os::tun};
 use buf::Burst;
 use clock::Instant;
 
@@ -29,7 +29,7 @@ impl BareSwap {
     pub fn open(name: &str, config: &XdpConfig) -> Result<BareSwap, XdpError> {
         let DeviceInfo { ifindex, present, .. } = find(name)?;
         let mtu = tun::mtu(name).map_err(|error| XdpError::new(name, config.queue, ("SIOCGIFMTU", error)))?;
-        let (need, have) = (mtu as usize + AROUND, CHUNK_MIN - KERNEL_HEADROOM);
+        let (need, have) = (mtu as usize + LINK_LEN, CHUNK_MIN - KERNEL_HEADROOM);
         if need > have {
             return Err(XdpError::SmallBuffers { name: name.to_string(), need, have });
         }
