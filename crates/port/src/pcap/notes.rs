@@ -2,7 +2,8 @@
 //! ([`Record::options`](super::Record::options)), for conversion between pcapng and formats that
 //! have no options.
 
-use super::{Direction, writer};
+use super::options::append_option;
+use super::record::Direction;
 
 const COMMENT: u16 = 1;
 const FLAGS: u16 = 2;
@@ -26,7 +27,7 @@ pub fn direction(options: &[u8]) -> Direction {
 pub fn push_comment(options: &mut Vec<u8>, comment: &str) -> bool {
     let fits = comment.len() <= usize::from(u16::MAX);
     if fits {
-        writer::option(options, COMMENT, comment.as_bytes());
+        append_option(options, COMMENT, comment.as_bytes());
     }
     fits
 }
@@ -38,7 +39,7 @@ pub fn push_direction(options: &mut Vec<u8>, direction: Direction) {
         Direction::Inbound => 1,
         Direction::Outbound => 2,
     };
-    writer::option(options, FLAGS, &bits.to_le_bytes());
+    append_option(options, FLAGS, &bits.to_le_bytes());
 }
 
 /// Iterates over little-endian options, as pairs of code and value.

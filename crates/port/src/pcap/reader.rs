@@ -1,7 +1,8 @@
 //! Reader of captures in both formats. Input may arrive in pieces: if a read would block in the
 //! middle of a record, the bytes read so far are kept.
 
-use super::ng::{self, InterfaceBlock, Numbers, Stripped};
+use super::ng::{self, InterfaceBlock, Stripped};
+use super::options::{Numbers, section_option};
 use super::{
     Direction, Fault, Format, Interface, MAX_ALL_INTERFACES, MAX_BLOCK, MAX_INTERFACES, PcapError, Record, Section,
 };
@@ -264,7 +265,7 @@ impl<R: Read> Reader<R> {
         }
         let used = whole.len();
         let mut options = Vec::new();
-        numbers.copy_options(whole.get(24..used - 4).unwrap_or_default(), ng::section_option, &mut options);
+        numbers.copy_options(whole.get(24..used - 4).unwrap_or_default(), section_option, &mut options);
         if matches!(self.state, State::Begin) {
             (self.section.format, self.section.options) = (Format::Pcapng, options);
         }

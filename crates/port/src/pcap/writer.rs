@@ -1,6 +1,9 @@
 //! Writer of captures, in pcap or pcapng, always in little-endian byte order.
 
-use super::{Direction, Format, Interface, LINKTYPE_ETHERNET, Record, Section, ng};
+use super::ng;
+use super::options::{append_option, pad};
+use super::record::{Direction, Format, LINKTYPE_ETHERNET, Record};
+use super::section::{Interface, Section};
 use std::io::{self, Write};
 
 /// Writer of a capture.
@@ -48,7 +51,7 @@ impl<W: Write> Writer<W> {
             Format::Pcapng => block(&mut header, ng::SECTION, |body| {
                 words(body, &[ng::BYTE_ORDER, 1, u32::MAX, u32::MAX]); // version 1.0, section length unknown
                 body.extend_from_slice(options);
-                option(body, 4, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes()); // shb_userappl
+                append_option(body, 4, concat!("linerate ", env!("CARGO_PKG_VERSION")).as_bytes()); // shb_userappl
                 words(body, &[0]);
             }),
         }
@@ -156,7 +159,7 @@ pub fn append_interface(interface: &Interface, into: &mut Vec<u8>) {
     block(into, ng::INTERFACE, |body| {
         words(body, &[u32::from(interface.linktype), interface.snaplen]);
         body.extend_from_slice(&interface.options);
-        option(body, 9, &[interface.resolution]); // if_tsresol
+        append_option(body, 9, &[interface.resolution]); // if_tsresol
         words(body, &[0]);
     });
 }
@@ -187,7 +190,7 @@ pub fn append_record(format: Format, interface: Option<&Interface>, record: &Rec
                 Direction::Inbound => 1u32,
                 Direction::Outbound => 2,
             };
-            option(body, 2, &flags.to_le_bytes()); // epb_flags
+            append_option(body, 2, &flags.to_le_bytes()); // epb_flags
             words(body, &[0]);
         }),
     }
@@ -195,18 +198,6 @@ pub fn append_record(format: Format, interface: Option<&Interface>, record: &Rec
 
 fn words(out: &mut Vec<u8>, words: &[u32]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-}
-
-/// Appends zeros after a value of `len` bytes, up to a multiple of four bytes.
-fn pad(out: &mut Vec<u8>, len: usize) {
-    out.extend_from_slice([0; 3].get(..len.next_multiple_of(4) - len).unwrap_or_default());
-}
-
-pub(super) fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
-    out.extend_from_slice(&code.to_le_bytes());
-    out.extend_from_slice(&(value.len() as u16).to_le_bytes());
-    out.extend_from_slice(value);
-    pad(out, value.len());
 }
 
 /// Appends a block whose body is written by `fill`.
