@@ -1,6 +1,6 @@
 //! Reasons why a packet port could not be opened, and instructions for the user.
 
-use super::PacketConfig;
+use super::config::{PacketConfig, SLOT_MIN};
 use std::fmt;
 use std::io;
 
@@ -76,7 +76,7 @@ impl PacketError {
             // ENXIO: the interface was deleted after an earlier step had found it.
             Some(libc::ENODEV | libc::ENXIO) => PacketError::NoInterface { name },
             Some(libc::ENOMEM) if step.contains("_RING") => {
-                let bytes = u64::from(config.rx_ring) * super::SLOT_MIN as u64;
+                let bytes = u64::from(config.rx_ring) * SLOT_MIN as u64;
                 PacketError::Memory { name, bytes }
             }
             Some(_) if step == "PACKET_FANOUT" => {

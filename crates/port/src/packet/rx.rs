@@ -6,10 +6,10 @@
 //! buffer is free, the frame stays in its slot until the next poll. When the ring is empty, the
 //! port checks periodically how many frames the kernel lost and whether the interface is up.
 
+use super::config::PacketConfig;
 use super::slot::{self, Extent, Packet};
-use super::{PacketConfig, RxCsum};
 use crate::offload::large::{Cut, Large};
-use crate::offload::{self, virtio};
+use crate::offload::{self, RxCsum, virtio};
 use crate::os::packet::rx::RxRing;
 use crate::os::packet::{bound_to, is_running, take_error};
 use crate::os::tun::VNET_HDR_LEN;
