@@ -6,7 +6,8 @@
 //! datagrams are not reassembled together. Rates, flows and random destinations are supported for
 //! unfragmented datagrams only.
 
-use super::{ETH, Source, template};
+use super::source::{ETH, Source};
+use super::template::template;
 use crate::{PortCounts, RxHalf};
 use buf::{Burst, Frame, Pool};
 use clock::Instant;

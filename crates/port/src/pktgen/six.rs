@@ -1,6 +1,8 @@
 //! Fields that vary between generated IPv6 frames.
 
-use super::{ETH, PER_ADDRESS, Source, Turns, UDP, Vary, copy_and_vary, flow_port};
+use super::flow::{PER_ADDRESS, Turns, flow_port};
+use super::source::{ETH, Source, UDP};
+use super::vary::{Vary, copy_and_vary};
 use buf::Frame;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;

@@ -1,6 +1,9 @@
 use super::*;
 use buf::PoolConfig;
 use std::collections::HashSet;
+use std::net::{IpAddr, Ipv6Addr};
+use wire::checksum::Partial;
+use wire::{ip4, ip6, udp};
 
 fn frames(source: &Source, n: usize) -> Vec<Vec<u8>> {
     let pool = Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
