@@ -2,7 +2,8 @@
 
 use super::super::ring::{Consumer, Producer};
 use super::super::{Statistics, statistics, wake_rx};
-use super::{Geometry, Shared};
+use super::geometry::Geometry;
+use super::shared::Shared;
 use buf::{Away, Burst, Frame, Place, Pool};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

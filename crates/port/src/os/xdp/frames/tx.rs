@@ -2,7 +2,8 @@
 
 use super::super::ring::{Consumer, Producer};
 use super::super::{Ask, Wakeup, wake_tx};
-use super::{Geometry, Shared};
+use super::geometry::Geometry;
+use super::shared::Shared;
 use buf::{Away, Burst, Frame, Place, Pool};
 use std::os::fd::AsFd;
 use std::sync::Arc;
