@@ -17,45 +17,27 @@
 //! digits, which no F1 line in canonical form has. Lines in canonical form are read several times
 //! faster than others: with vector instructions if the machine has them ([`Kind`]).
 
+mod batch;
 mod kind;
 mod needle;
 mod portable;
+mod result;
 #[cfg(target_arch = "x86_64")]
 mod simd;
+mod sizes;
 mod slow;
 mod stamp;
 #[cfg(test)]
 mod tests;
 
+pub use batch::Arena;
 pub use kind::Kind;
 pub use needle::Needle;
-pub use slow::{BadLine, Why};
+pub use result::{BadLine, Next, Why};
+pub use sizes::{HEADER, MAX_FRAME, MAX_LINE, MAX_READ, MIN_FRAME, SLACK, STAMP, len};
 pub use stamp::Stamp;
 
-/// Minimum length of a frame in bytes: an Ethernet header.
-pub const MIN_FRAME: usize = 14;
-/// Maximum length of a frame in bytes: libpcap's limit for captured packets (MAXIMUM_SNAPLEN).
-pub const MAX_FRAME: usize = 262_144;
-/// Maximum length in bytes of a line that is written, including the newline.
-pub const MAX_LINE: usize = len(MAX_FRAME) + STAMP;
-/// Maximum length in bytes of a line that is read, without the newline. It is longer than any line
-/// that is written, because spaces are allowed anywhere.
-pub const MAX_READ: usize = 1024 * 1024;
-/// Number of bytes that vector stores may write past the end of their output. If the buffer has
-/// less space after its output, slower code writes the line or frame.
-pub const SLACK: usize = 64;
-
-/// Length in bytes of a stamp and the space after it.
-pub const STAMP: usize = 17;
-/// Length in bytes of `DDDDDDDDDDDD SSSSSSSSSSSS TTTT`.
-pub const HEADER: usize = 30;
-
-/// Returns the length in bytes of the F1 line of a frame, including the newline. `frame` is the
-/// length of the frame without FCS.
-#[inline]
-pub const fn len(frame: usize) -> usize {
-    HEADER + 1 + 3 * frame.saturating_sub(MIN_FRAME)
-}
+use batch::{read_lines, write_lines};
 
 /// Writes `frame` and a newline to the start of `out`. Returns the length of the line, or `None` if
 /// the frame is shorter than [`MIN_FRAME`] or longer than [`MAX_FRAME`], or the line does not fit.
@@ -96,34 +78,6 @@ fn plain(kind: Kind, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     Some(whole)
 }
 
-/// Result of reading the start of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// A line with a frame.
-    Frame {
-        /// Length of the frame in bytes.
-        len: usize,
-        /// Time stamp of an F2 or F0 line; `None` for F1.
-        stamp: Option<Stamp>,
-        /// Bytes of the text consumed, including the newline.
-        used: usize,
-    },
-    /// An empty or blank line.
-    Blank {
-        /// Bytes of the text consumed.
-        used: usize,
-    },
-    /// A line that is not a valid frame.
-    Bad {
-        /// Reason and column of the error.
-        why: BadLine,
-        /// Bytes of the text consumed.
-        used: usize,
-    },
-    /// A line whose newline is not in the text yet.
-    Partial,
-}
-
 /// Parses the first line of `text` into the start of `frame`. Up to [`SLACK`] bytes after the frame
 /// may be overwritten. A frame longer than `frame` makes a bad line. More than [`MAX_READ`] bytes
 /// without a newline are a bad line, and all of them are consumed.
@@ -151,16 +105,6 @@ pub fn next_with(kind: Kind, text: &[u8], frame: &mut [u8]) -> Next {
     slow::next(text, frame)
 }
 
-/// Buffer that stores several frames in sequence.
-pub trait Arena {
-    /// Returns space for the next frame: [`MAX_FRAME`] bytes plus [`SLACK`], or an empty slice if
-    /// the buffer is full.
-    fn room(&mut self) -> &mut [u8];
-    /// Stores the frame of `len` bytes that was written into the slice from the last call of
-    /// `room`, with its time stamp.
-    fn commit(&mut self, len: usize, stamp: Option<Stamp>);
-}
-
 /// Parses lines at the start of `text`, as long as they have the form that [`encode`] writes and
 /// `into` has space. The result is that of repeated calls of [`next`], but the CPU features are
 /// checked only once. Returns the number of bytes consumed and the number of lines.
@@ -173,29 +117,6 @@ pub fn decode_lines(kind: Kind, text: &[u8], into: &mut impl Arena) -> (usize, u
     read_lines(text, into, |line, frame| canonical(kind, line, frame))
 }
 
-#[inline(always)]
-fn read_lines(
-    text: &[u8],
-    into: &mut impl Arena,
-    canonical: impl Fn(&[u8], &mut [u8]) -> Option<(usize, usize)>,
-) -> (usize, u64) {
-    let (mut from, mut lines) = (0, 0);
-    while let Some(rest) = text.get(from..) {
-        let (stamp, line) = match rest.split_first_chunk::<STAMP>() {
-            Some((front, line)) if front[STAMP - 1] == b' ' => match portable::read_stamp(front) {
-                Some(stamp) => (Some(stamp), line),
-                None => break,
-            },
-            _ => (None, rest),
-        };
-        let Some((used, len)) = canonical(line, into.room()) else { break };
-        into.commit(len, stamp);
-        from += rest.len() - line.len() + used;
-        lines += 1;
-    }
-    (from, lines)
-}
-
 /// Writes a line for each of `frames` to the start of `out`, as [`encode`] does. Frames of invalid
 /// length, and frames for which `out` has no space left, are skipped. Returns the number of bytes
 /// written.
@@ -203,22 +124,11 @@ fn read_lines(
 pub fn encode_lines<'a>(kind: Kind, frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>, out: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if kind == Kind::Avx512 && simd::has_vbmi() {
-        return simd::avx512::encode_lines(frames, out);
+        return simd::avx512::encode_lines(frames, out, |frame, stamp, out| {
+            encode_with(Kind::Avx512, frame, stamp, out)
+        });
     }
     write_lines(frames, out, |frame, stamp, out| encode_with(kind, frame, stamp, out))
-}
-
-#[inline(always)]
-fn write_lines<'a>(
-    frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>,
-    out: &mut [u8],
-    encode: impl Fn(&[u8], Option<Stamp>, &mut [u8]) -> Option<usize>,
-) -> usize {
-    let mut end = 0;
-    for (frame, stamp) in frames {
-        end += encode(frame, stamp, out.get_mut(end..).unwrap_or_default()).unwrap_or(0);
-    }
-    end
 }
 
 /// Returns the length of the F1 line at the start of `text`, including the newline. The line must

@@ -1,8 +1,8 @@
 //! Search for a word in the headers of F1 lines.
 
-use super::HEADER;
 #[cfg(target_arch = "x86_64")]
 use super::simd::sse2::equal;
+use super::sizes::HEADER;
 
 /// A word of 1 to [`HEADER`] characters, prepared for a search in many headers.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Conversion of text lines by table lookup, one byte at a time. It works on every machine, and is
 //! the reference for the vector code.
 
-use super::{HEADER, MAX_FRAME, MIN_FRAME, STAMP, Stamp};
+use super::sizes::{HEADER, MAX_FRAME, MIN_FRAME, STAMP};
+use super::stamp::Stamp;
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 

@@ -5,7 +5,7 @@
 //! The header has a layout of its own, of 32 characters. Both halves of the vector are loaded with
 //! its 14 bytes.
 
-use super::super::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
+use super::super::sizes::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
 use super::has_avx2;
 use std::arch::x86_64::*;
 

@@ -6,9 +6,9 @@
 //! to its value by a table of 128, and VPERMB collects the two values of each byte. Newlines and
 //! spaces are found by comparison and must be at the right positions.
 
-use super::super::{
-    Arena, HEADER, Kind, MAX_FRAME, MIN_FRAME, Stamp, encode_with, len as line_len, read_lines, write_lines,
-};
+use super::super::batch::{Arena, read_lines, write_lines};
+use super::super::sizes::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
+use super::super::stamp::Stamp;
 use super::has_vbmi;
 use std::arch::x86_64::*;
 
@@ -124,19 +124,25 @@ unsafe fn encode_vbmi(frame: &[u8], out: &mut [u8]) {
     unsafe { *out.as_mut_ptr().add(line_len(frame.len()) - 1) = b'\n' };
 }
 
-/// AVX-512 version of [`super::super::encode_lines`].
+/// AVX-512 version of [`super::super::encode_lines`]. `one` writes the lines that have a stamp or
+/// are at the end of `out`.
 #[inline]
 pub(in super::super) fn encode_lines<'a>(
     frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>,
     out: &mut [u8],
+    one: impl Fn(&[u8], Option<Stamp>, &mut [u8]) -> Option<usize>,
 ) -> usize {
     assert!(has_vbmi());
     // SAFETY: the CPU features are present, asserted above.
-    unsafe { encode_lines_vbmi(frames, out) }
+    unsafe { encode_lines_vbmi(frames, out, one) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn encode_lines_vbmi<'a>(frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>, out: &mut [u8]) -> usize {
+fn encode_lines_vbmi<'a>(
+    frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>,
+    out: &mut [u8],
+    one: impl Fn(&[u8], Option<Stamp>, &mut [u8]) -> Option<usize>,
+) -> usize {
     write_lines(frames, out, |frame, stamp, out| {
         let len = line_len(frame.len());
         match stamp {
@@ -146,7 +152,7 @@ fn encode_lines_vbmi<'a>(frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>
                 unsafe { encode_vbmi(frame, out) };
                 Some(len)
             }
-            _ => encode_with(Kind::Avx512, frame, stamp, out),
+            _ => one(frame, stamp, out),
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Comparison of header characters. Every x86-64 CPU has SSE2, so the function needs no feature
 //! check and can be inlined.
 
-use super::super::HEADER;
+use super::super::sizes::HEADER;
 use std::arch::x86_64::*;
 
 /// Returns a bit for each character of `header` that equals `character`, a vector of 16 copies.
