@@ -1,9 +1,10 @@
 //! Checksum implementations: detected once at run time, kept in an atomic, selectable for
 //! measurements.
 
+use super::partial::Partial;
+use super::scalar;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::simd;
-use super::{Partial, scalar};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::{error, fmt, str::FromStr};
 

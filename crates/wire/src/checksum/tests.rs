@@ -1,4 +1,5 @@
 use super::*;
+use crate::Proto;
 use crate::fuzz::{self, naive};
 use proptest::prelude::*;
 
