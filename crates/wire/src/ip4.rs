@@ -10,9 +10,11 @@ use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
 pub use crate::Proto;
-pub use options::{Fault, Opt, Options, Route, Timestamps, check_options};
+pub use check::{Fault, check_options};
+pub use options::{Opt, Options, Route, Timestamps};
 pub use record::{Scribe, raw_options, record, record_option};
 
+mod check;
 mod options;
 mod record;
 #[cfg(test)]

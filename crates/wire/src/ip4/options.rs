@@ -5,7 +5,6 @@
 //! end). Source routes have types of their own, so that `inet` can count the packets that it drops
 //! because of them.
 
-use super::HEADER_LEN;
 use crate::{Layer, Malformed};
 use std::net::Ipv4Addr;
 
@@ -46,7 +45,7 @@ impl Timestamps<'_> {
     }
 
     /// Returns whether the option has space for an address, but not for its timestamp too.
-    fn is_short(&self) -> bool {
+    pub(super) fn is_short(&self) -> bool {
         let pointer = usize::from(self.pointer);
         matches!(self.flag, 1 | 3) && (pointer..pointer + 7).contains(&self.len())
     }
@@ -54,7 +53,7 @@ impl Timestamps<'_> {
     /// Returns whether a host that finds no space must increase the overflow counter, but the
     /// counter has its maximum value. With prespecified addresses (flag 3), space for each
     /// timestamp is reserved, so no host lacks space.
-    fn is_overflowing(&self) -> bool {
+    pub(super) fn is_overflowing(&self) -> bool {
         self.flag != 3 && usize::from(self.pointer) > self.len() && self.overflow == 15
     }
 }
@@ -105,7 +104,7 @@ impl Opt<'_> {
 /// Iterator over the options of one header. At most 40 items; fused.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
-    rest: &'a [u8],
+    pub(super) rest: &'a [u8],
 }
 
 impl<'a> Options<'a> {
@@ -139,48 +138,6 @@ impl<'a> Iterator for Options<'a> {
             self.rest = &[];
         }
         Some(item)
-    }
-}
-
-/// An error in the options of a header.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fault {
-    /// Octet of the header with the error, counted from 0, as needed for the pointer of a Parameter
-    /// Problem message (RFC 792).
-    pub octet: u8,
-}
-
-/// Checks the options of a header. Each option must be well-formed. Record Route, Internet
-/// Timestamp and source routes may each occur at most once (RFC 791 3.1, RFC 1812 5.2.4.1). A
-/// router must be able to add its entry: an option must have space for a whole entry or for none,
-/// and its overflow counter must be below the maximum.
-///
-/// # Errors
-/// Position of the first error.
-pub fn check_options(header: &[u8]) -> Result<(), Fault> {
-    let mut options = Options::new(header.get(HEADER_LEN..).unwrap_or_default());
-    let mut seen = [false; 3];
-    loop {
-        let at = header.len().saturating_sub(options.rest.len());
-        let fault = |more: usize| Fault { octet: (at + more) as u8 }; // a header has 60 octets
-        let Some(item) = options.next() else { return Ok(()) };
-        let once = match &item {
-            Ok(Opt::RecordRoute(_)) => 0,
-            Ok(Opt::Timestamp(_)) => 1,
-            Ok(Opt::Lsrr(_) | Opt::Ssrr(_)) => 2,
-            Ok(_) => continue,
-            Err(Malformed::BadOptionPointer { .. }) => return Err(fault(2)),
-            // The error is in the length octet, or in the type octet if there is no length octet.
-            Err(_) => return Err(fault(usize::from(at + 1 < header.len()))),
-        };
-        if seen.get_mut(once).is_some_and(|seen| std::mem::replace(seen, true)) {
-            return Err(fault(0));
-        }
-        match item {
-            Ok(Opt::Timestamp(stamps)) if stamps.is_short() => return Err(fault(2)),
-            Ok(Opt::Timestamp(stamps)) if stamps.is_overflowing() => return Err(fault(3)),
-            _ => {}
-        }
     }
 }
 
