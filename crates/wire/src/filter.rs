@@ -58,9 +58,11 @@ mod names;
 mod parse;
 mod primitive;
 mod program;
+mod protocol;
 mod run;
 #[cfg(test)]
 mod tests;
+mod token;
 mod value;
 
 pub use error::FilterError;

@@ -3,8 +3,8 @@
 //! Values are 32 bits and wrap. A load beyond the frame, or a division by zero, ends the whole
 //! filter with no match, wherever it occurs, as in BPF.
 
-use super::names::Word;
 use super::program::Test;
+use super::protocol::Word;
 
 /// Maximum number of values on the stack, equal to the number of registers in libpcap.
 pub(super) const STACK: usize = 16;

@@ -7,10 +7,11 @@
 
 use super::arith::Arith;
 use super::error::Refusal;
-use super::lex::{Key, Spot, Token};
-use super::names::{self, Word};
+use super::names;
 use super::primitive::{Compiler, Dir};
 use super::program::{Code, Test};
+use super::protocol::Word;
+use super::token::{Key, Spot, Token};
 use super::value::{Kind, Prefix, Qualifiers};
 use arith::{comparison, operator};
 

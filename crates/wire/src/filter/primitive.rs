@@ -6,8 +6,9 @@
 //! decides whether a short frame is rejected.
 
 use super::arith::Relation;
-use super::names::{self, Word};
+use super::names;
 use super::program::{Builder, Code, Test};
+use super::protocol::Word;
 
 mod link;
 mod number;

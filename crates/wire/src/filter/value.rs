@@ -1,9 +1,10 @@
 //! Translation of values by their qualifiers: `80` is a port after `port`, an address after `host`.
 
-use super::lex::Token;
-use super::names::{self, Carrier, Word};
+use super::names::{self, Carrier};
 use super::primitive::{Compiler, Dir};
 use super::program::Code;
+use super::protocol::Word;
+use super::token::Token;
 
 /// Kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,8 +3,8 @@
 use super::{Parsed, Parser};
 use crate::filter::arith::{Arith, Binary, Compare};
 use crate::filter::error::Refusal;
-use crate::filter::lex::{Key, Spot, Token};
-use crate::filter::names::Word;
+use crate::filter::protocol::Word;
+use crate::filter::token::{Key, Spot, Token};
 
 impl Parser<'_> {
     pub(super) fn arith(&mut self, least: u8) -> Parsed<Arith> {

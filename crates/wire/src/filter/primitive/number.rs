@@ -2,8 +2,8 @@
 
 use super::{Compiler, MAX_LENGTH, Outcome, carried};
 use crate::filter::arith::{Arith, Binary, Compare, Guard, Op, Relation, STACK};
-use crate::filter::names::Word;
 use crate::filter::program::{Code, Test};
+use crate::filter::protocol::Word;
 
 impl Compiler {
     pub fn wire_len(&mut self, of: impl FnOnce(Test) -> Test) -> Code {
