@@ -14,11 +14,10 @@ use super::protocol::Word;
 use super::token::{Key, Spot, Token};
 use super::value::{Kind, Prefix, Qualifiers};
 use arith::{comparison, operator};
+use parser::{Parsed, Parser};
 
 mod arith;
-
-/// Maximum nesting of parentheses and negations; bounds the recursion.
-const MAX_NESTING: usize = 100;
+mod parser;
 
 /// Kinds of items that are valid at the current position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,18 +47,9 @@ struct Condition {
     is_value: bool,
 }
 
-type Parsed<T> = Result<T, Refusal>;
-
-pub(super) struct Parser<'a> {
-    tokens: Vec<Spot<'a>>,
-    next: usize,
-    nesting: usize,
-    to: Compiler,
-}
-
 /// Parses the whole expression; the code is `None` if there are no tokens.
 pub(super) fn parse(tokens: Vec<Spot<'_>>) -> Parsed<(Compiler, Option<Code>)> {
-    let mut parser = Parser { tokens, next: 0, nesting: 0, to: Compiler::new() };
+    let mut parser = Parser::new(tokens);
     if parser.peek() == Token::End {
         return Ok((parser.to, None));
     }
@@ -73,56 +63,6 @@ pub(super) fn parse(tokens: Vec<Spot<'_>>) -> Parsed<(Compiler, Option<Code>)> {
 }
 
 impl<'a> Parser<'a> {
-    fn spot(&self) -> Spot<'a> {
-        let end = self.tokens.last().copied().unwrap_or(Spot { token: Token::End, at: 0 });
-        self.tokens.get(self.next).copied().unwrap_or(end)
-    }
-
-    fn peek(&self) -> Token<'a> {
-        self.spot().token
-    }
-
-    fn take(&mut self) -> Spot<'a> {
-        let spot = self.spot();
-        self.next += 1;
-        spot
-    }
-
-    fn accept(&mut self, token: Token<'_>) -> bool {
-        let found = self.peek() == token;
-        self.next += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, token: Token<'_>, why: &str) -> Parsed<()> {
-        if self.accept(token) { Ok(()) } else { Err(self.refuse(why)) }
-    }
-
-    fn refuse(&self, why: &str) -> Refusal {
-        let found = match self.peek() {
-            Token::Foreign(reason) => format!("this word is not supported: {reason}"),
-            Token::End => format!("{why}, found the end of the expression"),
-            _ => why.to_owned(),
-        };
-        Refusal::new(self.spot().at, found)
-    }
-
-    /// Adds the position to an error of the compiler. Fails if the program is full.
-    fn placed(&self, at: usize, made: Result<Code, String>) -> Parsed<Code> {
-        let code = made.map_err(|why| Refusal::new(at, why))?;
-        if self.to.builder.is_full() { Err(Refusal::new(at, "the expression is too long")) } else { Ok(code) }
-    }
-
-    fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
-        if self.nesting == MAX_NESTING {
-            return Err(self.refuse("the expression is nested too deeply"));
-        }
-        self.nesting += 1;
-        let made = inner(self);
-        self.nesting -= 1;
-        made
-    }
-
     // Conditions.
 
     /// Parses `first and ... or ...` to the end of the chain.
@@ -376,12 +316,6 @@ impl<'a> Parser<'a> {
     fn number_after(&mut self, why: &str) -> Parsed<u32> {
         self.take();
         self.number(why)
-    }
-
-    fn number(&mut self, why: &str) -> Parsed<u32> {
-        let Token::Number(number) = self.peek() else { return Err(self.refuse(why)) };
-        self.take();
-        Ok(number)
     }
 
     /// Parses `vlan 5`, `vlan (5)`, or `vlan` alone.

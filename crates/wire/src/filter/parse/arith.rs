@@ -1,6 +1,6 @@
 //! Parser of arithmetic: operators by precedence, and loads by index.
 
-use super::{Parsed, Parser};
+use super::parser::{Parsed, Parser};
 use crate::filter::arith::{Arith, Binary, Compare};
 use crate::filter::error::Refusal;
 use crate::filter::protocol::Word;
