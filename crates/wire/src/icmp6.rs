@@ -13,46 +13,20 @@ use crate::{Layer, Malformed, Proto};
 use std::net::Ipv6Addr;
 
 pub use emit::{Problem, echo_reply_in_place, emit_echo, emit_error};
+pub use header::{HEADER_LEN, checksum_of, fill_checksum};
 
 mod emit;
+mod header;
 pub mod nd;
 #[cfg(test)]
 mod tests;
+pub mod ty;
 
-/// Length in bytes of every ICMPv6 header: type, code, checksum and four bytes that depend on the
-/// type.
-pub const HEADER_LEN: usize = 8;
 /// Minimum number of payload bytes that an error must quote: both L4 ports, or the header of a
 /// tunnel. They identify the socket or tunnel that sent the packet.
 pub const MIN_QUOTED_PAYLOAD: usize = 8;
 /// Maximum length of an ICMP error in bytes, including its IPv6 header (RFC 4443 2.4 c).
 pub const MAX_ERROR: usize = 1280;
-
-/// ICMPv6 type numbers. Those below 128 are errors.
-pub mod ty {
-    /// Destination unreachable (RFC 4443 3.1).
-    pub const UNREACHABLE: u8 = 1;
-    /// Packet too big (RFC 4443 3.2).
-    pub const TOO_BIG: u8 = 2;
-    /// Time exceeded (RFC 4443 3.3).
-    pub const TIME_EXCEEDED: u8 = 3;
-    /// Parameter problem (RFC 4443 3.4).
-    pub const PARAMETER_PROBLEM: u8 = 4;
-    /// Echo request (RFC 4443 4.1).
-    pub const ECHO_REQUEST: u8 = 128;
-    /// Echo reply (RFC 4443 4.2).
-    pub const ECHO_REPLY: u8 = 129;
-    /// Router solicitation (RFC 4861 4.1).
-    pub const ROUTER_SOLICIT: u8 = 133;
-    /// Router advertisement (RFC 4861 4.2).
-    pub const ROUTER_ADVERT: u8 = 134;
-    /// Neighbor solicitation (RFC 4861 4.3).
-    pub const NEIGHBOR_SOLICIT: u8 = 135;
-    /// Neighbor advertisement (RFC 4861 4.4).
-    pub const NEIGHBOR_ADVERT: u8 = 136;
-    /// Redirect (RFC 4861 4.5); not an error in ICMPv6.
-    pub const REDIRECT: u8 = 137;
-}
 
 /// Codes of destination unreachable (RFC 4443 3.1).
 pub mod unreachable {
@@ -202,19 +176,4 @@ impl<'a> Message<'a> {
         };
         Ok(Message::Error { problem, inner: Inner::parse(body)? })
     }
-}
-
-/// Returns the checksum over a whole message, including its checksum field. The result is 0 if that
-/// field is correct.
-pub fn checksum_of(src: Ipv6Addr, dst: Ipv6Addr, message: &[u8]) -> u16 {
-    Partial::pseudo6(src, dst, Proto::IPV6_ICMP, message.len() as u32).add(checksum::sum(message)).finish()
-}
-
-/// Fills in the checksum of a whole message. Returns `None` if the message is too short to contain
-/// a checksum.
-pub fn fill_checksum(src: Ipv6Addr, dst: Ipv6Addr, message: &mut [u8]) -> Option<()> {
-    message.get_mut(2..4)?.fill(0);
-    let sum = checksum_of(src, dst, message);
-    message.get_mut(2..4)?.copy_from_slice(&sum.to_be_bytes());
-    Some(())
 }

@@ -1,6 +1,7 @@
 //! Writes ICMPv6 messages. `inet` decides which packets are answered, and how often (RFC 4443 2.4).
 
-use super::{HEADER_LEN, checksum_of, ty};
+use super::header::{HEADER_LEN, checksum_of};
+use super::ty;
 use crate::checksum::update16;
 use std::net::Ipv6Addr;
 

@@ -6,6 +6,7 @@
 //! target must not be a multicast address. The caller makes the checks that need the addresses of
 //! the packet.
 
+use super::header::HEADER_LEN;
 use super::{emit, ty};
 use crate::{Layer, Mac, Malformed};
 use std::net::Ipv6Addr;
@@ -258,7 +259,7 @@ impl<'a> Message<'a> {
         if code != 0 {
             return Err(Malformed::BadFlags { layer: Layer::Icmp6, found: u16::from(code) });
         }
-        let short = |need| Malformed::truncated(Layer::Icmp6, super::HEADER_LEN + need, super::HEADER_LEN + body.len());
+        let short = |need| Malformed::truncated(Layer::Icmp6, HEADER_LEN + need, HEADER_LEN + body.len());
         if ty == ty::ROUTER_SOLICIT {
             return Ok(Message::RouterSolicit { options: Options::parse(body)? });
         }
@@ -344,7 +345,7 @@ pub fn emit_redirect(
 ) -> Option<usize> {
     let mut body = [hop.0.octets(), hop.1.octets()].concat();
     body.extend(link.iter().flat_map(|mac| link_option(2, *mac)));
-    let room = REDIRECT_MAX.min(out.len()).saturating_sub(super::HEADER_LEN + body.len() + 8);
+    let room = REDIRECT_MAX.min(out.len()).saturating_sub(HEADER_LEN + body.len() + 8);
     let len = quoted.len().min(room) / 8 * 8;
     body.extend([4, 1 + (len / 8) as u8, 0, 0, 0, 0, 0, 0]);
     body.extend(quoted.get(..len)?);
