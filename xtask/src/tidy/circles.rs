@@ -18,6 +18,7 @@ const CRATES: &[&str] = &[
     "crates/lock/src",
     "crates/port/src",
     "crates/tcp/src",
+    "crates/wire/src",
 ];
 
 /// Module names from the crate's root to the file.
