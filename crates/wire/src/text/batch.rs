@@ -6,8 +6,8 @@ use super::stamp::Stamp;
 
 /// Buffer that stores several frames in sequence.
 pub trait Arena {
-    /// Returns space for the next frame: [`MAX_FRAME`](super::MAX_FRAME) bytes plus [`SLACK`](super::SLACK), or an empty slice if
-    /// the buffer is full.
+    /// Returns space for the next frame: [`MAX_FRAME`](super::MAX_FRAME) bytes plus
+    /// [`SLACK`](super::SLACK), or an empty slice if the buffer is full.
     fn room(&mut self) -> &mut [u8];
     /// Stores the frame of `len` bytes that was written into the slice from the last call of
     /// `room`, with its time stamp.
