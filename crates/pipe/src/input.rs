@@ -1,84 +1,31 @@
 //! Reads frames from a stream of bytes.
 
 mod cut;
+mod error;
 mod json;
+mod line;
 mod records;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod text;
 
 pub use cut::Cut;
+pub use error::BadInput;
 pub(crate) use json::write as write_json;
-pub(crate) use text::decode_line;
-pub use text::{Tally, Warned};
+pub(crate) use line::decode_line;
+pub use tally::{Tally, Warned};
+pub use text::{BLOCK, decode_block};
 
 use crate::grep::Front;
 use crate::{About, Format, Frames, Time};
-use port::pcap::{self, LINKTYPE_ETHERNET, PcapError, Record, Section};
+use port::pcap::{self, LINKTYPE_ETHERNET, Record, Section};
 use records::Records;
 use std::collections::VecDeque;
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
 use text::Text;
-use wire::bpkt::BadRecord;
 use wire::link::LinkType;
-use wire::text::BadLine;
-
-/// Maximum number of bytes read from the stream at once. It exceeds the default capacity of a pipe,
-/// but is small enough for the bytes to be in a CPU cache when they are decoded.
-pub const BLOCK: usize = 256 * 1024;
-
-/// Reason why reading stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum BadInput {
-    /// Error of the stream itself.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    /// A line that is not a frame, if strict checking was requested.
-    #[error("line {line}, {why}")]
-    Line {
-        /// Number of the line, counted from 1.
-        line: u64,
-        /// Error in the line.
-        why: BadLine,
-    },
-    /// A JSON line that is not a frame, if strict checking was requested.
-    #[error("line {line}: {why}")]
-    Json {
-        /// Number of the line, counted from 1.
-        line: u64,
-        /// Error in the line.
-        why: String,
-    },
-    /// A malformed binary record. Reading cannot continue, because the start of the next record is
-    /// unknown.
-    #[error("byte {at}: {why}")]
-    Record {
-        /// Byte offset of the record in the stream.
-        at: u64,
-        /// Error in the record.
-        why: BadRecord,
-    },
-    /// The stream ends within a record.
-    #[error("input ends within the record at byte {at}")]
-    Truncated {
-        /// Byte offset of the record in the stream.
-        at: u64,
-    },
-    /// Error in a capture file.
-    #[error(transparent)]
-    Pcap(#[from] PcapError),
-    /// A packet with an unsupported link header. Contains its link type as in a capture file.
-    #[error("unsupported link type {0}: must be Ethernet, IP (RAW), loopback (NULL, LOOP) or Linux (SLL, SLL2)")]
-    LinkType(u16),
-    /// The stream is neither text nor another known format. Contains its first bytes.
-    #[error("unknown format: begins with {}; expected text, a capture or binary records", hex(.0))]
-    Unknown(Vec<u8>),
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
-}
 
 /// A stream of frames in any supported format.
 pub struct Input {
@@ -219,7 +166,7 @@ impl Input {
     }
 
     /// Reads whole lines of text into `block`, which is cleared first. The caller decodes them with
-    /// [`Tally::decode`]. Returns false at the end of the input, and for formats other than text.
+    /// [`decode_block`]. Returns false at the end of the input, and for formats other than text.
     ///
     /// # Errors
     /// Errors of [`Input::read`].

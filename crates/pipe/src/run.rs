@@ -1,9 +1,10 @@
 //! Moves frames from a source through stages to a sink.
 
+use crate::input::{Tally, decode_block};
 use crate::output::{BadOutput, Encoder};
 use crate::spread::{Turns, lock, spread};
 use crate::stage::{Chain, StageError};
-use crate::{BadInput, Format, Frames, Input, Output, Stage, input::Tally};
+use crate::{BadInput, Format, Frames, Input, Output, Stage};
 use port::pcap::Section;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -180,7 +181,7 @@ pub fn run_spread(
                     Piece::Frames(came) => frames = came,
                     Piece::Lines(block) => {
                         frames.clear();
-                        read.decode(&block, front, &mut frames);
+                        decode_block(&block, front, &mut frames, &mut read);
                         if strict && read.bad > 0 {
                             frames.truncate(read.good);
                         }

@@ -1,6 +1,6 @@
 //! `--any-field`: matches digits anywhere in the frame, regardless of the blanks between words.
 
-use super::Syntax;
+use super::syntax::Syntax;
 
 /// Allows a space between any two digits of the pattern. Returns the result in extended syntax.
 pub(super) fn spread(pattern: &str, syntax: Syntax) -> String {

@@ -5,7 +5,7 @@
 //! the 169 characters of the line of a 64-byte frame, or of the 4531 for 1518 bytes. The same is
 //! true for several such words with anything between them.
 
-use super::Syntax;
+use super::syntax::Syntax;
 use std::collections::HashSet;
 use wire::text::{HEADER, Needle};
 

@@ -3,7 +3,8 @@
 //! A pipeline behaves like the same commands connected by pipes. grep receives the lines as they
 //! arrived, and later commands receive only the selected lines, whether or not these are frames.
 
-use super::{Matcher, lines};
+use super::lines;
+use super::matcher::Matcher;
 use crate::Frames;
 use crate::input::{Tally, decode_line};
 use std::sync::Arc;
@@ -87,7 +88,7 @@ impl Front {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grep::{Judge, Syntax, Wanted};
+    use crate::grep::{Grep, Judge, Syntax, Wanted};
     use crate::stage::Stage;
     use crate::{Format, Input};
     use proptest::prelude::*;
@@ -130,7 +131,7 @@ mod tests {
             let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
             let passed: String =
                 lines.iter().filter(|line| matcher.is_match(line.as_bytes()) != invert).map(|line| format!("{line}\n")).collect();
-            let grep = crate::grep::Grep::new(Judge::Line(matcher), invert, None);
+            let grep = Grep::new(Judge::Line(matcher), invert, None);
             let read = |text: String, front: Option<Front>| {
                 let mut input = Input::new(std::io::Cursor::new(text), Some(Format::Text), false);
                 front.into_iter().for_each(|front| input.select(front));
@@ -154,7 +155,7 @@ mod tests {
         let good = format!("001111111111 {} 0800\n", "2".repeat(12));
         let text = format!("{good}{}\n{good}", "1".repeat(MAX_READ * 5));
         let mut input = Input::new(std::io::Cursor::new(text), Some(Format::Text), false);
-        input.select(crate::grep::Grep::new(Judge::Line(matcher), false, None).front().unwrap());
+        input.select(Grep::new(Judge::Line(matcher), false, None).front().unwrap());
         let mut frames = Frames::new();
         while input.read(&mut frames).unwrap() {}
         assert_eq!((frames.len(), input.tally().lines, input.tally().bad), (2, 3, 1));

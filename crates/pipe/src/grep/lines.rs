@@ -1,9 +1,14 @@
 //! Searches blocks of lines.
 
-use super::Matcher;
+use super::matcher::Matcher;
 use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use wire::text::{self, HEADER, Kind};
+
+/// Returns the number of lines in `block`.
+pub fn count_lines(block: &[u8]) -> u64 {
+    memchr::memchr_iter(b'\n', block).count() as u64
+}
 
 /// Options of a search and its output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,8 +4,7 @@
 //! Each piece then has the bytes that the file contains when the piece is read
 //! (docs/decisions/0027).
 
-use super::BLOCK;
-use super::text::in_bounds;
+use super::text::{BLOCK, in_bounds};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;

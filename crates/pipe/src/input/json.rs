@@ -11,8 +11,7 @@
 //! type other than Ethernet is written with `link` in place of `dst` and `src`; such a line cannot
 //! be read.
 
-use super::Tally;
-use super::Warned;
+use super::tally::{Tally, Warned};
 use crate::{About, Frames, Time};
 use port::pcap::{Direction, notes};
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! Reads binary records in blocks.
 
-use super::{BLOCK, BadInput};
+use super::error::BadInput;
+use super::text::BLOCK;
 use crate::{Format, Frames, Time};
 use std::io::{self, Read};
 use wire::bpkt::{self, Form};

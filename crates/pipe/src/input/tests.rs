@@ -71,7 +71,7 @@ fn an_endless_line_is_one_bad_line_in_bounded_memory() {
     let (mut block, mut frames, mut tally, mut most) = (Vec::new(), Frames::new(), Tally::default(), 0);
     while input.read_lines(&mut block).unwrap() {
         most = most.max(block.len());
-        tally.decode(&block, None, &mut frames);
+        decode_block(&block, None, &mut frames, &mut tally);
     }
     assert_eq!((frames.len(), tally.bad, tally.lines), (2, 1, 3));
     assert!(most <= BLOCK + wire::text::MAX_READ + 2);

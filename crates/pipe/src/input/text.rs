@@ -1,146 +1,38 @@
-//! Reads lines in blocks.
+//! Reads lines in blocks, and decodes them or only those that a filter selects.
 
-use super::{BLOCK, BadInput};
+use super::error::BadInput;
+use super::line;
+use super::tally::Tally;
+use crate::Frames;
 use crate::grep::Front;
-use crate::{Frames, Time};
 use std::io::{self, Read};
-use wire::text::{self, BadLine, Kind, MAX_READ, Next};
+use wire::text::MAX_READ;
 
-/// Maximum number of bad lines whose errors are stored.
-const TOLD: usize = 10;
+/// Maximum number of bytes read from the stream at once. It exceeds the default capacity of a pipe,
+/// but is small enough for the bytes to be in a CPU cache when they are decoded.
+pub const BLOCK: usize = 256 * 1024;
 
-/// Counts of the lines that were read, and of those that are not frames.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Number of lines or records read.
-    pub lines: u64,
-    /// Number of lines or records that are not frames.
-    pub bad: u64,
-    /// Line number and error of the first ten lines or records that are not frames.
-    pub told: Vec<(u64, Warned)>,
-    /// Number of frames that precede the first bad line in its batch.
-    pub good: usize,
-}
-
-/// Error in a line or record that is not a frame.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Warned {
-    /// Error in a line of hexadecimal digits.
-    Line(BadLine),
-    /// Error in a line of JSON.
-    Json(String),
-    /// Error in a record of a capture.
-    Record(String),
-}
-
-impl std::fmt::Display for Warned {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Warned::Line(bad) => bad.fmt(f),
-            Warned::Json(why) | Warned::Record(why) => f.write_str(why),
+/// Decodes the lines of a block that was read with [`super::Input::read_lines`] into `frames`. If
+/// `front` is given, decodes only the lines that it selects.
+pub fn decode_block(block: &[u8], front: Option<&Front>, frames: &mut Frames, tally: &mut Tally) {
+    let mut rest = block;
+    while !rest.is_empty() {
+        let mut more = Frames::new();
+        let used = decode_selected(rest, front, if frames.is_full() { &mut more } else { frames }, tally);
+        frames.append(&more);
+        rest = rest.get(used..).unwrap_or_default();
+        if used == 0 {
+            return;
         }
     }
 }
 
-impl Tally {
-    /// Decodes the lines of a block that was read with [`super::Input::read_lines`] into `frames`.
-    /// If `front` is given, decodes only the lines that it selects.
-    pub fn decode(&mut self, block: &[u8], front: Option<&Front>, frames: &mut Frames) {
-        let mut rest = block;
-        while !rest.is_empty() {
-            let mut more = Frames::new();
-            let used = decode_selected(rest, front, if frames.is_full() { &mut more } else { frames }, self);
-            frames.append(&more);
-            rest = rest.get(used..).unwrap_or_default();
-            if used == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Adds the counts of lines that come after those counted so far.
-    pub fn append(&mut self, behind: &Tally) {
-        for (line, bad) in behind.told.iter().take(TOLD.saturating_sub(self.told.len())) {
-            self.told.push((self.lines + line, bad.clone()));
-        }
-        self.lines += behind.lines;
-        self.bad += behind.bad;
-    }
-
-    /// Counts the current line as bad, with the error `why`; `good` frames precede it in its batch.
-    pub(super) fn warn(&mut self, why: Warned, good: usize) {
-        if self.bad == 0 {
-            self.good = good;
-        }
-        self.bad += 1;
-        if self.told.len() < TOLD {
-            self.told.push((self.lines, why));
-        }
-    }
-
-    /// Returns the error of the first bad line; `None` if no line was bad.
-    pub fn first_bad(&self) -> Option<BadInput> {
-        let (line, why) = self.told.first()?;
-        Some(match why {
-            Warned::Line(why) => BadInput::Line { line: *line, why: *why },
-            Warned::Json(why) | Warned::Record(why) => BadInput::Json { line: *line, why: why.clone() },
-        })
-    }
-}
-
-/// Decodes lines at the start of `text` until `frames` is full or the next line is incomplete.
-/// Returns the number of bytes consumed.
-fn decode(text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
-    let (kind, mut from) = (Kind::best(), 0);
-    while let Some(rest) = text.get(from..)
-        && !frames.is_full()
-    {
-        let (used, lines) = text::decode_lines(kind, rest, frames);
-        tally.lines += lines;
-        from += used;
-        // The next line has another form, or `frames` is full.
-        if let Some(rest) = text.get(from..)
-            && !frames.is_full()
-        {
-            let used = decode_line(kind, rest, frames, tally);
-            from += used;
-            // The line is incomplete or over-long, so the bytes after it belong to the same line.
-            if used == 0 || rest.get(used - 1) != Some(&b'\n') {
-                break;
-            }
-        }
-    }
-    from
-}
-
-/// Decodes lines as [`decode`] does. If `front` is given, decodes only the lines that it selects.
+/// Decodes lines as [`line::decode`] does. If `front` is given, decodes only the lines that it
+/// selects.
 pub(super) fn decode_selected(text: &[u8], front: Option<&Front>, frames: &mut Frames, tally: &mut Tally) -> usize {
     match front {
         Some(front) => front.decode(text, frames, tally),
-        None => decode(text, frames, tally),
-    }
-}
-
-/// Decodes the line at the start of `text`. Returns its number of bytes, or 0 if it is incomplete.
-/// `frames` must not be full.
-#[inline]
-pub(crate) fn decode_line(kind: Kind, text: &[u8], frames: &mut Frames, tally: &mut Tally) -> usize {
-    match text::next_with(kind, text, frames.room()) {
-        Next::Frame { len, stamp, used } => {
-            tally.lines += 1;
-            frames.commit(len, stamp.map_or(Time::None, Time::Stamp));
-            used
-        }
-        Next::Blank { used } => {
-            tally.lines += 1;
-            used
-        }
-        Next::Bad { why, used } => {
-            tally.lines += 1;
-            tally.warn(Warned::Line(why), frames.len());
-            used
-        }
-        Next::Partial => 0,
+        None => line::decode(text, frames, tally),
     }
 }
 
