@@ -1,12 +1,15 @@
 //! Moves frames from a source through stages to a sink.
 
+mod error;
+
+pub use error::RunError;
+
 use crate::input::{Tally, decode_block};
-use crate::output::{BadOutput, Encoder};
+use crate::output::Encoder;
 use crate::spread::{Turns, lock, spread};
-use crate::stage::{Chain, StageError};
-use crate::{BadInput, Format, Frames, Input, Output, Stage};
+use crate::stage::Chain;
+use crate::{Format, Frames, Input, Output, Stage};
 use port::pcap::Section;
-use std::io;
 use std::sync::{Arc, Mutex};
 
 /// A source of frames.
@@ -34,30 +37,6 @@ pub trait Sink {
     /// Errors of writing.
     fn end(&mut self) -> Result<(), RunError> {
         Ok(())
-    }
-}
-
-/// Reason why a pipeline ended early.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// Error of reading the input.
-    #[error(transparent)]
-    Input(#[from] BadInput),
-    /// Error of a stage.
-    #[error(transparent)]
-    Stage(#[from] StageError),
-    /// Error of writing the output.
-    #[error(transparent)]
-    Output(#[from] io::Error),
-    /// A frame that the output format cannot represent.
-    #[error(transparent)]
-    Form(#[from] BadOutput),
-}
-
-impl RunError {
-    /// Returns whether the reader of the output has closed its pipe.
-    pub fn is_closed_pipe(&self) -> bool {
-        matches!(self, RunError::Output(error) | RunError::Stage(StageError::Io(error)) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 }
 
