@@ -17,60 +17,24 @@
 //! These are not translated: other protocols, addresses in payloads (such as FTP's PORT), and MAC
 //! addresses, which a later [`super::Rewrite`] can set.
 
-mod options;
+mod config;
 mod table;
 #[cfg(test)]
 mod tests;
 
-pub use options::{BadOption, Between, Timeouts};
+pub use config::{BadOption, Between, Config, Dir, Timeouts};
 
 use crate::stage::{BadLink, StageError};
 use crate::{About, FrameMut, Frames, Stage, Time};
 use clock::{Clock, Duration, Instant};
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::ops::RangeInclusive;
 use table::{Table, Tuple};
 use wire::edit::{Layout, Side, Upper};
 use wire::eth::EtherType;
 use wire::icmp4::{self, ty};
 use wire::tcp::{self, Flags};
 use wire::{L4Port, ip4};
-
-/// Direction in which frames cross the translator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Dir {
-    /// Determined by the addresses of each frame.
-    #[default]
-    Auto,
-    /// All frames go from inside to outside.
-    Out,
-    /// All frames go from outside to inside.
-    In,
-}
-
-/// Configuration of a translator.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Inside network and outside address.
-    pub between: Between,
-    /// Direction in which frames cross the translator.
-    pub dir: Dir,
-    /// L4 ports of the outside address that sessions may use.
-    pub ports: RangeInclusive<u16>,
-    /// Maximum number of sessions. At the maximum, each new session evicts an idle one.
-    pub limit: usize,
-    /// Timeouts of idle sessions.
-    pub timeouts: Timeouts,
-}
-
-impl Config {
-    /// Creates a configuration with the defaults of the RFCs.
-    pub fn new(between: Between) -> Config {
-        let (dir, timeouts) = (Dir::default(), Timeouts::default());
-        Config { between, dir, ports: 1..=u16::MAX, limit: 65_536, timeouts }
-    }
-}
 
 /// Reason why a frame is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,7 +7,7 @@
 //! class with the lowest priority is ended. A flood of half-open connections therefore ends
 //! half-open connections first.
 
-use super::{Config, Timeouts};
+use super::config::{Config, Timeouts};
 use clock::{Duration, Instant};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -1,9 +1,45 @@
-//! Configuration values of a NAT44 translator, parsed from command-line words.
+//! Configuration of a NAT44 translator, and the command-line words for some of its values.
 
 use clock::Duration;
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
+
+/// Direction in which frames cross the translator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Dir {
+    /// Determined by the addresses of each frame.
+    #[default]
+    Auto,
+    /// All frames go from inside to outside.
+    Out,
+    /// All frames go from outside to inside.
+    In,
+}
+
+/// Configuration of a translator.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Inside network and outside address.
+    pub between: Between,
+    /// Direction in which frames cross the translator.
+    pub dir: Dir,
+    /// L4 ports of the outside address that sessions may use.
+    pub ports: RangeInclusive<u16>,
+    /// Maximum number of sessions. At the maximum, each new session evicts an idle one.
+    pub limit: usize,
+    /// Timeouts of idle sessions.
+    pub timeouts: Timeouts,
+}
+
+impl Config {
+    /// Creates a configuration with the defaults of the RFCs.
+    pub fn new(between: Between) -> Config {
+        let (dir, timeouts) = (Dir::default(), Timeouts::default());
+        Config { between, dir, ports: 1..=u16::MAX, limit: 65_536, timeouts }
+    }
+}
 
 /// An inside network and its outside address, as in `10.0.0.0/8=192.0.2.1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
