@@ -14,16 +14,16 @@
 
 mod exchange;
 
+pub use exchange::TIMEOUT;
+
 use crate::{Calls, Errno};
-use clock::{Duration, Instant};
+use clock::Instant;
 use exchange::{Exchange, Progress};
 use inet::zone;
 use lock::Locks;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use wire::dns::{self, Answer, ty};
 
-/// Time to wait for the answer of one name server (`timeout` in resolv.conf(5)).
-pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of times that each name server is queried (`attempts` in resolv.conf(5)).
 pub const ATTEMPTS: usize = 2;
 /// Maximum number of name servers queried.

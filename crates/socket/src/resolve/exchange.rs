@@ -1,14 +1,15 @@
 //! Queries to one name server: by UDP first, then by a TCP connection if an answer was truncated
 //! (RFC 1035 4.2, RFC 7766).
 
-use super::TIMEOUT;
 use crate::{Calls, Errno, Events, Fd, Opt, PollFd};
-use clock::Instant;
+use clock::{Duration, Instant};
 use inet::udp::Domain;
 use lock::Locks;
 use std::net::SocketAddr;
 use wire::dns::{Answer, Query};
 
+/// Time to wait for the answer of one name server (`timeout` in resolv.conf(5)).
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of datagrams read per turn, so that a flood of forged answers does not block the
 /// host.
 const DATAGRAMS_MAX: usize = 64;
