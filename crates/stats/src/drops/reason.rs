@@ -6,8 +6,6 @@
 //! kind [`End::Consumed`] are not lost: they count as frames out, so an alert can watch the losses
 //! alone.
 
-use crate::{Counter, Described, Entry};
-
 /// Kind of a drop reason: a loss, or the normal end of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -44,6 +42,11 @@ macro_rules! drop_reasons {
                 match self { $( DropReason::$variant => concat!($prefix, ".", stringify!($word)) ),+ }
             }
 
+            /// Returns the part of the counter's name before the word, such as `inet.ip4.in`.
+            pub(super) fn prefix(self) -> &'static str {
+                match self { $( DropReason::$variant => $prefix ),+ }
+            }
+
             /// Returns the word for the reason in a trace line: the last part of its counter's
             /// name.
             pub fn word(self) -> &'static str { match self { $( DropReason::$variant => stringify!($word) ),+ } }
@@ -56,12 +59,6 @@ macro_rules! drop_reasons {
             /// Returns the description of the reason.
             pub fn sentence(self) -> &'static str {
                 match self { $( DropReason::$variant => concat!($($sentence),+).trim_ascii() ),+ }
-            }
-        }
-
-        impl Described for Drops {
-            fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-                $( each($prefix, stringify!($word), DropReason::$variant.sentence(), self.get(DropReason::$variant)); )+
             }
         }
     };
@@ -470,49 +467,4 @@ drop_reasons! {
     Shutdown = "node" . shutdown,
     /// Frame lost by a bug in this program: a nonzero value should be reported.
     Bug = "stats" . bug,
-}
-
-/// One counter per [`DropReason`], with one writer.
-#[derive(Debug)]
-pub struct Drops([Counter; DropReason::ALL.len()]);
-
-impl Default for Drops {
-    fn default() -> Drops {
-        Drops(std::array::from_fn(|_| Counter::default()))
-    }
-}
-
-impl Drops {
-    /// Counts one frame dropped for `why`.
-    #[inline]
-    pub fn bump(&self, why: DropReason) {
-        self.0[why as usize].bump();
-        crate::trace::frame_dropped(why);
-    }
-
-    /// Returns the number of frames dropped for `why`.
-    pub fn get(&self, why: DropReason) -> u64 {
-        self.0[why as usize].get()
-    }
-
-    /// Returns the number of frames dropped for any reason.
-    pub fn total(&self) -> u64 {
-        self.0.iter().map(Counter::get).sum()
-    }
-
-    /// Returns the number of frames dropped for reasons of kind `end`.
-    pub fn total_of(&self, end: End) -> u64 {
-        DropReason::ALL.iter().filter(|why| why.end() == end).map(|why| self.get(*why)).sum()
-    }
-
-    /// Returns the name, description and value of each reason with a nonzero count.
-    pub fn nonzero(&self) -> Vec<Entry> {
-        let mut out = Vec::new();
-        self.visit(&mut |prefix, field, sentence, value| {
-            if value > 0 {
-                out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
-            }
-        });
-        out
-    }
 }
