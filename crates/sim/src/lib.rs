@@ -25,7 +25,7 @@ use node::service::{LONGEST, Service};
 use node::switch::Switch;
 use node::{AddPortError, Host};
 use port::Pairs;
-use programs::OfHost;
+use programs::HostPrograms;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -153,7 +153,7 @@ impl World {
     }
 
     /// Advances the virtual time by `span`, running the programs of each host.
-    fn run_beside(&self, span: Duration, programs: &mut [OfHost<'_>]) {
+    fn run_beside(&self, span: Duration, programs: &mut [HostPrograms<'_>]) {
         let end = self.now().after(span);
         loop {
             let next = self.run_until_idle(programs);
@@ -168,14 +168,14 @@ impl World {
 
     /// Steps all hosts and switches until nothing changes at this instant. Returns the time of the
     /// next event.
-    fn run_until_idle(&self, programs: &mut [OfHost<'_>]) -> Option<Instant> {
+    fn run_until_idle(&self, programs: &mut [HostPrograms<'_>]) -> Option<Instant> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
             let steps: Vec<_> = self.hosts.iter().map(Host::step).collect();
             let switched: Vec<_> = self.switches.iter().map(Switch::step).collect();
             let served = self.serve();
-            let served =
-                served + programs.iter_mut().zip(0..).map(|(program, at)| program.turn(self, at)).sum::<usize>();
+            let turns = programs.iter_mut().zip(&self.hosts).map(|(program, host)| program.turn(host, self.now()));
+            let served = served + turns.sum::<usize>();
             let rests = steps.iter().all(|step| step.frames == 0) && switched.iter().all(|step| step.frames == 0);
             quiet = if served == 0 && rests { quiet + 1 } else { 0 };
             // Two quiet rounds are required, because frames released by a link in the first quiet
