@@ -1,6 +1,6 @@
 //! Splits a script into tokens with line numbers; drops comments and white space.
 
-use super::PktError;
+use super::error::PktError;
 
 /// One token. The source text of numbers is kept, because the hexadecimal data of an option can
 /// look like a number.

@@ -1,6 +1,6 @@
 //! Parses tokens into events. Accepts the applicable part of packetdrill's grammar, and `counters`.
 
-use super::PktError;
+use super::error::PktError;
 use super::icmp::Words;
 use super::lex::{Tok, Token, tokens};
 use super::script::{Action, Body, Call, Event, Expr, Icmp, Ip, Opt, Packet, Script, Tcp, When};

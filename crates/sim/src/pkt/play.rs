@@ -13,10 +13,11 @@ mod expect;
 
 use super::conn::Conn;
 use super::counted::{Counts, counters};
+use super::error::PktError;
 use super::script::{Action, Body, Event, Icmp, IpVersion, Packet, Script, When};
 use super::segment::{self, Ends, Seg};
 use super::settings::Settings;
-use super::{PktError, Played, Rules, shell};
+use super::shell;
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Duration, Instant};
 use inet::Stack;
@@ -51,6 +52,31 @@ pub(super) const BYTES_MAX: usize = 64 << 20;
 const SMALL: usize = 2000;
 /// Maximum number of polls at one instant; more indicate that the host is stuck.
 const POLLS_MAX: usize = 10_000;
+
+/// Result of a successful script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Played {
+    /// Number of events that were run.
+    pub events: usize,
+    /// Virtual time from start to end of the script.
+    pub time: Duration,
+    /// The `counters` lines that [`Rules::any_counters`] accepted: line number, and the correct
+    /// content.
+    pub counters: Vec<(usize, String)>,
+}
+
+/// Rules for running scripts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rules {
+    /// IP version to use regardless of the script. With `None`, the version that the script sets,
+    /// or IPv4.
+    pub ip_version: Option<IpVersion>,
+    /// Accepts PSH on any segment. RFC 9293 3.9.1.2 leaves the use of PSH mostly to the sender, and
+    /// scripts for other stacks expect different rules.
+    pub any_psh: bool,
+    /// Accepts any `counters` line; [`Played::counters`] then has the correct content.
+    pub any_counters: bool,
+}
 
 /// Packets sent by the host, with their times.
 type Wire = Arc<Mutex<VecDeque<(Instant, Vec<u8>)>>>;

@@ -1,10 +1,13 @@
 //! A parsed script: events in order, each with its time.
 
-use super::PktError;
+use super::error::PktError;
 use super::icmp;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 use wire::tcp::Flags;
+
+/// Maximum size in bytes of a script file, and of a shell script that it runs.
+pub(super) const FILE_MAX: u64 = 16 << 20;
 
 /// Address families of a script's sockets and packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

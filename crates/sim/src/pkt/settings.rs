@@ -4,7 +4,7 @@
 //! increased by 20 bytes, so that segments keep their length and `<mss 1460>` stays valid. The
 //! tests of packetdrill do the same with `--mtu=1520`.
 
-use super::PktError;
+use super::error::PktError;
 use super::icmp::HEADERS_DIFFER_BY;
 use super::script::{IpVersion, Script};
 use clock::Duration;

@@ -4,6 +4,7 @@
 //! interpreted, not executed. Linux names are translated to the names of our sysctls. A name
 //! without an equivalent is accepted if the value matches our behavior.
 
+use super::script::FILE_MAX;
 use inet::sysctls::Sysctls;
 use std::path::Path;
 
@@ -88,8 +89,7 @@ fn one(words: &[String], sysctls: &Sysctls, dir: Option<&Path>, depth: usize) ->
             if depth >= DEPTH_MAX {
                 return Err(format!("{command}: shell scripts nested too deeply"));
             }
-            let text =
-                port::os::read_text(&path, super::SCRIPT_MAX).map_err(|why| format!("{}: {why}", path.display()))?;
+            let text = port::os::read_text(&path, FILE_MAX).map_err(|why| format!("{}: {why}", path.display()))?;
             run(&text, sysctls, path.parent(), depth + 1)
         }
         _ => Err(format!("unsupported command '{}': only sysctls can be set", words.join(" "))),

@@ -2,8 +2,8 @@
 //! timestamps, then checks content and time.
 
 use super::{Player, START, State, sides};
-use crate::pkt::PktError;
 use crate::pkt::conn::Conn;
+use crate::pkt::error::PktError;
 use crate::pkt::script::{Body, Event, IpVersion, Packet, Tcp, When};
 use crate::pkt::segment::{self, Ends, Seg, Sent};
 use crate::pkt::settings::Settings;

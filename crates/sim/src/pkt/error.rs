@@ -1,0 +1,34 @@
+//! Errors of scripts.
+
+use std::fmt;
+
+/// Error in a script, or in the behavior of our host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PktError {
+    /// File name; empty if the script was not read from a file.
+    pub file: String,
+    /// Line number, from 1; 0 if the error concerns the whole file.
+    pub line: usize,
+    /// Description; expected and actual values are on separate lines.
+    pub what: String,
+    /// Set if the script was parsed and then failed while running.
+    pub ran: bool,
+}
+
+impl PktError {
+    pub(super) fn at(line: usize, what: String) -> PktError {
+        PktError { file: String::new(), line, what, ran: false }
+    }
+
+    pub(super) fn ran(line: usize, what: String) -> PktError {
+        PktError { ran: true, ..PktError::at(line, what) }
+    }
+}
+
+impl fmt::Display for PktError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.file, self.line, self.what)
+    }
+}
+
+impl std::error::Error for PktError {}
