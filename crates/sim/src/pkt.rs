@@ -5,7 +5,8 @@
 //!  lex, parse     text to events, in packetdrill's syntax where applicable, to read its scripts
 //!  play           runs the events in virtual time against one host; while a call blocks, the
 //!                 rest of the script runs
-//!  call, sockopt  socket::Calls by name; symbolic constants; errno
+//!  call, sockopt  socket::Calls by name; errno
+//!  value          numbers and symbolic constants
 //!  segment, conn  packets in the script's and in the host's numbers; comparison
 //!  settings, icmp differences over IPv6
 //!  counted, code, shell  counters; assertions on TCP_INFO; sysctls
@@ -29,6 +30,7 @@ mod segment;
 mod settings;
 mod shell;
 mod sockopt;
+mod value;
 
 pub use error::PktError;
 pub use parse::parse;

@@ -1,8 +1,8 @@
 //! Socket options with their names and units in the C API.
 
-use super::call::value;
 use super::play::Player;
 use super::script::Expr;
+use super::value::value;
 use clock::Duration;
 use socket::{Errno, Fd, Opt, OptKind};
 use tcp::cc::Algorithm;
