@@ -16,7 +16,11 @@ const CRATES: &[&str] = &[
     "crates/grammar/src",
     "crates/inet/src",
     "crates/lock/src",
+    "crates/pipe/src",
     "crates/port/src",
+    "crates/sim/src",
+    "crates/socket/src",
+    "crates/stats/src",
     "crates/tcp/src",
     "crates/wire/src",
 ];
