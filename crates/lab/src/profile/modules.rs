@@ -3,9 +3,9 @@
 //!
 //! The program is read through /proc/self/exe, which is the running one even if its file was
 //! rebuilt. The vdso has no file; its image is read from this process's memory through
-//! /proc/self/mem. A module without line tables may have them in a separate file with the same build
-//! identifier (see [`separate`]). A mapping that cannot be read or parsed stays in the list without an image: its
-//! addresses resolve to a module without a function name.
+//! /proc/self/mem. A module without line tables may have them in a separate file with the same
+//! build identifier (see [`separate`]). A mapping that cannot be read or parsed stays in the list
+//! without an image: its addresses resolve to a module without a function name.
 
 use super::unwind::Table;
 use addr2line::gimli::{BaseAddresses, CieOrFde, EhFrame, NativeEndian, UnwindSection};
