@@ -15,7 +15,7 @@
 mod tests;
 mod text;
 
-pub use text::{Batch, Caught, parse};
+pub use text::{Batch, Caught, Fate, parse};
 
 use buf::Frame;
 use clock::{Duration, Instant};
@@ -111,15 +111,6 @@ impl Watch {
 pub(crate) struct Copied {
     data: Box<[u8]>,
     len: u32,
-}
-
-/// Outcome of a captured frame at its capture point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// The frame was received or sent, according to the direction.
-    Passed(Direction),
-    /// The frame was dropped for this reason.
-    Dropped(DropReason),
 }
 
 /// Frames selected by a capture.

@@ -9,10 +9,18 @@
 //! length of the whole frame in bytes, and HEX is its captured bytes. REASON is the dotted name of
 //! a drop reason.
 
-use super::Fate;
 use port::pcap::Direction;
 use stats::DropReason;
 use std::fmt::Write;
+
+/// Outcome of a captured frame at its capture point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The frame was received or sent, according to the direction.
+    Passed(Direction),
+    /// The frame was dropped for this reason.
+    Dropped(DropReason),
+}
 
 /// Frames returned by one read of a capture.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
