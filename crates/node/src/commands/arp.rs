@@ -1,8 +1,8 @@
 //! `arp`: shows and changes the IPv4 neighbor table, in BSD's format.
 
+use super::context::{Ctl, DONE, HostForm};
 use super::ipneigh;
 use super::parse;
-use super::{Ctl, DONE, HostForm};
 use clock::Duration;
 use grammar::{Args, CommandError, Form};
 use inet::neigh::{Neighbor, State};

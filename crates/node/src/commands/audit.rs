@@ -2,7 +2,7 @@
 //! with the counters of the ports. `dropped` counts losses only: frames that were read, answered,
 //! merged or split are `consumed`, which is part of `out`.
 
-use super::Ctl;
+use super::context::Ctl;
 use crate::Host;
 use inet::counters::AuditReport;
 use lock::Locks;

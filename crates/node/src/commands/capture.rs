@@ -1,9 +1,12 @@
 //! `capture`: copies of frames, used by `linerate tcpdump` and `linerate why`. Hosts and bridges
 //! share this command; [`Watched`] hides the difference between their capture points.
 
+use super::context::Ctl;
 use crate::capture::{CAPTURES_MAX, Captures, Place, SNAPLEN, Status, Wants};
 use clock::Instant;
 use grammar::{Args, CommandError, Form, Words, parse_all};
+use inet::iface::IfaceId;
+use lock::Locks;
 use serde_json::{Value, json};
 use wire::filter::Filter;
 
@@ -81,6 +84,22 @@ pub(crate) trait Watched {
     fn wants(&self, name: &str) -> Result<Wants, CommandError>;
     /// Returns the name of the capture point `place`.
     fn name(&self, place: Place) -> String;
+}
+
+impl<L: Locks> Watched for Ctl<'_, L> {
+    fn captures(&self) -> &Captures {
+        self.host.captures()
+    }
+
+    fn wants(&self, name: &str) -> Result<Wants, CommandError> {
+        let id = self.iface(name)?.id;
+        let without = || CommandError::failed(format!("{name}: cannot be captured: the interface has no port"));
+        self.host.ports().iter().any(|port| port.iface == id).then(|| Wants::Places(vec![id.0])).ok_or_else(without)
+    }
+
+    fn name(&self, place: Place) -> String {
+        self.iface_name(IfaceId(place)).to_string()
+    }
 }
 
 /// Runs `capture`.

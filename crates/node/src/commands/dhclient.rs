@@ -1,7 +1,7 @@
 //! `dhclient`: DHCP on an interface, with the options of ISC's client.
 
-use super::ip::set;
-use super::{Ctl, DONE, HostForm};
+use super::context::{Ctl, DONE, HostForm};
+use super::json::set;
 use crate::dhcp::Status;
 use clock::Instant;
 use grammar::{CommandError, Form};

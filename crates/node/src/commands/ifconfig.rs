@@ -1,7 +1,8 @@
 //! `ifconfig`: creates and configures ifaces, and lists them in BSD's format.
 
+use super::context::Ctl;
 use super::parse;
-use super::{Ctl, ip, six, tunnel};
+use super::{ip, six, tunnel};
 use crate::config::IfaceConfig;
 use grammar::{Args, CommandError, Form, Usage, Words, parse_sequence};
 use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};

@@ -1,9 +1,11 @@
 //! `ip addr` and `ip link`, with iproute2's text and the key names of `ip -j`. The modules
 //! `iproute` and `ipneigh` have `ip route` and `ip neigh`.
 
+use super::context::Ctl;
+use super::json::set;
 use super::link::{Link, LinkCounters, Style, one_line};
 use super::parse;
-use super::{Ctl, ifconfig, ipneigh, iproute, six, tunnel};
+use super::{ifconfig, ipneigh, iproute, six, tunnel};
 use crate::PortInfo;
 use grammar::{CommandError, Form, Usage, Words, parse as parse_form};
 use inet::iface::{Iface, IfaceKind};
@@ -371,11 +373,4 @@ fn with_addrs<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, family: Family, mut 
     }
     set(&mut row, "addr_info", infos);
     row
-}
-
-/// Adds a key to a JSON object.
-pub(crate) fn set(object: &mut Value, key: &str, value: impl Into<Value>) {
-    if let Some(map) = object.as_object_mut() {
-        map.insert(key.to_string(), value.into());
-    }
 }

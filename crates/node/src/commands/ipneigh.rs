@@ -1,8 +1,10 @@
 //! `ip neigh`: shows, adds, replaces and removes neighbors.
 
-use super::ip::{Family, only_dev, set, verb};
+use super::context::Ctl;
+use super::ip::{Family, only_dev, verb};
+use super::json::set;
 use super::parse;
-use super::{Ctl, six};
+use super::six;
 use grammar::{CommandError, Words};
 use inet::iface::IfaceId;
 use inet::neigh::{Neighbor, State};

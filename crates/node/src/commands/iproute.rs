@@ -1,8 +1,10 @@
 //! `ip route`: shows, adds, replaces and removes routes, and looks up single addresses.
 
-use super::ip::{set, verb};
+use super::context::Ctl;
+use super::ip::verb;
+use super::json::set;
 use super::parse;
-use super::{Ctl, why};
+use super::why;
 use grammar::{CommandError, Words, parse_all};
 use inet::fib::Prefix;
 use inet::iface::IfaceId;

@@ -1,6 +1,6 @@
 //! Sysctls and tables of netisr: `sysctl net.isr`, `netstat -Q`, `show isr`.
 
-use super::Ctl;
+use super::context::Ctl;
 use crate::Host;
 use crate::isr::{self, IsrError, Received};
 use crate::split;

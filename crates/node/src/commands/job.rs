@@ -1,7 +1,7 @@
 //! `job`: long-running work on a host. A job is started, and then read until it has ended or is
 //! stopped. Used by `linerate ping`, `traceroute`, `nc`, `http` and `iperf3`.
 
-use super::{Ctl, DONE, HostForm};
+use super::context::{Ctl, DONE, HostForm};
 use crate::jobs::{Around, Datagrams, End, JOBS_MAX, Make, Named, Ping, PingConfig, Stream, Trace, TraceConfig, Work};
 use clock::Duration;
 use grammar::{Args, CommandError, Form};

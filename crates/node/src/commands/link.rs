@@ -149,7 +149,7 @@ impl Link {
             "ifindex": self.index, "ifname": self.name, "flags": self.flags, "mtu": self.mtu,
             "operstate": self.state, "link_type": self.kind, "address": address, "broadcast": broadcast,
         });
-        let mut set = |key: &str, value: Value| super::ip::set(&mut row, key, value);
+        let mut set = |key: &str, value: Value| super::json::set(&mut row, key, value);
         if let Some(master) = &self.master {
             set("master", master.as_str().into());
         }

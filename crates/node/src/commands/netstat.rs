@@ -2,9 +2,10 @@
 
 mod sentences;
 
+use super::context::Ctl;
 use super::link::Link;
 use super::sockets::{self, Netid, SockState, Socket};
-use super::{Ctl, ip, iproute, isr, route, show};
+use super::{ip, iproute, isr, route, show};
 use grammar::{CommandError, Usage, Words};
 use lock::Locks;
 use serde_json::{Map, Value, json};

@@ -1,11 +1,8 @@
 //! Parsing of values that several commands share.
 
-use super::Ctl;
 use grammar::{CommandError, Words};
 use inet::fib::Prefix;
-use inet::iface::{Iface, IfaceAddr, IfaceId};
-use inet::route::{Path, Via};
-use lock::Locks;
+use inet::iface::IfaceAddr;
 use std::net::Ipv4Addr;
 use wire::Mac;
 
@@ -134,54 +131,7 @@ pub(crate) fn own_addr(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
     Ok(addr)
 }
 
-impl<L: Locks> Ctl<'_, L> {
-    /// Returns the iface called `name`.
-    pub(crate) fn iface(&self, name: &str) -> Result<&Iface<L>, CommandError> {
-        let names = self.host.stack.ifaces().map(|iface| iface.name.as_str());
-        self.host.stack.iface_named(name).ok_or_else(|| CommandError::unknown("iface", name, names))
-    }
-
-    pub(crate) fn iface_name(&self, id: IfaceId) -> &str {
-        self.host.stack.iface(id).map_or("?", |iface| &iface.name)
-    }
-
-    /// Returns the iface whose link contains `addr`.
-    pub(crate) fn link_of(&self, addr: Ipv4Addr) -> Result<IfaceId, CommandError> {
-        let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind != inet::iface::IfaceKind::Loopback);
-        let mut best: Option<(u8, IfaceId)> = None;
-        for iface in ifaces {
-            let is_peer = |own: &IfaceAddr| self.host.stack.peer(self.cx, iface.id, own.addr) == Some(addr);
-            for own in iface.addrs(self.cx).iter().filter(|own| own.contains(addr) || is_peer(own)) {
-                if best.is_none_or(|(len, _)| own.len > len) {
-                    best = Some((own.len, iface.id));
-                }
-            }
-        }
-        let nowhere = || {
-            CommandError::failed(format!("{addr} is not on the link of an interface: add an address on its link first"))
-        };
-        best.map(|(_, id)| id).ok_or_else(nowhere)
-    }
-
-    /// Returns the source address of a route. It is the iface's address on the link of the gateway
-    /// or destination if there is one, otherwise the iface's first address.
-    pub(crate) fn source_of(&self, via: Via, dst: Ipv4Addr) -> Option<Ipv4Addr> {
-        let towards = if let Via::Gateway(_, gateway) = via { gateway } else { dst };
-        let addrs = self.host.stack.iface(via.iface()?)?.addrs(self.cx);
-        addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
-    }
-
-    /// Adds or replaces a route with one or several paths.
-    pub(crate) fn add_route(&self, prefix: Prefix, paths: &[Path]) -> Result<(), CommandError> {
-        let added = match paths {
-            [only] => self.host.stack.add_route(self.cx, prefix, only.via),
-            _ => self.host.stack.add_paths(self.cx, prefix, paths),
-        };
-        added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
-    }
-
-    /// Returns the next hop of the route to exactly `prefix`; `None` if there is no such route.
-    pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
-        self.host.stack.route_at(self.cx, prefix)
-    }
+/// Parses `A/LEN` as an address that a host may have on a link.
+pub(crate) fn own_address(word: &str) -> Result<inet::iface::IfaceAddr, CommandError> {
+    on_link(own_addr(addr(word, host_len)?)?)
 }

@@ -7,7 +7,7 @@
 //! are not part of the balance of `audit`. All other places add up to the `dropped` value of
 //! `audit`, because each reason belongs to one place.
 
-use super::Ctl;
+use super::context::Ctl;
 use crate::PortInfo;
 use lock::Locks;
 use port::PortCounts;

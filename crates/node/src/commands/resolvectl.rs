@@ -1,6 +1,6 @@
 //! `resolvectl`: name servers and search domains, with the commands of systemd's resolvectl(1).
 
-use super::{Ctl, DONE, HostForm};
+use super::context::{Ctl, DONE, HostForm};
 use clock::Instant;
 use grammar::{CommandError, Form};
 use inet::resolvers::ResolverSource;

@@ -1,8 +1,9 @@
 //! `route`: shows and changes routes, in BSD's format.
 
+use super::context::{Ctl, HostForm, one_of};
 use super::iproute;
 use super::parse;
-use super::{Ctl, HostForm, one_of, six, why};
+use super::{six, why};
 use grammar::{Args, CommandError, Form, Words, parse as parse_form};
 use inet::fib::Prefix;
 use inet::iface::IfaceKind;

@@ -1,7 +1,8 @@
 //! `show`: pools, locks, ports, drops and the places where they occur, counters, netisr, the cost
 //! ledger, sockets, topology.
 
-use super::{Ctl, DONE, HostForm, isr, places, ss, statement};
+use super::context::{Ctl, DONE, HostForm};
+use super::{isr, places, ss, statement};
 use buf::PoolStats;
 use grammar::Form;
 use lock::Locks;

@@ -11,7 +11,7 @@ pub(super) use ip::{addr, addr_text, neigh, neigh_rows, neigh_text, route as ip_
 pub(super) use ndp::NdpForms;
 pub(super) use route::{add as route_add, delete as route_delete, get as route_get, table};
 
-use super::Ctl;
+use super::context::Ctl;
 use super::parse;
 use grammar::CommandError;
 use inet::fib::Prefix6;

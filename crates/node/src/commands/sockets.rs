@@ -1,7 +1,7 @@
 //! The sockets of a host, for `ss` and `netstat`: UDP, raw, ICMP and TCP sockets, and connections
 //! in TIME-WAIT, which have no socket.
 
-use super::Ctl;
+use super::context::Ctl;
 use clock::Duration;
 use inet::demux::Tuple;
 use inet::raw::{RawKind, RawState};

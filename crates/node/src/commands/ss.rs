@@ -4,7 +4,7 @@
 mod details;
 mod filter;
 
-use super::Ctl;
+use super::context::Ctl;
 use super::sockets::{self, Netid, SockState, Socket};
 use filter::Filter;
 use grammar::{CommandError, Usage, Words};

@@ -1,6 +1,7 @@
 //! `sysctl`: settings of the stack, and read-only values that are set when the host is created.
 
-use super::{Ctl, isr};
+use super::context::Ctl;
+use super::isr;
 use crate::Host;
 use dispatch::netisr::Settings;
 use grammar::{CommandError, Form, Words, parse};

@@ -6,7 +6,8 @@ mod tunnel;
 use super::*;
 use crate::config::HostConfig;
 use clock::{Clock, SimClock};
-use lock::Up;
+use context::HostForm;
+use serde_json::Value;
 use std::sync::Arc;
 
 struct Bench(Host<Up>, Arc<Pairs>);

@@ -1,8 +1,9 @@
 //! Tunnels, with the commands of BSD (`ifconfig gif0 tunnel A B`) and of iproute2 (`ip link add
 //! gif0 type ipip local A remote B`).
 
-use super::Ctl;
+use super::context::Ctl;
 use super::ifconfig::IfaceForm;
+use super::json;
 use super::parse;
 use grammar::{Args, CommandError, Form, Words};
 use inet::iface::{Iface, IfaceId};
@@ -357,17 +358,17 @@ pub(super) fn link_json<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> Option<Value
         "ttl": outer_ttl(ctl, &config), "df": df_word(config.df),
     });
     if config.kind == Kind::Vxlan {
-        super::ip::set(&mut data, "id", config.vni);
-        super::ip::set(&mut data, "port", config.l4port.0);
-        super::ip::set(&mut data, "udp_zero_csum6_rx", config.unchecked == Unchecked::Accepted);
+        json::set(&mut data, "id", config.vni);
+        json::set(&mut data, "port", config.l4port.0);
+        json::set(&mut data, "udp_zero_csum6_rx", config.unchecked == Unchecked::Accepted);
     }
     if let Some(key) = config.key {
-        super::ip::set(&mut data, "ikey", Ipv4Addr::from(key).to_string());
-        super::ip::set(&mut data, "okey", Ipv4Addr::from(key).to_string());
+        json::set(&mut data, "ikey", Ipv4Addr::from(key).to_string());
+        json::set(&mut data, "okey", Ipv4Addr::from(key).to_string());
     }
     if config.kind == Kind::Gre {
-        super::ip::set(&mut data, "csum", config.checksum);
-        super::ip::set(&mut data, "seq", config.sequence);
+        json::set(&mut data, "csum", config.checksum);
+        json::set(&mut data, "seq", config.sequence);
     }
     Some(json!({ "info_kind": type_of(config.kind), "info_data": data }))
 }

@@ -1,9 +1,10 @@
 //! `route get ADDR --why`: explains every step from an address to a frame, in sentences or, with
 //! -j, as JSON fields.
 
-use super::ip::set;
+use super::context::Ctl;
+use super::json::set;
 use super::parse;
-use super::{Ctl, six};
+use super::six;
 use grammar::{Args, CommandError, Form};
 use inet::fib::{IpPrefix, Matched, Prefix, Prefix6};
 use inet::iface::{IfaceId, IfaceKind};

@@ -34,7 +34,7 @@ impl IfaceConfig {
         }
         for at in &self.addresses {
             let word = format!("{}/{}", at.addr, at.len);
-            commands::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+            commands::parse::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
         }
         for at in &self.addresses6 {
             let word = format!("{}/{}", at.addr, at.len);

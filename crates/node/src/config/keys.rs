@@ -518,7 +518,7 @@ fn address(item: &Item) -> Result<IfaceAddr, String> {
     let word = item.text().filter(|word| word.contains('/'));
     let word = word
         .ok_or_else(|| "expected auto, dhcp, or an address with its prefix length such as 10.0.0.1/24".to_string())?;
-    commands::own_address(word).map_err(|why| why.to_string())
+    commands::parse::own_address(word).map_err(|why| why.to_string())
 }
 
 /// Parses an IPv6 `ADDRESS/LENGTH`.

@@ -139,7 +139,7 @@ impl Ping {
             *out += &format!("{line}\n");
             return;
         }
-        crate::commands::ip::set(&mut fields, "seq", seq);
+        crate::commands::json::set(&mut fields, "seq", seq);
         *out += &format!("{fields}\n");
     }
 

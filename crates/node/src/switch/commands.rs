@@ -120,8 +120,8 @@ const COMMANDS: &[Command<Run>] = &[
     Command {
         name: "help",
         about: "List the commands, or the forms of a command",
-        usage: crate::commands::help_usage,
-        run: |of, words| crate::commands::help(COMMANDS, of.json, words),
+        usage: crate::commands::help::usage,
+        run: |of, words| crate::commands::help::run(COMMANDS, of.json, words),
     },
 ];
 

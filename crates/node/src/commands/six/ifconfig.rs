@@ -1,8 +1,10 @@
 //! `ifconfig IF inet6 ...`, and the IPv6 lines in the output of `ifconfig`.
 
+use super::super::context::Ctl;
 use super::super::ifconfig::IfaceForm;
+use super::super::json::set;
 use super::super::parse;
-use super::super::{Ctl, tunnel};
+use super::super::tunnel;
 use super::ndp::seconds_left;
 use super::{host, refused, with_zone, zoned};
 use clock::Instant;
@@ -155,19 +157,19 @@ pub(in super::super) fn addr_infos<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>)
         });
         if let Origin::Advertised { preferred_until, valid_until, .. } = own.origin {
             let left = |until| seconds_left(ctl, until).map_or(u32::MAX, |left| left as u32);
-            super::super::ip::set(&mut info, "dynamic", true);
-            super::super::ip::set(&mut info, "valid_life_time", left(valid_until));
-            super::super::ip::set(&mut info, "preferred_life_time", left(preferred_until));
+            set(&mut info, "dynamic", true);
+            set(&mut info, "valid_life_time", left(valid_until));
+            set(&mut info, "preferred_life_time", left(preferred_until));
             if own.is_deprecated(ctl.cx.now) {
-                super::super::ip::set(&mut info, "deprecated", true);
+                set(&mut info, "deprecated", true);
             }
         }
         if let Some(peer) = own.peer {
-            super::super::ip::set(&mut info, "address", peer.to_string());
+            set(&mut info, "address", peer.to_string());
         }
         match own.state {
-            AddrState::Tentative(..) => super::super::ip::set(&mut info, "tentative", true),
-            AddrState::Duplicated => super::super::ip::set(&mut info, "dadfailed", true),
+            AddrState::Tentative(..) => set(&mut info, "tentative", true),
+            AddrState::Duplicated => set(&mut info, "dadfailed", true),
             AddrState::Valid => {}
         }
         info

@@ -1,10 +1,12 @@
 //! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, with iproute2's text and JSON key names.
 
-use super::super::ip::{set, verb};
+use super::super::context::Ctl;
+use super::super::ip::verb;
 use super::super::ipneigh::entry;
 use super::super::iproute::{nexthops, paths_text, refuse, set_paths};
+use super::super::json::set;
 use super::super::parse;
-use super::super::{Ctl, why};
+use super::super::why;
 use super::ifconfig::{add_addr6, scope};
 use super::ndp::seconds_left;
 use super::{host, own_address, prefix, prefix_text, zoned};

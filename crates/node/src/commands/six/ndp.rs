@@ -1,7 +1,7 @@
 //! `ndp`: IPv6 neighbors, default routers and advertised prefixes, in BSD's format.
 
+use super::super::context::{Ctl, DONE, HostForm};
 use super::super::parse;
-use super::super::{Ctl, DONE, HostForm};
 use super::ip::{neigh_rows, set_neighbor6};
 use super::{with_zone, zoned};
 use clock::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! `route -6`: IPv6 routes in BSD's format, which are also the second table of `netstat -r`.
 
+use super::super::context::Ctl;
 use super::super::route::{is_by, via_of};
-use super::super::{Ctl, why};
+use super::super::why;
 use super::{ip, prefix, prefix_text, with_zone, zoned};
 use grammar::{Args, CommandError};
 use inet::fib::Prefix6;
