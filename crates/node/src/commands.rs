@@ -40,10 +40,6 @@ mod why;
 pub(crate) use audit::{of as audit_of, port_imbalance, to_text as audit_text};
 pub use grammar::CommandError;
 use grammar::{Command, Words, usage};
-pub(crate) use sysctl::{
-    apply as apply_sysctl, check as check_sysctl, check_number as check_sysctl_number,
-    documented as documented_sysctls, names as sysctl_names,
-};
 
 use crate::Host;
 use context::{Ctl, DONE, one_of};

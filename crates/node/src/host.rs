@@ -260,7 +260,7 @@ impl<L: Locks> Host<L> {
         let stack = Stack::new(cx, Config { seed: config.seed, reassembly, ..Config::new(&config.name, pool) });
         for (name, value) in &config.sysctl {
             // Names and values were checked with the configuration.
-            crate::commands::apply_sysctl(&stack.sysctls, name, *value);
+            crate::sysctl::apply(&stack.sysctls, name, *value);
         }
         if crate::ledgers::keeping() {
             stack.set_ledger(true);

@@ -29,6 +29,7 @@ mod shutdown;
 mod sleep;
 mod split;
 pub mod switch;
+mod sysctl;
 pub mod topology;
 mod tunnel;
 

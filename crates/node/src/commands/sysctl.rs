@@ -1,99 +1,38 @@
 //! `sysctl`: settings of the stack, and read-only values that are set when the host is created.
+//! Hosts and bridges share this command; [`Variables`] hides the difference between their values.
 
 use super::context::Ctl;
-use super::isr;
 use crate::Host;
+use crate::isr::{snapshot, sysctl as isr};
+use crate::sysctl::{ALGORITHM, ALGORITHMS, FIXED, apply, check, describe, names};
 use dispatch::netisr::Settings;
 use grammar::{CommandError, Form, Words, parse};
 use inet::sysctls::Sysctls;
-use lock::{Locks, Up};
+use lock::Locks;
 use serde_json::{Map, Value};
-use stats::SysctlInfo;
 
-/// BSD's sysctl for the congestion control of new connections, whose values are names. The sysctl
-/// `net.inet.tcp.cc.cubic` has the same setting as a number.
-const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
-const ALGORITHMS: &[&str] = &["newreno", "cubic"];
-
-/// A sysctl that can only be read.
-struct Fixed<L: Locks> {
-    name: &'static str,
-    about: &'static str,
-    value: fn(&Host<L>) -> Value,
-}
-
-impl<L: Locks> Fixed<L> {
-    const ALL: &[Fixed<L>] = &[
-        Fixed {
-            name: "hw.ncpu",
-            about: "Number of CPU cores available to the process.",
-            value: |_| dispatch::cores().into(),
-        },
-        Fixed {
-            name: "kern.burst",
-            about: "Maximum number of frames received from a port at once.",
-            value: |host| host.burst().into(),
-        },
-        Fixed {
-            name: "kern.clock",
-            about: "Source of the time: timespec, timespec-tsc, ns or tsc.",
-            value: |host| host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
-        },
-        Fixed {
-            name: "kern.context",
-            about: "Method by which code finds the context of the running thread: register, inline or call.",
-            value: |host| host.context().to_string().into(),
-        },
-        Fixed { name: "kern.hostname", about: "Name of the host.", value: |host| host.stack.name.as_str().into() },
-        Fixed {
-            name: "kern.locks",
-            about: "Kind of locks: up (single-threaded), light (compare-and-swap) or heavy (semaphore).",
-            value: |_| L::NAME.into(),
-        },
-        Fixed {
-            name: "kern.pool.buffers",
-            about: "Number of buffers in the pool.",
-            value: |host| host.stack.pool.stats().buffers.into(),
-        },
-        Fixed {
-            name: "kern.pool.kind",
-            about: "Storage of the pool's free buffers: stack, freelist, zone or malloc.",
-            value: |host| host.stack.pool.stats().kind.to_string().into(),
-        },
-        Fixed {
-            name: "net.isr.bindthreads",
-            about: "1 if each netisr thread is pinned to a CPU core, otherwise 0.",
-            value: |host| u8::from(netisr(host).bound).into(),
-        },
-        Fixed {
-            name: "net.isr.maxprot",
-            about: "Maximum number of netisr protocols.",
-            value: |_| dispatch::netisr::PROTOCOLS_MAX.into(),
-        },
-        Fixed {
-            name: "net.isr.maxqlimit",
-            about: "Maximum value of the queue limits of netisr, in frames.",
-            value: |host| netisr(host).max_qlimit.into(),
-        },
-        Fixed {
-            name: "net.isr.maxthreads",
-            about: "Maximum number of netisr workstreams.",
-            value: |host| netisr(host).max_threads.into(),
-        },
-        Fixed {
-            name: "net.isr.numthreads",
-            about: "Number of netisr workstreams.",
-            value: |host| netisr(host).threads.into(),
-        },
-    ];
-
-    fn named(name: &str) -> Option<&'static Fixed<L>> {
-        Fixed::ALL.iter().find(|fixed| fixed.name == name)
-    }
+/// Returns the value of a sysctl that can only be read; `None` if `name` is none of [`FIXED`].
+fn fixed<L: Locks>(host: &Host<L>, name: &str) -> Option<Value> {
+    Some(match name {
+        "hw.ncpu" => dispatch::cores().into(),
+        "kern.burst" => host.burst().into(),
+        "kern.clock" => host.clock.strategy().map_or("simulated".to_string(), |s| s.to_string()).into(),
+        "kern.context" => host.context().to_string().into(),
+        "kern.hostname" => host.stack.name.as_str().into(),
+        "kern.locks" => L::NAME.into(),
+        "kern.pool.buffers" => host.stack.pool.stats().buffers.into(),
+        "kern.pool.kind" => host.stack.pool.stats().kind.to_string().into(),
+        "net.isr.bindthreads" => u8::from(netisr(host).bound).into(),
+        "net.isr.maxprot" => dispatch::netisr::PROTOCOLS_MAX.into(),
+        "net.isr.maxqlimit" => netisr(host).max_qlimit.into(),
+        "net.isr.maxthreads" => netisr(host).max_threads.into(),
+        "net.isr.numthreads" => netisr(host).threads.into(),
+        _ => return None,
+    })
 }
 
 fn netisr<L: Locks>(host: &Host<L>) -> Settings {
-    crate::isr::snapshot(host).settings
+    snapshot(host).settings
 }
 
 /// Object whose values `sysctl` reads and sets: a host or a switch.
@@ -206,7 +145,7 @@ impl<L: Locks> Variables for Ctl<'_, L> {
         if let Some(sentence) = isr::sentence(name) {
             return sentence.to_string();
         }
-        let fixed = Fixed::<L>::named(name).map(|fixed| format!("{} Read only.", fixed.about));
+        let fixed = FIXED.iter().find(|(fixed, _)| *fixed == name).map(|(_, about)| format!("{about} Read only."));
         fixed.or_else(|| Sysctls::INFO.iter().find(|info| info.name == name).map(describe)).unwrap_or_default()
     }
 
@@ -215,12 +154,12 @@ impl<L: Locks> Variables for Ctl<'_, L> {
         if name == ALGORITHM {
             return ALGORITHMS.get(usize::from(host.stack.sysctls.tcp_cc_cubic.on())).copied().into();
         }
-        let fixed = Fixed::<L>::named(name).map(|fixed| (fixed.value)(host));
-        fixed.or_else(|| isr::value(host, name)).unwrap_or_else(|| host.stack.sysctls.get(name).into())
+        let fixed = fixed(host, name).or_else(|| isr::value(name, || snapshot(host)));
+        fixed.unwrap_or_else(|| host.stack.sysctls.get(name).into())
     }
 
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError> {
-        if Fixed::<L>::named(name).is_some() {
+        if FIXED.iter().any(|(fixed, _)| *fixed == name) {
             return Err(CommandError::failed(format!("{name}: read only: set when the host is created")));
         }
         let value = check(name, text)?;
@@ -229,82 +168,4 @@ impl<L: Locks> Variables for Ctl<'_, L> {
         apply(&self.host.stack.sysctls, name, value);
         Ok(())
     }
-}
-
-/// Returns a setting's description, range and default.
-pub(crate) fn describe(info: &SysctlInfo) -> String {
-    format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default)
-}
-
-/// Returns the names of all sysctls of a host, in order.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let mut all: Vec<&'static str> = Sysctls::INFO.iter().map(|info| info.name).collect();
-    all.extend(Fixed::<Up>::ALL.iter().map(|fixed| fixed.name).chain([ALGORITHM]).chain(isr::names()));
-    all.sort_unstable();
-    all.into_iter()
-}
-
-/// Parses `text` as a value of the sysctl `name` and checks it. Also used for configuration files
-/// and flags.
-pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
-    if name == ALGORITHM {
-        let asked = if text == "reno" { "newreno" } else { text }; // Linux's name
-        let at = ALGORITHMS.iter().position(|word| *word == asked);
-        return at.map(|at| at as i64).ok_or_else(|| CommandError::bad(name, text, ALGORITHMS.join(" or ")));
-    }
-    if let Some(checked) = isr::check(name, text) {
-        return checked;
-    }
-    let info = Sysctls::INFO.iter().find(|info| info.name == name);
-    in_range(info.ok_or_else(|| CommandError::unknown("sysctl", name, names()))?, text)
-}
-
-/// Returns every sysctl accepted by [`check`], as (name, values, default, description).
-pub(crate) fn documented() -> Vec<[String; 4]> {
-    let own = Sysctls::INFO.iter().map(|info| {
-        let range = format!("integer, {} to {}", info.min, info.max);
-        [info.name.to_string(), range, info.default.to_string(), info.sentence.to_string()]
-    });
-    let algorithm = "Congestion control of new connections.".to_string();
-    let algorithm =
-        [ALGORITHM.to_string(), format!("string, {}", ALGORITHMS.join(" or ")), "cubic".to_string(), algorithm];
-    let isr = isr::names().map(|name| {
-        let sentence = isr::sentence(name).unwrap_or_default().to_string();
-        let (takes, default) = isr::takes(name).unwrap_or_default();
-        [name.to_string(), takes.to_string(), default, sentence]
-    });
-    let mut all: Vec<[String; 4]> = own.chain([algorithm]).chain(isr).collect();
-    all.sort();
-    all
-}
-
-/// Parses `text` as a number in the range of the sysctl.
-pub(crate) fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandError> {
-    let SysctlInfo { name, min, max, .. } = *info;
-    let number = match text {
-        "on" | "true" if (min, max) == (0, 1) => Some(1),
-        "off" | "false" if (min, max) == (0, 1) => Some(0),
-        text => text.parse().ok(),
-    };
-    let number = number.filter(|n| (min..=max).contains(n));
-    number.ok_or_else(|| CommandError::bad(name, text, format!("a number from {min} to {max}")))
-}
-
-/// Checks a number for the sysctl `name`, as [`check`] would return it. Used for configurations
-/// that were not parsed from text.
-pub(crate) fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
-    if name == ALGORITHM {
-        let known = usize::try_from(value).is_ok_and(|at| at < ALGORITHMS.len());
-        return known.then_some(()).ok_or_else(|| CommandError::bad(name, &value.to_string(), ALGORITHMS.join(" or ")));
-    }
-    if isr::names().any(|known| known == name) {
-        return Ok(()); // checked when netisr is created
-    }
-    check(name, &value.to_string()).map(drop)
-}
-
-/// Sets a value accepted by [`check`].
-pub(crate) fn apply(sysctls: &Sysctls, name: &str, value: i64) {
-    let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };
-    let _ = sysctls.set(name, value); // cannot fail: checked before
 }

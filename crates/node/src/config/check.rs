@@ -2,7 +2,7 @@
 //! detect values out of range, keys without effect, and keys that exclude each other.
 
 use super::{HostConfig, IfaceConfig};
-use crate::{commands, isr};
+use crate::{commands, isr, sysctl};
 use inet::tunnel::Kind;
 use lock::How;
 use port::spec::Spec;
@@ -129,7 +129,7 @@ impl HostConfig {
                 return Err("advertise = true needs stacks = 1: each stack would send its own advertisements".into());
             }
             for (name, value) in &self.sysctl {
-                commands::check_sysctl_number(name, *value).map_err(|why| why.to_string())?;
+                sysctl::check_number(name, *value).map_err(|why| why.to_string())?;
             }
             Ok(())
         };

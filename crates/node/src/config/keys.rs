@@ -2,7 +2,7 @@
 //! and for the command line.
 
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
-use crate::{commands, isr};
+use crate::{commands, isr, sysctl};
 use inet::iface::IfaceAddr;
 use port::spec::Spec;
 use std::net::Ipv4Addr;
@@ -609,8 +609,8 @@ impl HostConfig {
         if HOST.iter().any(|key| key.name == name) {
             return set_key(HOST, self, name, &Item::Word(value.to_string()));
         }
-        if !commands::sysctl_names().any(|sysctl| sysctl == name) {
-            let known = HOST.iter().map(|key| key.name).chain(commands::sysctl_names());
+        if !sysctl::names().any(|known| known == name) {
+            let known = HOST.iter().map(|key| key.name).chain(sysctl::names());
             return Err(unknown(name, known));
         }
         self.set_sysctl(name, &Item::Word(value.to_string()))
@@ -627,7 +627,7 @@ impl HostConfig {
             Item::Bool(on) => on.to_string(),
             other => other.shown(),
         };
-        let number = commands::check_sysctl(name, &word).map_err(|why| why.to_string())?;
+        let number = sysctl::check(name, &word).map_err(|why| why.to_string())?;
         self.sysctl.insert(name.to_string(), number);
         Ok(())
     }

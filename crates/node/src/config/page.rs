@@ -1,7 +1,7 @@
 //! Reference page of the keys of topology files, generated from their declarations in [`keys`].
 
 use super::keys::{self, Key, Takes, Unset};
-use crate::commands;
+use crate::sysctl;
 use std::fmt::Write;
 
 /// Top-level tables of a file.
@@ -86,7 +86,7 @@ fn rows<T>(keys: &[Key<T>]) -> Vec<Row> {
 
 fn sysctls() -> Vec<Row> {
     let row = |[name, value, default, about]: [String; 4]| Row { name: format!("\"{name}\""), value, default, about };
-    commands::documented_sysctls().into_iter().map(row).collect()
+    sysctl::documented().into_iter().map(row).collect()
 }
 
 const INTRODUCTION: &str = "'linerate up' runs the hosts and switches of a TOML file, 'linerate up --check' checks it. \

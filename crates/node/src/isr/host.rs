@@ -1,7 +1,11 @@
 //! Netisr of a host: creation, threads, accounting of queued frames, shutdown.
 
-use super::died::Hand;
-use super::{Isr, IsrError, RESTARTS_MAX, Received, take_through};
+use super::check::create;
+use super::died::{Hand, RESTARTS_MAX};
+use super::error::IsrError;
+use super::feed::take_through;
+use super::protocols::Received;
+use super::state::Isr;
 use crate::Host;
 use crate::config::HostConfig;
 use dispatch::netisr::{Items, ProtoId, Snapshot};
@@ -17,7 +21,7 @@ impl<L: Locks> Host<L> {
     /// # Errors
     /// Returns an [`IsrError`], and changes nothing.
     pub fn set_isr(&mut self, config: &HostConfig) -> Result<(), IsrError> {
-        let Some((isr, feed)) = Isr::new::<L>(config)? else { return Ok(()) };
+        let Some((isr, feed)) = create::<L>(config)? else { return Ok(()) };
         self.divide(1);
         self.inputs.first.lock(self.cx()).feed = Some(feed);
         self.isr = Some(isr);

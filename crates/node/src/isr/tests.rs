@@ -2,7 +2,8 @@ use super::*;
 use crate::config::{HostConfig, IfaceConfig};
 use crate::{Host, commands};
 use clock::{Clock, SimClock};
-use lock::Up;
+use dispatch::netisr::{Items, ProtoId, WorkRow};
+use lock::{Locks, Up};
 use port::Pairs;
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -1,8 +1,9 @@
 //! Dispatcher of a split host: passes each frame from a port to the stack of its flow, and sends
 //! the frames of the stacks.
 
-use super::shard::{Health, ShardRx, ShardTx};
-use super::{DispatchCounts, Shard, Strays, add, netisr};
+use super::counts::{DispatchCounts, Strays, add};
+use super::netisr::netisr;
+use super::shard::{Health, Shard, ShardRx, ShardTx};
 use crate::commands;
 use crate::config::HostConfig;
 use crate::host::{mac_of, unit_of};
@@ -17,7 +18,7 @@ use inet::counters::AuditReport;
 use inet::iface::IfaceId;
 use lock::Up;
 use port::{Pairs, Port, PortCounts, Spec};
-use stats::{Described, DropReason, Entry};
+use stats::{DropReason, Entry};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -357,15 +358,4 @@ fn put(
     caller.dispatch(protocol, source, list, &mut |_: ProtoId, _: &mut Items<'_, Received>| {});
     add(&dispatched.queue_full, list.len());
     list.clear();
-}
-
-/// Returns all counters of the dispatcher with their descriptions.
-pub(crate) fn entries(dispatched: &DispatchCounts, strays: &Strays) -> Vec<Entry> {
-    let mut out = Vec::new();
-    dispatched.visit(&mut |prefix, field, sentence, value| {
-        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
-    });
-    let sentence = "Fragments received before the first fragment of their packet: dispatched by their addresses.";
-    out.push(Entry { name: "node.split.strays".to_owned(), sentence, value: strays.count() });
-    out
 }

@@ -1,7 +1,8 @@
 //! Ports of a stack in a split host: a queue that the dispatcher fills, and one ring per port to
 //! the dispatcher.
 
-use super::{DispatchCounts, leads_to};
+use super::counts::{DispatchCounts, Strays};
+use super::netisr::leads_to;
 use crate::inputs::Receiver;
 use crate::isr::{Isr, Received, ShardOf, in_bursts};
 use crate::switch::Call;
@@ -27,7 +28,7 @@ pub(crate) struct Shard {
     pub(super) worker: Worker<Received>,
     pub(super) call: Call,
     pub(super) dispatched: Arc<DispatchCounts>,
-    pub(super) strays: Arc<super::Strays>,
+    pub(super) strays: Arc<Strays>,
     /// Name, MAC address and port of each iface; `None` once the stack has removed the port from
     /// the list.
     pub(super) ports: Vec<Option<(String, Mac, Port)>>,

@@ -2,7 +2,8 @@
 
 use super::super::Switch;
 use super::member;
-use crate::commands::sysctl::{Variables, describe, in_range};
+use crate::commands::sysctl::Variables;
+use crate::sysctl::{describe, in_range};
 use bridge::Running;
 use dispatch::polling::{Counts, Gauges, Mode, Sysctls};
 use grammar::CommandError;
