@@ -6,13 +6,15 @@
 //! configuration, and [`Runner`] is the loop around a host that the caller owns.
 
 mod build;
+mod outcome;
 mod programs;
 mod up;
 
 pub(crate) use build::build_sharded;
 pub use build::{BuildError, build};
+pub use outcome::Outcome;
 pub use programs::{NoPrograms, Program, Programs, Running};
-pub use up::{Event, Outcome, Unconfigured, UpError, await_addresses, end, farewell, up, up_network, up_with};
+pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up, up_network, up_with};
 
 use crate::control::Server;
 use crate::service::{self, Service};

@@ -2,7 +2,7 @@
 //! own thread, which can be pinned to a core.
 
 use super::programs::Running;
-use super::{BuildError, IDLE, NoPrograms, Programs, Runner, build, build_sharded};
+use super::{BuildError, IDLE, NoPrograms, Outcome, Programs, Runner, build, build_sharded};
 use crate::Host;
 use crate::commands;
 use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
@@ -36,27 +36,6 @@ pub enum Event {
     },
     /// A warning that does not end the host, such as a port that has closed.
     Notice(String),
-}
-
-/// Final state of a host or switch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
-    /// Name of the host or switch.
-    pub name: String,
-    /// Text of the final audit, as the command `audit` prints it.
-    pub audit: String,
-    /// Numbers of unaccounted frames: (in the stack, received from ports, sent to ports). For a
-    /// switch: (in the bridge, between bridge and ports, not sent).
-    pub imbalance: [i64; 3],
-    /// Set if the host ended because all its ports had ended, at least one by a failure.
-    pub lost_ports: bool,
-}
-
-impl Outcome {
-    /// Returns whether every frame is accounted for.
-    pub fn is_balanced(&self) -> bool {
-        self.imbalance == [0; 3]
-    }
 }
 
 /// Reason why the hosts could not run. All hosts that were already running have been stopped.
