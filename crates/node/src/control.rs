@@ -17,6 +17,7 @@
 //! counter for each limit.
 
 pub(crate) mod client;
+mod limits;
 pub mod line;
 mod peer;
 mod socket;
@@ -24,6 +25,7 @@ mod socket;
 mod tests;
 
 pub use client::{Answer, Client, ControlError, path_of, request};
+pub use limits::{ANSWER_MAX, CLIENTS_MAX, ControlCounts, LINE_MAX, PATIENCE};
 
 use crate::{Host, commands};
 use lock::Locks;
@@ -33,43 +35,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-/// Maximum number of connected clients.
-pub const CLIENTS_MAX: usize = 16;
-/// Maximum length of a request line in bytes.
-pub const LINE_MAX: usize = 64 * 1024;
-/// Maximum length of an answer in bytes.
-pub const ANSWER_MAX: usize = 64 * 1024 * 1024;
-/// Time after which a client with an unfinished line or an unread answer is disconnected.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Maximum number of steps (reads, requests, writes) for one client before the next client gets its
 /// turn.
 const TURN: usize = 16;
-
-stats::counters! {
-    /// Counters of the control socket.
-    pub struct ControlCounts at "node.control" {
-        /// Clients accepted.
-        accepted,
-        /// Requests answered.
-        requests,
-        /// Requests answered with an error.
-        errors,
-        /// Clients rejected: too many clients were connected.
-        refused,
-        /// Clients disconnected: malformed request line.
-        garbage,
-        /// Clients disconnected: a line longer than the limit.
-        overlong,
-        /// Clients disconnected: timeout in the middle of a line.
-        silent,
-        /// Clients disconnected: did not read their answer.
-        slow,
-        /// Clients disconnected to make space for another: idle longest.
-        evicted,
-    }
-}
 
 /// Server of a control socket. Dropping it removes the socket file.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! A client of a control socket, with its unfinished request and its unread answer.
 
-use super::{ANSWER_MAX, ControlCounts, LINE_MAX, PATIENCE, line};
+use super::limits::{ANSWER_MAX, ControlCounts, LINE_MAX, PATIENCE};
+use super::line;
 use clock::Instant;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
