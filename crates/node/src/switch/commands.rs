@@ -2,6 +2,8 @@
 //! bridge, and sysctl.
 
 mod bridge;
+mod context;
+mod counters;
 mod guard;
 mod ifconfig;
 mod ip;
@@ -11,48 +13,17 @@ mod sysctl;
 mod tree;
 mod vlan;
 
-use super::{Info, Switch, SwitchConfig};
+use super::{Switch, SwitchConfig};
 use crate::capture::{Captures, Place, Wants};
 use crate::commands::sysctl::Variables;
 use crate::commands::{capture, sysctl as sysctl_command};
 use crate::config::HostConfig;
-use ::bridge::{PortNo, Running};
+use ::bridge::PortNo;
 use buf::PoolConfig;
-use grammar::{Args, Command, CommandError, Form, Words, parse_all, usage};
-use port::Spec;
-use serde_json::Value;
+use context::{Control, DONE, member, one_of};
+use grammar::{Command, CommandError, Words, usage};
 
 pub use show::{lost, report, warnings};
-
-/// The bridge on which a command runs, and the format of the output.
-#[derive(Clone, Copy)]
-struct Control<'a> {
-    switch: &'a Switch,
-    json: bool,
-}
-
-/// A form of a command, with the function that runs it and returns the output.
-type Parameter = Form<fn(&Control<'_>, &Args<'_>) -> Result<String, CommandError>>;
-
-/// Result of a command without output.
-const DONE: Result<String, CommandError> = Ok(String::new());
-
-impl Control<'_> {
-    /// Returns the member given as `IF` in a command.
-    fn member(&self, args: &Args<'_>) -> Result<PortNo, CommandError> {
-        member(self.switch, args.text("IF")).map(|(number, _)| number)
-    }
-
-    fn running(&self, running: Running) -> Result<String, CommandError> {
-        self.switch.set_running(running);
-        DONE
-    }
-
-    /// Returns a listing, as JSON with `rows` or as `text`, depending on the requested format.
-    fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
-        listing(self.json, rows, text)
-    }
-}
 
 /// Function that runs a command; its argument is the list of words after the command's name.
 type Run = fn(&Control<'_>, Words<'_>) -> Result<String, CommandError>;
@@ -154,12 +125,6 @@ pub(crate) fn unreachable() -> Vec<&'static str> {
     tables.concat()
 }
 
-/// Runs the form of the command that matches `words`.
-fn one_of(forms: &[Parameter], of: &Control<'_>, words: Words<'_>) -> Result<String, CommandError> {
-    let (form, args) = parse_all(forms, words)?;
-    (form.run)(of, &args)
-}
-
 /// Sets a sysctl.
 ///
 /// # Errors
@@ -192,11 +157,6 @@ pub fn preset(config: &mut SwitchConfig, name: &str, value: &str) -> Result<bool
     Ok(true)
 }
 
-/// Returns a listing, as JSON with `rows` or as `text`.
-fn listing(json: bool, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
-    if json { format!("{}\n", rows()) } else { text() }
-}
-
 impl capture::Watched for Switch {
     fn captures(&self) -> &Captures {
         &self.captures
@@ -209,14 +169,6 @@ impl capture::Watched for Switch {
     fn name(&self, place: Place) -> String {
         self.members().iter().find(|(number, _)| *number == place).map_or("-".into(), |(_, info)| info.name.clone())
     }
-}
-
-/// Returns the member called `name`.
-fn member(switch: &Switch, name: &str) -> Result<(PortNo, Info), CommandError> {
-    switch.member(name).ok_or_else(|| {
-        let members = switch.members();
-        CommandError::unknown("member", name, members.iter().map(|(_, info)| info.name.as_str()))
-    })
 }
 
 /// Adds all members to a spanning tree with the protocol `proto`.
@@ -236,10 +188,4 @@ pub fn span_rest(switch: &Switch) -> Result<(), CommandError> {
     let is_outside = |number: PortNo| switch.tree(|stp| stp.port(number).is_none()) == Some(true);
     let members = switch.members();
     members.iter().filter(|(number, _)| is_outside(*number)).try_for_each(|(number, _)| tree::join(switch, *number))
-}
-
-/// Opens the port `name` and adds it as a member.
-fn add(switch: &Switch, name: &str, thread: Option<usize>) -> Result<PortNo, CommandError> {
-    let spec = Spec::parse(name).map_err(CommandError::failed)?;
-    switch.add(&spec, thread).map_err(CommandError::failed)
 }

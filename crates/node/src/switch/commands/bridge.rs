@@ -1,7 +1,9 @@
 //! `bridge`: the commands of iproute2's bridge(8).
 
+use super::context::{Control, DONE, Parameter, member};
 use super::ifconfig::{entries, forget, keep, key};
-use super::{Control, DONE, Info, Parameter, member, snoop, tree, vlan};
+use super::{snoop, tree, vlan};
+use crate::switch::Info;
 use bridge::{Entry, Kind, Link, Member, PortNo};
 use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Protection of segments: storm control, muting, address limits, and filter rules.
 
-use super::super::Switch;
-use super::{Control, DONE, Parameter, listing};
+use super::context::{Control, DONE, Parameter, listing};
+use crate::switch::Switch;
 use bridge::{Action, Bridge, Buckets, Direction, Mute, PortNo, Rate, Rule, Rules, Storm};
 use clock::Duration;
 use grammar::{Args, CommandError, Form};

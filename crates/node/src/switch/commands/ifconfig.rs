@@ -1,10 +1,12 @@
 //! `ifconfig`: members and addresses, with the parameters of if_bridge (ifconfig(8)).
 
-use super::super::Switch;
-use super::{Control, DONE, Parameter, add, guard, listing, snoop, tree, vlan};
+use super::context::{Control, DONE, Parameter, listing};
+use super::{guard, snoop, tree, vlan};
 use crate::commands::parse;
+use crate::switch::Switch;
 use bridge::{Entry, Key, Kind, LOCAL, Link, Member, PortNo, Running, StpPortView};
 use grammar::{Args, CommandError, Form, Usage, Words, parse_sequence};
+use port::Spec;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -138,6 +140,12 @@ pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, Comm
     parameters.into_iter().map(|(form, args)| (form.run)(of, &args)).collect()
 }
 
+/// Opens the port `name` and adds it as a member.
+fn add(switch: &Switch, name: &str, thread: Option<usize>) -> Result<PortNo, CommandError> {
+    let spec = Spec::parse(name).map_err(CommandError::failed)?;
+    switch.add(&spec, thread).map_err(CommandError::failed)
+}
+
 /// Sets or clears the flag `name` of a member.
 fn flag(of: &Control<'_>, args: &Args<'_>, name: &str) -> Result<String, CommandError> {
     let (number, on) = (of.member(args)?, args.is_on(name));
@@ -254,7 +262,7 @@ fn bridge_json(switch: &Switch) -> Value {
     let (members, stp, ports) = (switch.members(), tree::to_json(switch), tree::ports(switch));
     let Some(thread) = switch.thread(0) else { return Value::Null };
     let bridge = &thread.bridge;
-    let member = |(number, info): &(PortNo, super::Info)| {
+    let member = |(number, info): &(PortNo, crate::switch::Info)| {
         let member = bridge.member(*number);
         let (_, names) = member.map(|member| flags(member, ports.get(number))).unwrap_or_default();
         let loops: Vec<usize> = info.queues.iter().map(|queue| queue.thread).collect();

@@ -1,10 +1,10 @@
 //! `ip link` and `netstat -i` of a bridge. They list the bridge and its ports in the same format as
 //! the ifaces of a host.
 
-use super::super::Switch;
-use super::{Control, Parameter};
+use super::context::{Control, Parameter};
 use crate::commands::ip::Options;
 use crate::commands::link::{Link, LinkCounters, Style};
+use crate::switch::Switch;
 use bridge::{Carrier, Running};
 use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::Value;

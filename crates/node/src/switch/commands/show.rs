@@ -1,14 +1,16 @@
 //! `show`, `audit`, and the final report of a switch.
 
-use super::super::{Counts, Info, Queue, Switch, SwitchThread};
-use super::{Control, DONE, Parameter, guard, ifconfig, listing};
+use super::context::{Control, DONE, Parameter, listing};
+use super::counters::{counters, object};
+use super::{guard, ifconfig};
 use crate::commands::cards::shown as cards_shown;
 use crate::commands::statement;
+use crate::switch::{Counts, Info, Queue, Switch, SwitchThread};
 use bridge::{FdbCounts, Kind, PortNo, StpCounts};
 use dispatch::dataflow;
 use grammar::{CommandError, Form, Words};
 use serde_json::{Map, Value, json};
-use stats::{Described, DropReason, Entry, Stage};
+use stats::{DropReason, Entry, Stage};
 
 /// Forms of `show`.
 pub(super) const FORMS: &[Parameter] = &[
@@ -153,19 +155,6 @@ fn sync(thread: &SwitchThread) -> Vec<Entry> {
 fn nonzero_lines(entries: &[Entry]) -> String {
     let line = |e: &Entry| format!("\t{:<26} {:>12}  {}\n", e.name, e.value, e.sentence);
     entries.iter().filter(|entry| entry.value > 0).map(line).collect()
-}
-
-/// Returns counters as a JSON object.
-pub(super) fn object(entries: &[Entry]) -> Map<String, Value> {
-    entries.iter().map(|entry| (entry.name.clone(), entry.value.into())).collect()
-}
-
-pub(super) fn counters(of: &dyn Described) -> Vec<Entry> {
-    let mut out = Vec::new();
-    of.visit(&mut |prefix, field, sentence, value| {
-        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
-    });
-    out
 }
 
 /// A queue of a member, with its counters and state.

@@ -1,9 +1,9 @@
 //! Multicast snooping (RFC 4541): `snoop`, `querier`, port settings, and the listener table
 //! (`bridge mdb`).
 
-use super::super::Switch;
-use super::{Control, DONE, Info, Parameter, listing, vlan};
-use bridge::{Bridge, Leave, Listener, PortNo, Querier, RouterPort, SnoopConfig, SnoopPort, Unknown};
+use super::context::{Control, DONE, Parameter, listing};
+use crate::switch::{Info, Switch};
+use bridge::{Bridge, Leave, Listener, PortNo, Querier, RouterPort, SnoopConfig, SnoopPort, Unknown, VlanSet};
 use clock::Duration;
 use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
@@ -120,16 +120,33 @@ fn querier(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
 }
 
 fn set_querier(switch: &Switch, querier: Querier) {
-    let querier = Querier { vids: vlan::queried_vlans(switch), ..querier };
+    let querier = Querier { vids: queried_vlans(switch), ..querier };
     switch.each_thread(|thread| {
         let now = thread.now();
         thread.bridge.set_querier(Some(querier.clone()), now);
     });
 }
 
+/// Returns the VLANs in which the querier sends queries: those to which a member belongs, or 0
+/// without VLAN filtering. A trunk of all VLANs exceeds the limit of a querier
+/// ([`bridge::Querier::vids`]).
+fn queried_vlans(switch: &Switch) -> Vec<u16> {
+    let members = switch.members();
+    let Some(thread) = switch.thread(0) else { return Vec::new() };
+    if thread.bridge.vlan_filtering().is_none() {
+        return vec![0];
+    }
+    let all: VlanSet = members
+        .iter()
+        .filter_map(|(number, _)| thread.bridge.port_vlan(*number))
+        .flat_map(|vlan| vlan.member.iter().collect::<Vec<_>>())
+        .collect();
+    all.iter().take(bridge::MOST_VLANS).collect()
+}
+
 /// Updates the VLANs of the querier after a change of VLANs or members.
 pub(super) fn vlans_changed(switch: &Switch) {
-    if let Some(querier) = current_querier(switch).filter(|querier| querier.vids != vlan::queried_vlans(switch)) {
+    if let Some(querier) = current_querier(switch).filter(|querier| querier.vids != queried_vlans(switch)) {
         set_querier(switch, querier);
     }
 }

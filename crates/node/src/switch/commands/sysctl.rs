@@ -1,8 +1,8 @@
 //! `sysctl` of a switch: settings of polling, its state, and the cost of forwarding.
 
-use super::super::Switch;
-use super::member;
+use super::context::member;
 use crate::commands::sysctl::Variables;
+use crate::switch::Switch;
 use crate::sysctl::{describe, in_range};
 use bridge::Running;
 use dispatch::polling::{Counts, Gauges, Mode, Sysctls};

@@ -1,8 +1,8 @@
 //! Parameters of the spanning tree, as in if_bridge (ifconfig(8)), and its guards.
 
-use super::super::Switch;
-use super::show::{counters, object};
-use super::{Control, DONE, Parameter};
+use super::context::{Control, DONE, Parameter};
+use super::counters::{counters, object};
+use crate::switch::Switch;
 use bridge::{
     Guarded, Link, PointToPoint, PortNo, PortRole, PortState, StpConfig, StpPort, StpPortView, StpVersion, path_cost,
 };

@@ -1,7 +1,8 @@
 //! VLANs of members: the parameters of if_bridge, and `bridge vlan` of iproute2.
 
-use super::super::Switch;
-use super::{Control, DONE, Info, Parameter, listing, snoop};
+use super::context::{Control, DONE, Parameter, listing};
+use super::snoop;
+use crate::switch::{Info, Switch};
 use bridge::{Admit, PortNo, PortVlan, Stacked, VlanSet};
 use grammar::{Args, CommandError, Form};
 use serde_json::{Value, json};
@@ -134,23 +135,6 @@ fn filter(switch: &Switch, tags: Option<EtherType>) -> Result<String, CommandErr
     });
     snoop::vlans_changed(switch);
     DONE
-}
-
-/// Returns the VLANs in which the querier sends queries: those to which a member belongs, or 0
-/// without VLAN filtering. A trunk of all VLANs exceeds the limit of a querier
-/// ([`bridge::Querier::vids`]).
-pub(super) fn queried_vlans(switch: &Switch) -> Vec<u16> {
-    let members = switch.members();
-    let Some(thread) = switch.thread(0) else { return Vec::new() };
-    if thread.bridge.vlan_filtering().is_none() {
-        return vec![0];
-    }
-    let all: VlanSet = members
-        .iter()
-        .filter_map(|(number, _)| thread.bridge.port_vlan(*number))
-        .flat_map(|vlan| vlan.member.iter().collect::<Vec<_>>())
-        .collect();
-    all.iter().take(bridge::MOST_VLANS).collect()
 }
 
 /// Makes `pvid` the VLAN of untagged frames of a port, for reception and transmission; 0 for none.

@@ -1,0 +1,55 @@
+//! Context of a command of a bridge, and the form of its functions.
+
+use crate::switch::{Info, Switch};
+use bridge::{PortNo, Running};
+use grammar::{Args, CommandError, Form, Words, parse_all};
+use serde_json::Value;
+
+/// The bridge on which a command runs, and the format of the output.
+#[derive(Clone, Copy)]
+pub(super) struct Control<'a> {
+    pub(super) switch: &'a Switch,
+    pub(super) json: bool,
+}
+
+/// A form of a command, with the function that runs it and returns the output.
+pub(super) type Parameter = Form<fn(&Control<'_>, &Args<'_>) -> Result<String, CommandError>>;
+
+/// Result of a command without output.
+pub(super) const DONE: Result<String, CommandError> = Ok(String::new());
+
+impl Control<'_> {
+    /// Returns the member given as `IF` in a command.
+    pub(super) fn member(&self, args: &Args<'_>) -> Result<PortNo, CommandError> {
+        member(self.switch, args.text("IF")).map(|(number, _)| number)
+    }
+
+    pub(super) fn running(&self, running: Running) -> Result<String, CommandError> {
+        self.switch.set_running(running);
+        DONE
+    }
+
+    /// Returns a listing, as JSON with `rows` or as `text`, depending on the requested format.
+    pub(super) fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
+        listing(self.json, rows, text)
+    }
+}
+
+/// Runs the form of the command that matches `words`.
+pub(super) fn one_of(forms: &[Parameter], of: &Control<'_>, words: Words<'_>) -> Result<String, CommandError> {
+    let (form, args) = parse_all(forms, words)?;
+    (form.run)(of, &args)
+}
+
+/// Returns a listing, as JSON with `rows` or as `text`.
+pub(super) fn listing(json: bool, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
+    if json { format!("{}\n", rows()) } else { text() }
+}
+
+/// Returns the member called `name`.
+pub(super) fn member(switch: &Switch, name: &str) -> Result<(PortNo, Info), CommandError> {
+    switch.member(name).ok_or_else(|| {
+        let members = switch.members();
+        CommandError::unknown("member", name, members.iter().map(|(_, info)| info.name.as_str()))
+    })
+}
