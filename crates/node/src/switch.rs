@@ -22,6 +22,7 @@ mod exchange;
 mod lock_requests;
 mod members;
 pub mod node;
+mod poison;
 mod post;
 pub mod run;
 mod sync;
@@ -32,7 +33,7 @@ mod tree;
 
 pub use average::Average;
 pub use costs::SwitchCosts;
-pub use members::{Info, Queue};
+pub use members::{AddError, Info, Queue};
 pub use post::PORTS_MAX;
 pub use sync::SyncCounts;
 pub use thread::{Counts, SwitchThread};
@@ -43,14 +44,15 @@ use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
 use dispatch::dataflow::{self, Dataflow, dataflow};
-use dispatch::polling::{Sysctls, Taken};
+use dispatch::polling::Sysctls;
 pub(crate) use exchange::Call;
 
 use exchange::{Arrivals, Outbox};
 use members::{Members, Slot};
-use port::{Env, OpenError, Pairs, Port, Spec, SpecError};
+use poison::lock;
+use port::{Env, Pairs, Port, Spec};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use sync::SyncExchange;
 use thread::{Common, Role};
 use tree::{Links, SharedInbox};
@@ -91,35 +93,6 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Reason why a port was not added.
-#[derive(Debug, thiserror::Error)]
-pub enum AddError {
-    /// The port specification is invalid.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
-    /// The port could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The port is already polled by a loop.
-    #[error(transparent)]
-    Taken(#[from] Taken),
-    /// The bridge already has the maximum number of ports.
-    #[error("too many ports: a bridge has at most {0}")]
-    TooMany(usize),
-    /// The switch has no loop with the given number (first field); the second field is its number
-    /// of loops.
-    #[error("no loop {0}: the switch has {1}, numbered from 0")]
-    NoLoop(usize, usize),
-    /// Each queue of a port needs a loop of its own, and no loop is left.
-    #[error("{port}: each queue of a port needs its own loop, and all {loops} loops have a queue; increase --loops")]
-    NoLoopLeft {
-        /// Specification of the queue.
-        port: String,
-        /// Number of loops of the switch.
-        loops: usize,
-    },
-}
-
 /// A switch, running or stopped.
 pub struct Switch {
     /// Name of the switch.
@@ -148,10 +121,6 @@ pub struct Switch {
 fn random_mac() -> Mac {
     let [a, b, c, d, e, ..] = RandomState::new().hash_one(0u8).to_be_bytes();
     Mac([0x02, a, b, c, d, e])
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Switch {

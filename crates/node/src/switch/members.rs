@@ -6,13 +6,41 @@
 //! `xdp(queue=1):x0` are two queues of one device, which share the number, the addresses and the
 //! settings of the member.
 
-use super::AddError;
 use bridge::{Carrier, Duplex, Link, PortNo};
 use dispatch::polling::{Loops, Taken};
 use port::os::link;
 use port::spec::Kind;
-use port::{Caps, Port, PortCounts, Spec};
+use port::{Caps, OpenError, Port, PortCounts, Spec, SpecError};
 use std::sync::Arc;
+
+/// Reason why a port was not added.
+#[derive(Debug, thiserror::Error)]
+pub enum AddError {
+    /// The port specification is invalid.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The port could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The port is already polled by a loop.
+    #[error(transparent)]
+    Taken(#[from] Taken),
+    /// The bridge already has the maximum number of ports.
+    #[error("too many ports: a bridge has at most {0}")]
+    TooMany(usize),
+    /// The switch has no loop with the given number (first field); the second field is its number
+    /// of loops.
+    #[error("no loop {0}: the switch has {1}, numbered from 0")]
+    NoLoop(usize, usize),
+    /// Each queue of a port needs a loop of its own, and no loop is left.
+    #[error("{port}: each queue of a port needs its own loop, and all {loops} loops have a queue; increase --loops")]
+    NoLoopLeft {
+        /// Specification of the queue.
+        port: String,
+        /// Number of loops of the switch.
+        loops: usize,
+    },
+}
 
 /// A queue of a member, which one loop polls. Most members have one queue.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Runs a switch. The first loop runs in the caller's thread, which also serves the control socket.
 //! Each other loop and each worker has a thread of its own.
 
-use super::{Switch, lock};
+use super::Switch;
+use super::poison::lock;
 use crate::control::Server;
 use crate::switch::commands;
 use clock::{Duration, Instant};
