@@ -13,6 +13,7 @@ pub(crate) mod cards;
 mod context;
 mod dhclient;
 pub(crate) mod help;
+mod iface;
 mod ifconfig;
 pub(crate) mod ip;
 mod ipneigh;

@@ -1,6 +1,7 @@
 //! Context of a command of a host, and the form of its functions.
 
 use crate::Host;
+use clock::Instant;
 use grammar::{Args, CommandError, Form, Words, parse_all};
 use inet::fib::Prefix;
 use inet::iface::{Iface, IfaceAddr, IfaceId};
@@ -89,5 +90,10 @@ impl<L: Locks> Ctl<'_, L> {
     /// Returns the next hop of the route to exactly `prefix`; `None` if there is no such route.
     pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
         self.host.stack.route_at(self.cx, prefix)
+    }
+
+    /// Returns the remaining seconds of a lifetime; `None` if it is infinite.
+    pub(crate) fn seconds_left(&self, until: Instant) -> Option<u64> {
+        (until != Instant::NEVER).then(|| until.since(self.cx.now).as_secs())
     }
 }

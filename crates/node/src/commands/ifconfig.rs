@@ -1,18 +1,16 @@
 //! `ifconfig`: creates and configures ifaces, and lists them in BSD's format.
 
 use super::context::Ctl;
+use super::iface::{IfaceForm, add_addr, add_peer, set_mtu};
+use super::ip::list::addr_json;
 use super::parse;
-use super::{ip, six, tunnel};
+use super::{six, tunnel};
 use crate::config::IfaceConfig;
 use grammar::{Args, CommandError, Form, Usage, Words, parse_sequence};
-use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Offload};
+use inet::iface::{Iface, IfaceId, IfaceKind, Offload};
 use lock::Locks;
 use serde_json::{Value, json};
 use std::marker::PhantomData;
-use std::net::Ipv4Addr;
-
-/// Form of a parameter of an interface.
-pub(super) type IfaceForm<L> = Form<fn(&Ctl<'_, L>, &Iface<L>, &Args<'_>) -> Result<(), CommandError>>;
 
 /// Forms of the parameters of an interface.
 struct Forms<L>(PhantomData<L>);
@@ -224,21 +222,6 @@ fn offload<L: Locks>(
     Ok(())
 }
 
-/// Returns the maximum MTU of an iface: that of its port, or 65535 if it has no port.
-pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
-    ctl.host.ports().iter().find(|port| port.iface == id).map_or(65_535, |port| i64::from(port.caps.mtu))
-}
-
-pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) -> Result<(), CommandError> {
-    // RFC 791 3.2: every link can transmit packets of 68 bytes.
-    let mtu = parse::number(&format!("{}: mtu", iface.name), word, 68, mtu_max(ctl, iface.id))?;
-    match iface.tunnel {
-        Some(_) => ctl.host.stack.set_tunnel_mtu(ctl.cx, iface.id, mtu as u16),
-        None => ctl.host.stack.set_mtu(iface.id, mtu as u16),
-    }
-    Ok(())
-}
-
 /// Runs `inet A/LEN ...`. Without `alias`, the address replaces the first address.
 fn inet<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result<(), CommandError> {
     let id = iface.id;
@@ -280,42 +263,10 @@ fn inet<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, args: &Args<'_>) -> Result
     added
 }
 
-/// Adds an address to a tunnel whose remote end has the address `peer`.
-pub(super) fn add_peer<L: Locks>(
-    ctl: &Ctl<'_, L>,
-    id: IfaceId,
-    addr: Ipv4Addr,
-    peer: Ipv4Addr,
-) -> Result<(), CommandError> {
-    parse::own_addr(IfaceAddr { addr: peer, len: 32 })?;
-    add_addr(ctl, id, IfaceAddr { addr, len: 32 })?;
-    let added = ctl.host.stack.add_peer(ctl.cx, id, addr, peer);
-    added.map_err(|why| {
-        ctl.host.stack.remove_addr(ctl.cx, id, addr);
-        CommandError::failed(format!("{peer}: cannot add its route: {why:?}"))
-    })
-}
-
-pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr) -> Result<(), CommandError> {
-    let stack = &ctl.host.stack;
-    if stack.iface(id).is_some_and(|iface| iface.kind != IfaceKind::Loopback) {
-        parse::on_link(addr)?;
-    }
-    let other = stack.ifaces().find(|iface| iface.addrs(ctl.cx).iter().any(|own| own.addr == addr.addr));
-    if let Some(other) = other {
-        if other.id != id {
-            return Err(CommandError::failed(format!("{} already has {}", other.name, addr.addr)));
-        }
-        stack.remove_addr(ctl.cx, id, addr.addr); // perhaps with another prefix
-    }
-    let added = stack.add_addr(ctl.cx, id, addr);
-    added.map_err(|why| CommandError::failed(format!("{}: cannot add its routes: {why:?}", addr.addr)))
-}
-
 fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
     let ifaces = || ctl.host.stack.ifaces().filter(|iface| only.is_none_or(|id| id == iface.id));
     ctl.listing(
-        || Value::Array(ifaces().map(|iface| ip::addr_json(ctl, iface)).collect()),
+        || Value::Array(ifaces().map(|iface| addr_json(ctl, iface)).collect()),
         || ifaces().map(|iface| describe(ctl, iface)).collect(),
     )
 }

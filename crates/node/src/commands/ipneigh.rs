@@ -1,7 +1,7 @@
 //! `ip neigh`: shows, adds, replaces and removes neighbors.
 
 use super::context::Ctl;
-use super::ip::{Family, only_dev, verb};
+use super::ip::syntax::{Family, neighbor_entry, only_dev, verb};
 use super::json::set;
 use super::parse;
 use super::six;
@@ -22,7 +22,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Fami
         return six::neigh(ctl, verb, words);
     }
     let addr = parse::ip4("neighbor", words.next("a neighbor's address")?)?;
-    let (lladdr, dev) = entry(ctl, None, words)?;
+    let (lladdr, dev) = neighbor_entry(ctl, None, words)?;
     if verb == "del" {
         let gone = ctl.host.stack.remove_neighbor(ctl.cx, dev, addr);
         return if gone { Ok(String::new()) } else { Err(unknown(ctl, dev, addr)) };
@@ -34,28 +34,6 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, family: Fami
         ("change", false) => Err(unknown(ctl, dev, addr)),
         _ => set_neighbor(ctl, dev, addr, lladdr).map(|()| String::new()),
     }
-}
-
-/// Parses the words after a neighbor's address: `lladdr MAC`, and `dev IF` if the address had no
-/// zone.
-pub(super) fn entry<L: Locks>(
-    ctl: &Ctl<'_, L>,
-    zone: Option<IfaceId>,
-    mut words: Words<'_>,
-) -> Result<(Option<Mac>, IfaceId), CommandError> {
-    let (mut lladdr, mut dev) = (None, zone);
-    while let Some(word) = words.take() {
-        match word {
-            "lladdr" => lladdr = Some(parse::mac(words.next("a MAC address")?)?),
-            "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
-            "nud" => match words.next("permanent")? {
-                "permanent" => {}
-                other => return Err(CommandError::bad("nud", other, "permanent, the only state that can be set")),
-            },
-            other => return Err(CommandError::unknown("word", other, ["lladdr", "dev", "nud"].into_iter())),
-        }
-    }
-    Ok((lladdr, dev.ok_or_else(|| CommandError::missing("dev IF"))?))
 }
 
 fn unknown<L: Locks>(ctl: &Ctl<'_, L>, dev: IfaceId, addr: std::net::Ipv4Addr) -> CommandError {

@@ -1,7 +1,7 @@
 //! `ip route`: shows, adds, replaces and removes routes, and looks up single addresses.
 
 use super::context::Ctl;
-use super::ip::verb;
+use super::ip::syntax::verb;
 use super::json::set;
 use super::parse;
 use super::why;

@@ -3,9 +3,10 @@
 mod sentences;
 
 use super::context::Ctl;
+use super::ip::list::link_of;
 use super::link::Link;
 use super::sockets::{self, Netid, SockState, Socket};
-use super::{ip, iproute, isr, route, show};
+use super::{iproute, isr, route, show};
 use grammar::{CommandError, Usage, Words};
 use lock::Locks;
 use serde_json::{Map, Value, json};
@@ -206,7 +207,7 @@ fn in_a_row(sentence: &str) -> String {
 
 fn ifaces<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let ports = ctl.host.ports();
-    let rows = || ctl.host.stack.ifaces().map(|iface| (iface, ip::link_of(ctl, iface, &ports)));
+    let rows = || ctl.host.stack.ifaces().map(|iface| (iface, link_of(ctl, iface, &ports)));
     let row_json = || {
         let row = rows().map(|(iface, link)| {
             let own = iface.addrs(ctl.cx);

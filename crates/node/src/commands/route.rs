@@ -1,10 +1,13 @@
 //! `route`: shows and changes routes, in BSD's format.
 
+pub(super) mod hops;
+
 use super::context::{Ctl, HostForm, one_of};
 use super::iproute;
 use super::parse;
 use super::{six, why};
 use grammar::{Args, CommandError, Form, Words, parse as parse_form};
+use hops::{is_by, via_of};
 use inet::fib::Prefix;
 use inet::iface::IfaceKind;
 use inet::route::{Path, Route, Via};
@@ -105,30 +108,6 @@ fn target(args: &Args<'_>) -> Result<Target, CommandError> {
     Ok(Target { prefix, shown: format!("{what} {}", word.split('/').next().unwrap_or(word)) })
 }
 
-/// Returns the next hop that an option selects, such as an interface or a reject route; `None` if a
-/// gateway selects it. A gateway given with `-reject`, `-prohibit` or `-blackhole` has no effect,
-/// as in route(8).
-pub(super) fn via_of<L: Locks, G>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<Option<Via<G>>, CommandError> {
-    const KINDS: [&str; 4] = ["-interface", "-reject", "-prohibit", "-blackhole"];
-    let mut given = KINDS.into_iter().filter(|name| args.has(name));
-    let (first, second) = (given.next(), given.next());
-    if let (Some(first), Some(second)) = (first, second) {
-        return Err(CommandError::failed(format!("{first} and {second} exclude each other")));
-    }
-    let gateway = args.rest().first();
-    match (first, gateway) {
-        (Some("-interface"), Some(extra)) => Err(CommandError::too_much(extra)),
-        (Some("-interface"), None) => Ok(Some(Via::Link(ctl.iface(args.text("IF"))?.id))),
-        (Some("-reject"), _) => Ok(Some(Via::Reject)),
-        (Some("-prohibit"), _) => Ok(Some(Via::Prohibit)),
-        (Some(_), _) => Ok(Some(Via::Blackhole)),
-        (None, Some(_)) => Ok(None),
-        (None, None) => {
-            Err(CommandError::missing("a gateway's address, -interface IF, -reject, -prohibit or -blackhole"))
-        }
-    }
-}
-
 /// Returns the prefix length of a destination without one: as in route(8), an address with a zero
 /// host part is a network.
 fn net_or_host(addr: Ipv4Addr) -> u8 {
@@ -168,18 +147,6 @@ fn delete<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, Command
     }
     ctl.host.stack.remove_route(ctl.cx, target.prefix);
     Ok(format!("delete {}\n", target.shown))
-}
-
-/// Returns whether a route with the next hop `via`, or with these `paths`, uses exactly `gateways`.
-/// Without gateways, any route matches.
-pub(super) fn is_by<G: PartialEq>(via: Via<G>, paths: &[Path<G>], gateways: &[G]) -> bool {
-    let leads = |path: &Path<G>| matches!(&path.via, Via::Gateway(_, by) if gateways.contains(by));
-    match via {
-        _ if gateways.is_empty() => true,
-        Via::Gateway(_, by) => *gateways == [by],
-        Via::Paths(_) => paths.len() == gateways.len() && paths.iter().all(leads),
-        _ => false,
-    }
 }
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {

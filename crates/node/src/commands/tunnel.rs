@@ -2,7 +2,7 @@
 //! gif0 type ipip local A remote B`).
 
 use super::context::Ctl;
-use super::ifconfig::IfaceForm;
+use super::iface::{IfaceForm, set_mtu};
 use super::json;
 use super::parse;
 use grammar::{Args, CommandError, Form, Words};
@@ -148,7 +148,7 @@ pub(super) fn add<L: Locks>(ctl: &Ctl<'_, L>, words: &mut Words<'_>) -> Result<(
     }
     let id = create(ctl, name, kind)?;
     let made = set(ctl, id, config);
-    let sized = made.and_then(|()| mtu.map_or(Ok(()), |mtu| super::ifconfig::set_mtu(ctl, ctl.iface(name)?, mtu)));
+    let sized = made.and_then(|()| mtu.map_or(Ok(()), |mtu| set_mtu(ctl, ctl.iface(name)?, mtu)));
     if sized.is_err() {
         ctl.host.stack.remove_tunnel(ctl.cx, id);
     }

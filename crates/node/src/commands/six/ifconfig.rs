@@ -1,12 +1,12 @@
 //! `ifconfig IF inet6 ...`, and the IPv6 lines in the output of `ifconfig`.
 
 use super::super::context::Ctl;
-use super::super::ifconfig::IfaceForm;
+use super::super::iface::IfaceForm;
 use super::super::json::set;
 use super::super::parse;
 use super::super::tunnel;
-use super::ndp::seconds_left;
-use super::{host, refused, with_zone, zoned};
+use super::addr::{host, refused};
+use super::zone::{with_zone, zoned};
 use clock::Instant;
 use grammar::{Args, CommandError, Form};
 use inet::iface::{Iface, IfaceKind};
@@ -145,7 +145,7 @@ pub(in super::super) fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -
 }
 
 fn lifetime<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> String {
-    seconds_left(ctl, until).map_or("infty".to_string(), |left| left.to_string())
+    ctl.seconds_left(until).map_or("infty".to_string(), |left| left.to_string())
 }
 
 /// Returns the elements of `addr_info` in `ip -j addr`.
@@ -156,7 +156,7 @@ pub(in super::super) fn addr_infos<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>)
             "valid_life_time": u32::MAX, "preferred_life_time": u32::MAX,
         });
         if let Origin::Advertised { preferred_until, valid_until, .. } = own.origin {
-            let left = |until| seconds_left(ctl, until).map_or(u32::MAX, |left| left as u32);
+            let left = |until| ctl.seconds_left(until).map_or(u32::MAX, |left| left as u32);
             set(&mut info, "dynamic", true);
             set(&mut info, "valid_life_time", left(valid_until));
             set(&mut info, "preferred_life_time", left(preferred_until));

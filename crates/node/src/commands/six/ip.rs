@@ -1,20 +1,18 @@
-//! `ip -6 addr`, `ip -6 route`, `ip -6 neigh`, with iproute2's text and JSON key names.
+//! `ip -6 addr` and `ip -6 route`, with iproute2's text and JSON key names.
 
 use super::super::context::Ctl;
-use super::super::ip::verb;
-use super::super::ipneigh::entry;
+use super::super::ip::syntax::verb;
 use super::super::iproute::{nexthops, paths_text, refuse, set_paths};
 use super::super::json::set;
 use super::super::parse;
 use super::super::why;
+use super::addr::{host, own_address, prefix, prefix_text};
 use super::ifconfig::{add_addr6, scope};
-use super::ndp::seconds_left;
-use super::{host, own_address, prefix, prefix_text, zoned};
+use super::zone::zoned;
 use grammar::{CommandError, Words, parse_all};
 use inet::fib::Prefix6;
 use inet::iface::Iface;
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
-use inet::neigh::{Neighbor, State};
 use inet::route::{Path, Route6, Via6};
 use lock::Locks;
 use serde_json::{Value, json};
@@ -84,7 +82,7 @@ pub(in super::super) fn addr_text<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) 
         let (mut valid, mut preferred) = ("forever".to_string(), "forever".to_string());
         if let Origin::Advertised { preferred_until, valid_until, .. } = own.origin {
             out += if own.is_deprecated(ctl.cx.now) { " deprecated dynamic" } else { " dynamic" };
-            let left = |until| seconds_left(ctl, until).map_or("forever".to_string(), |left| format!("{left}sec"));
+            let left = |until| ctl.seconds_left(until).map_or("forever".to_string(), |left| format!("{left}sec"));
             (valid, preferred) = (left(valid_until), left(preferred_until));
         }
         out += &format!("\n       valid_lft {valid} preferred_lft {preferred}\n");
@@ -299,75 +297,4 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u128>) -> 
         Value::Array(vec![row])
     };
     Ok(ctl.listing(json, text))
-}
-
-/// Runs `neigh add|change|replace|del A ...`, after the verb.
-pub(in super::super) fn neigh<L: Locks>(
-    ctl: &Ctl<'_, L>,
-    verb: &str,
-    mut words: Words<'_>,
-) -> Result<String, CommandError> {
-    let (addr, zone) = zoned(ctl, "neighbor", words.next("a neighbor's address")?)?;
-    let (lladdr, dev) = entry(ctl, zone, words)?;
-    let unknown = || CommandError::failed(format!("{addr}: no neighbor entry on {}", ctl.iface_name(dev)));
-    if verb == "del" {
-        let gone = ctl.host.stack.remove_neighbor6(ctl.cx, dev, addr);
-        return if gone { Ok(String::new()) } else { Err(unknown()) };
-    }
-    let lladdr = lladdr.ok_or_else(|| CommandError::missing("lladdr MAC"))?;
-    let known = ctl.host.stack.neighbors6(ctl.cx).iter().any(|n| (n.iface, n.addr) == (dev, addr));
-    match (verb, known) {
-        ("add", true) => Err(CommandError::failed(format!("{addr}: a neighbor entry exists; use replace"))),
-        ("change", false) => Err(unknown()),
-        _ => set_neighbor6(ctl, dev, addr, lladdr).map(|()| String::new()),
-    }
-}
-
-/// Sets a static neighbor entry. Returns an error if an address is not a unicast address.
-pub(super) fn set_neighbor6<L: Locks>(
-    ctl: &Ctl<'_, L>,
-    dev: inet::iface::IfaceId,
-    addr: Ipv6Addr,
-    mac: wire::Mac,
-) -> Result<(), CommandError> {
-    if mac.is_multicast() || mac == wire::Mac::ZERO {
-        return Err(CommandError::bad("MAC address", &mac.to_string(), "a unicast MAC address"));
-    }
-    ctl.host.stack.set_neighbor6(ctl.cx, dev, host("neighbor", addr)?, mac);
-    Ok(())
-}
-
-/// Returns Linux's name of the state of a neighbor entry.
-pub(super) fn state(n: &Neighbor<Ipv6Addr>) -> &'static str {
-    match n.state {
-        State::Incomplete => "INCOMPLETE",
-        State::Reachable => "REACHABLE",
-        State::Stale => "STALE",
-        State::Probe => "PROBE",
-        State::Permanent => "PERMANENT",
-    }
-}
-
-/// Lists neighbors in the format of `ip neigh`.
-pub(in super::super) fn neigh_text<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> String {
-    let row = |n: &Neighbor<Ipv6Addr>| {
-        let lladdr = if n.state == State::Incomplete { String::new() } else { format!(" lladdr {}", n.mac) };
-        format!("{} dev {}{lladdr} {}\n", n.addr, ctl.iface_name(n.iface), state(n))
-    };
-    let all = ctl.host.stack.neighbors6(ctl.cx);
-    all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
-}
-
-/// Returns the JSON objects of the neighbors in `ip -j neigh`.
-pub(in super::super) fn neigh_rows<L: Locks>(ctl: &Ctl<'_, L>, only: Option<inet::iface::IfaceId>) -> Vec<Value> {
-    let row = |n: &Neighbor<Ipv6Addr>| {
-        let mut row = json!({ "dst": n.addr.to_string(), "dev": ctl.iface_name(n.iface) });
-        if n.state != State::Incomplete {
-            set(&mut row, "lladdr", n.mac.to_string());
-        }
-        set(&mut row, "state", vec![state(n)]);
-        row
-    };
-    let all = ctl.host.stack.neighbors6(ctl.cx);
-    all.iter().filter(|n| only.is_none_or(|id| id == n.iface)).map(row).collect()
 }

@@ -2,9 +2,9 @@
 
 use super::super::context::{Ctl, DONE, HostForm};
 use super::super::parse;
-use super::ip::{neigh_rows, set_neighbor6};
-use super::{with_zone, zoned};
-use clock::{Duration, Instant};
+use super::ipneigh::{neigh_rows, set_neighbor6};
+use super::zone::{with_zone, zoned};
+use clock::Duration;
 use grammar::{CommandError, Form};
 use inet::iface::IfaceId;
 use inet::ip6::{AdvertisedPrefix, DefaultRouter};
@@ -65,11 +65,6 @@ impl<L: Locks> NdpForms<L> {
     ];
 }
 
-/// Returns the remaining seconds of a lifetime; `None` if it is infinite.
-pub(super) fn seconds_left<L: Locks>(ctl: &Ctl<'_, L>, until: Instant) -> Option<u64> {
-    (until != Instant::NEVER).then(|| until.since(ctl.cx.now).as_secs())
-}
-
 fn preference(of: &DefaultRouter) -> &'static str {
     match of.preference {
         Preference::Low => "low",
@@ -88,7 +83,7 @@ fn routers<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Value> {
     let row = |(id, of): (IfaceId, DefaultRouter)| {
         json!({
             "router": of.addr.to_string(), "dev": ctl.iface_name(id), "preference": preference(&of),
-            "expire": seconds_left(ctl, of.until), "unreachable": of.is_unreachable,
+            "expire": ctl.seconds_left(of.until), "unreachable": of.is_unreachable,
         })
     };
     default_routers(ctl).into_iter().map(row).collect()
@@ -98,7 +93,7 @@ fn show_routers<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let line = |(id, of): (IfaceId, DefaultRouter)| {
         let (addr, name) = (with_zone(ctl, of.addr, id), ctl.iface_name(id));
         let unreachable = if of.is_unreachable { ", unreachable" } else { "" };
-        let left = seconds_left(ctl, of.until).unwrap_or_default();
+        let left = ctl.seconds_left(of.until).unwrap_or_default();
         format!("{addr} if={name}, pref={}, expire={left}s{unreachable}\n", preference(&of))
     };
     default_routers(ctl).into_iter().map(line).collect()
@@ -113,7 +108,7 @@ fn on_link_prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<(IfaceId, AdvertisedPrefi
 fn prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Value> {
     let row = |(id, of): (IfaceId, AdvertisedPrefix)| {
         json!({
-            "prefix": of.prefix.to_string(), "dev": ctl.iface_name(id), "expire": seconds_left(ctl, of.until),
+            "prefix": of.prefix.to_string(), "dev": ctl.iface_name(id), "expire": ctl.seconds_left(of.until),
         })
     };
     on_link_prefixes(ctl).into_iter().map(row).collect()
@@ -121,7 +116,7 @@ fn prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Value> {
 
 fn show_prefixes<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let line = |(id, of): (IfaceId, AdvertisedPrefix)| {
-        let left = seconds_left(ctl, of.until).map_or("never".to_string(), |left| format!("{left}s"));
+        let left = ctl.seconds_left(of.until).map_or("never".to_string(), |left| format!("{left}s"));
         format!("{} if={}, expire={left}\n", of.prefix, ctl.iface_name(id))
     };
     on_link_prefixes(ctl).into_iter().map(line).collect()

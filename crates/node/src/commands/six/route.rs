@@ -1,9 +1,11 @@
 //! `route -6`: IPv6 routes in BSD's format, which are also the second table of `netstat -r`.
 
 use super::super::context::Ctl;
-use super::super::route::{is_by, via_of};
+use super::super::route::hops::{is_by, via_of};
 use super::super::why;
-use super::{ip, prefix, prefix_text, with_zone, zoned};
+use super::addr::{prefix, prefix_text};
+use super::ip;
+use super::zone::{with_zone, zoned};
 use grammar::{Args, CommandError};
 use inet::fib::Prefix6;
 use inet::iface::IfaceKind;

@@ -1,0 +1,76 @@
+//! IPv6 addresses with zones, and the ifaces and routes of addresses.
+
+use super::addr::host;
+use crate::commands::context::Ctl;
+use grammar::CommandError;
+use inet::fib::Prefix6;
+use inet::iface::IfaceId;
+use inet::ip6::IfaceAddr6;
+use inet::route::{Path, Via6};
+use lock::Locks;
+use std::net::Ipv6Addr;
+use wire::ip6;
+
+/// Parses `A` or `A%IF` into the address, and the iface whose link the zone denotes.
+pub(in crate::commands) fn zoned<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    what: &str,
+    word: &str,
+) -> Result<(Ipv6Addr, Option<IfaceId>), CommandError> {
+    let (text, zone) = word.split_once('%').map_or((word, None), |(text, zone)| (text, Some(zone)));
+    let addr = text.parse().map_err(|_| CommandError::bad(what, word, "an IPv6 address such as fd00::1"))?;
+    Ok((addr, zone.map(|name| ctl.iface(name).map(|iface| iface.id)).transpose()?))
+}
+
+/// Returns an address as text; a link-local address gets its zone, as in BSD.
+pub(super) fn with_zone<L: Locks>(ctl: &Ctl<'_, L>, addr: Ipv6Addr, id: IfaceId) -> String {
+    if ip6::is_link_local(addr) { format!("{addr}%{}", ctl.iface_name(id)) } else { addr.to_string() }
+}
+
+impl<L: Locks> Ctl<'_, L> {
+    /// Returns the iface whose link contains `addr`.
+    pub(super) fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, CommandError> {
+        if ip6::is_link_local(addr) {
+            return Err(CommandError::failed(format!(
+                "{addr} is a link-local address: give its interface, as in {addr}%em0"
+            )));
+        }
+        let ifaces = self.host.stack.ifaces();
+        let own = ifaces.flat_map(|iface| iface.addrs6(self.cx).into_iter().map(move |own| (own, iface.id)));
+        let near = own.filter(|(own, _)| own.prefix().contains(addr) && own.len < 128 || own.peer == Some(addr));
+        let nowhere = || {
+            CommandError::failed(format!("{addr} is not on the link of an interface: add an address on its link first"))
+        };
+        near.max_by_key(|(own, _)| own.len).map(|(_, id)| id).ok_or_else(nowhere)
+    }
+
+    /// Returns the next hop for gateway `word`, on the link of `dev` if given.
+    pub(super) fn gateway6(&self, word: &str, dev: Option<IfaceId>) -> Result<Via6, CommandError> {
+        let (addr, zone) = zoned(self, "gateway", word)?;
+        let addr = host("gateway", addr)?;
+        let dev = dev.or(zone).map_or_else(|| self.link_of6(addr), Ok)?;
+        Ok(Via6::Gateway(dev, addr))
+    }
+
+    /// Adds or replaces a route with one or several paths.
+    pub(super) fn add_route6(&self, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
+        if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
+            return Err(CommandError::failed(format!("{prefix}: link-local and multicast prefixes cannot be routed")));
+        }
+        let added = match paths {
+            [only] => self.host.stack.add_route6(self.cx, prefix, only.via),
+            _ => self.host.stack.add_paths6(self.cx, prefix, paths),
+        };
+        added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
+    }
+
+    /// Returns whether the route was added together with an address.
+    pub(super) fn came_with_address(&self, prefix: Prefix6, via: Via6) -> bool {
+        let (Via6::Link(id) | Via6::Local(id)) = via else { return false };
+        let addrs = self.host.stack.iface(id).map(|iface| iface.addrs6(self.cx)).unwrap_or_default();
+        let own = |own: &IfaceAddr6| {
+            own.prefix() == prefix || Prefix6::host(own.addr) == prefix || own.peer.map(Prefix6::host) == Some(prefix)
+        };
+        addrs.iter().any(own)
+    }
+}
