@@ -2,9 +2,9 @@
 //! programs.
 //!
 //! [`run`] runs one command and returns its output. The commands are the entries of
-//! `Commands::ALL`. Each command has a file of its own in this directory, with its forms. All import
-//! `context`, which contains the host on which a command runs. [`parse`] parses values that several
-//! commands have in common.
+//! `Commands::ALL`. Each command has a file of its own in this directory, with its forms. All
+//! import `context`, which contains the host on which a command runs. [`parse`] parses values that
+//! several commands have in common.
 
 mod arp;
 mod audit;

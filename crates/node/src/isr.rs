@@ -9,6 +9,7 @@
 //! dropped as [`DropReason::NetisrQueueFull`]; queued frames are counted as held in
 //! [`Host::audit`].
 //!
+//! [`DropReason::NetisrQueueFull`]: stats::DropReason::NetisrQueueFull
 //! [`Host::run_isr`]: crate::Host::run_isr
 //! [`Host::audit`]: crate::Host::audit
 

@@ -17,8 +17,8 @@
 //! packets. docs/decisions/0020 gives the reasons.
 //!
 //! When a stack opens a connection, it selects a local L4 port for which the replies are dispatched
-//! to this stack ([`netisr::leads_to`]). It cannot do so if the caller has bound the L4 port, or for
-//! datagrams sent without a connection. Replies to these may go to another stack.
+//! to this stack ([`netisr::leads_to`]). It cannot do so if the caller has bound the L4 port, or
+//! for datagrams sent without a connection. Replies to these may go to another stack.
 
 mod counts;
 mod dispatcher;

@@ -16,6 +16,7 @@ const CRATES: &[&str] = &[
     "crates/grammar/src",
     "crates/inet/src",
     "crates/lock/src",
+    "crates/node/src",
     "crates/pipe/src",
     "crates/port/src",
     "crates/sim/src",
