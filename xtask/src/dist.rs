@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: builds the program as it is distributed, without symbols, and a file with its
-//! symbols and line tables. `linerate profile` and debuggers read that file if it is beside the
+//! `cargo xtask dist`: builds the program as it is distributed, without symbols, and a file with
+//! its symbols and line tables. `linerate profile` and debuggers read that file if it is beside the
 //! program.
 
 use crate::cargo::{cargo, succeed, target_dir};

@@ -255,11 +255,11 @@ fn settings_can_be_read_back() {
     lan.say("bridge link set dev p1 fastleave off mcast_router 1").unwrap();
     assert!(!lan.say("ifconfig").unwrap().contains("router "));
     for (words, said) in [
-        ("ifconfig bridge0 maxaddr 9000", "room for 8192"),
+        ("ifconfig bridge0 maxaddr 9000", "space for 8192"),
         ("ifconfig bridge0 admit p0 none", "all, tagged or untagged"),
-        ("bridge vlan del dev p0 vid 9", "p0 is not in VLAN 9"),
+        ("bridge vlan del dev p0 vid 9", "p0 does not belong to VLAN 9"),
         ("ifconfig bridge0 unknowngroups drop", "flood or routers"),
-        ("ifconfig bridge0 migrate p0", "add it by 'ifconfig bridge0 stp p0'"),
+        ("ifconfig bridge0 migrate p0", "add it with 'ifconfig bridge0 stp p0'"),
     ] {
         assert!(lan.say(words).unwrap_err().contains(said), "{words}: {}", lan.say(words).unwrap_err());
     }
