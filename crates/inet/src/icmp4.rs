@@ -213,7 +213,7 @@ impl<L: Locks> Stack<L> {
     /// Reports an error to the socket that sent the quoted packet `inner`. Returns whether there is
     /// such a socket. `mtu` is the reported path MTU in bytes; 0 if none was reported.
     ///
-    /// There is no such socket if the source is not an address of ours. For a fragment other than
+    /// There is no such socket if the source is not one of our addresses. For a fragment other than
     /// the first, no socket is found, since it contains no ports.
     fn deliver_error_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, mtu: usize) -> bool {
         self.report_to_socket(cx, inner, error, notice(error, mtu))
@@ -280,7 +280,7 @@ impl<L: Locks> Stack<L> {
         if written.is_none() {
             return self.drop_as_bug(cx, frame, "the ICMP error does not fit into a new frame");
         }
-        // The source is the destination of the quoted packet if that is an address of ours.
+        // The source is the destination of the quoted packet if that is one of our addresses.
         // Otherwise it is an address of the outgoing interface.
         let src = self.is_local(cx, header.dst).then_some(header.dst);
         let tos = INTERNETWORK_CONTROL | header.tos & TOS;

@@ -81,7 +81,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Answers an echo request. The reply reuses the frame of the request. A request to a multicast
-    /// group is answered from a unicast address of ours (RFC 4443 4.2).
+    /// group is answered from one of our unicast addresses (RFC 4443 4.2).
     fn echo6(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip6::Header, chain: &Chain) {
         if header.src.is_unspecified() {
             return self.drop_frame(cx, packet, DropReason::Icmp6Ignored);
@@ -198,7 +198,7 @@ impl<L: Locks> Stack<L> {
         if !self.six.limiter.lock(cx).error_allowed6(header.src, self.sysctls.icmp6_rate.get() as u64, cx.now) {
             return counters.errors_limited.bump();
         }
-        // The source is the destination of the quoted packet if that is an address of ours.
+        // The source is the destination of the quoted packet if that is one of our addresses.
         // Otherwise it is an address of the outgoing interface (RFC 4443 2.2).
         let spoken_to = Some(header.dst).filter(|dst| !dst.is_multicast() && self.is_own6(cx, *dst));
         let Some(src) = spoken_to.or_else(|| self.source6_towards(cx, header.src, iface)) else {

@@ -118,7 +118,7 @@ impl<L: Locks> Stack<L> {
             if first == 0 || first == 127 || first >= 224 {
                 return Err(DropReason::Ip4MartianSource);
             }
-            // A packet from a link cannot have an address of ours or a broadcast address as its
+            // A packet from a link cannot have one of our addresses or a broadcast address as its
             // source (LAND and La Tierra attacks).
             if src == dst || self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);

@@ -145,8 +145,8 @@ impl<L: Locks> Stack<L> {
         if dst.is_unspecified() || dst.is_loopback() || ip6::is_v4_mapped(dst) || zone::is_forged(dst) || near {
             return Err(DropReason::Ip6MartianDestination);
         }
-        // A packet from a link cannot have an address of ours as its source. A link-local address
-        // is ours on its own link only. A tentative address of ours is accepted, since duplicate
+        // A packet from a link cannot have one of our addresses as its source. A link-local address
+        // is ours on its own link only. One of our tentative addresses is accepted, since duplicate
         // address detection must receive packets of another station that uses it.
         if src == dst || self.state6(cx, Some(iface), src) == Some(AddrState::Valid) {
             return Err(DropReason::Ip6OwnSource);
@@ -176,8 +176,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the state of `addr` if it is an address of ours. A link-local address must be one of
-    /// `iface`, or of any interface if `iface` is `None`.
+    /// Returns the state of `addr` if it is one of our addresses. A link-local address must be one
+    /// of `iface`, or of any interface if `iface` is `None`.
     pub(crate) fn state6(&self, cx: Cx, iface: Option<&Iface<L>>, addr: Ipv6Addr) -> Option<AddrState> {
         let own = if !ip6::is_link_local(addr) {
             let Some(Via6::Local(id)) = self.via6(cx, addr) else { return None };

@@ -52,7 +52,7 @@ pub struct GrepArgs {
     /// Interpret patterns as fixed strings
     #[arg(short = 'F', long)]
     pub fixed: bool,
-    /// Interpret patterns as basic regular expressions, as by default
+    /// Interpret patterns as basic regular expressions (the default)
     #[arg(short = 'G', long, hide = true, conflicts_with_all = ["extended", "fixed"])]
     pub basic: bool,
     /// Ignore case distinctions

@@ -89,7 +89,7 @@ unsafe fn set_result(context: *mut libc::ucontext_t, result: i64) {
     unsafe { (*context).uc_mcontext.regs[0] = result as u64 };
 }
 
-/// Returns without effect, because other architectures have no filter.
+/// Changes nothing: the system-call filter exists only for x86-64 and aarch64.
 ///
 /// # Safety
 /// No requirements.

@@ -445,7 +445,7 @@ fn each_kind_of_error_has_its_errno<L: Locks>() {
     }
 }
 
-/// An error about a datagram that was not sent from an address of ours is ignored, whatever its
+/// An error about a datagram that was not sent from one of our addresses is ignored, whatever its
 /// ports.
 fn an_error_about_an_unknown_packet_is_ignored<L: Locks>() {
     let h = host::<L>();

@@ -177,7 +177,7 @@ fn land_is_not_answered<L: Locks>() {
     h.assert_counters("in 3, ip4.received 3, ip4.in.own_source 3");
 }
 
-/// The La Tierra attack: source and destination are different addresses of ours. An echo service
+/// The La Tierra attack: source and destination are different addresses of this host. An echo service
 /// would answer itself through the loopback queue forever. This host never sends such a packet on a
 /// wire.
 fn la_tierra_with_another_of_our_addresses_is_dropped<L: Locks>() {

@@ -123,7 +123,7 @@ fn two_hosts_probing_the_same_address_both_fail<L: Locks>() {
     let group = ip6::solicited_node(ME6.ip);
     h.inject(EM0, solicit(Ipv6Addr::UNSPECIFIED, group, ME6.ip, None).frame(Mac::multicast6(group), OTHER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.received 1, nd.solicits_received 1, nd.duplicates 1, nd.in.conflict 1");
-    // A probe for a valid address of ours is answered to all nodes.
+    // A probe for one of our valid addresses is answered to all nodes.
     let near = ip6::link_local(ME6.mac);
     h.advance_secs(2);
     h.sent(EM0);

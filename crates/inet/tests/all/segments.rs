@@ -146,7 +146,7 @@ fn syns_from_impossible_sources_are_ignored() {
     server.end();
 }
 
-/// The Land and La Tierra attacks (CVE-1999-0016): from an address of ours to itself, from the same
+/// The Land and La Tierra attacks (CVE-1999-0016): from one of our addresses to itself, from the same
 /// port and from another.
 #[test]
 fn land_is_answered_by_nothing() {

@@ -1,4 +1,4 @@
-//! The rows over TAP devices: stock iperf3 and the kernel's TCP at one end; a host of ours, passt
+//! The rows over TAP devices: stock iperf3 and the kernel's TCP at one end; one of our hosts, passt
 //! or slirp4netns at the other.
 
 use crate::native::tap::{Place, Stream, Way, Who};

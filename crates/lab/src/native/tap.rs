@@ -1,4 +1,4 @@
-//! Stock iperf3 over a TAP device, against a host of ours and against other user-space network
+//! Stock iperf3 over a TAP device, against one of our hosts and against other user-space network
 //! stacks.
 //!
 //! ```text
@@ -34,7 +34,7 @@ pub enum Who {
     Pasta,
     /// slirp4netns, with MTU 65520 as its manual advises for throughput.
     Slirp4netns,
-    /// A host of ours behind an impairment: 20 ms round-trip time, 1 % frame loss.
+    /// One of our hosts behind an impairment: 20 ms round-trip time, 1 % frame loss.
     Lossy,
     /// The kernel behind the same impairment.
     LossyKernel,

@@ -1,4 +1,4 @@
-//! TCP listener, as `std::net::TcpListener`.
+//! TCP listener with the interface of `std::net::TcpListener`.
 
 use super::{Net, Owned, TcpStream, ToAddr, error, odd};
 use crate::{Errno, Fd, Opt, OptKind};

@@ -1,4 +1,4 @@
-//! TCP connection, as `std::net::TcpStream`.
+//! TCP connection, with the interface of `std::net::TcpStream`.
 
 use super::{Net, Owned, ToAddr, error, odd, timeout};
 use crate::{Errno, Fd, Opt, OptKind, RecvFlags};

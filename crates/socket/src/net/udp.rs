@@ -1,4 +1,4 @@
-//! UDP socket, as `std::net::UdpSocket`.
+//! UDP socket, with the interface of `std::net::UdpSocket`.
 
 use super::{Net, Owned, ToAddr, error, odd, timeout};
 use crate::{Ancillary, Errno, Fd, Message, Opt, OptKind, RecvFlags};

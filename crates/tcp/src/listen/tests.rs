@@ -447,7 +447,7 @@ fn unanswered_entries_are_evicted_before_new_ones() {
     assert!((2..5).all(|n| host.listener.find(&client(n)).is_some()));
 }
 
-/// Only a cookie of ours opens a connection, and only while cookies are outstanding.
+/// Only one of our cookies opens a connection, and only while cookies are outstanding.
 #[test]
 fn an_ack_flood_opens_nothing() {
     let mut host = with(CookieMode::WhenFull, 1);

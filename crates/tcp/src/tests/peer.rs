@@ -100,7 +100,7 @@ fn parse(line: &str) -> Segment {
     Segment { options: parsed, ..seg }
 }
 
-/// Formats a segment of ours.
+/// Formats one of our segments.
 fn show(out: &Out) -> String {
     let seq = out.seq.0.wrapping_sub(ISS) as i32;
     let mut flags: String = String::new();

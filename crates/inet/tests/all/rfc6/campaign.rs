@@ -256,7 +256,7 @@ fn random_fragments_break_no_invariant<L: Locks>() {
 }
 
 /// Neighbor discovery messages of every type, with any options, from and to any address. Permanent
-/// neighbors do not change, and no address of ours is removed.
+/// neighbors do not change, and none of our addresses is removed.
 fn random_discovery_breaks_no_invariant<L: Locks>() {
     let h = busy::<L>();
     let mut rng = Rng::new(0x4861);

@@ -355,7 +355,7 @@ fn invalid_mac_addresses_are_ignored<L: Locks>() {
     }
 }
 
-/// RFC 4862 5.4.4: if another station advertises a valid address of ours, the conflict is counted
+/// RFC 4862 5.4.4: if another station advertises one of our valid addresses, the conflict is counted
 /// and the address stays valid.
 fn our_own_address_advertised_by_another_host_is_a_conflict<L: Locks>() {
     let h = host6::<L>();

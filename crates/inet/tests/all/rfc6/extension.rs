@@ -134,7 +134,7 @@ fn an_unknown_option_is_handled_by_its_type_bits<L: Locks>() {
 }
 
 /// RFC 8200 4.2, RFC 4443 2.4 e.3: type bits 10 cause an error for any destination, 11 only for a
-/// unicast destination. The error is sent from an address of ours (RFC 4443 2.2).
+/// unicast destination. The error is sent from one of our addresses (RFC 4443 2.2).
 fn options_to_a_group_are_reported_for_one_type_only<L: Locks>() {
     let h = host6::<L>();
     for header in [DEST, HBH] {

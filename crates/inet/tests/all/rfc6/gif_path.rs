@@ -69,7 +69,7 @@ fn packets_of_1280_bytes_always_pass<L: Locks>() {
     }
 }
 
-/// Receives an error from a router about an outer packet of ours.
+/// Receives an error from a router about one of our outer packets.
 fn about_outer(
     outer: Family,
     (ty4, code4, rest4): (u8, u8, u32),
@@ -153,7 +153,7 @@ fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
     }
 }
 
-/// Errors about packets that no tunnel of ours sent, truncated quotes, and impossible inner senders
+/// Errors about packets that none of our tunnels sent, truncated quotes, and impossible inner senders
 /// are ignored.
 fn forged_errors_about_outer_packets_are_ignored<L: Locks>() {
     for (outer, inner) in PAIRS {

@@ -80,7 +80,7 @@ enum Inner {
     Pasta { server: Server, _kept: Kept, _outside: File },
     /// slirp4netns serves the namespace of another child.
     Slirp { inside: super::Place, _kept: [Kept; 2] },
-    /// A router of ours connects two namespaces of the kernel.
+    /// Two network namespaces of the kernel, connected by one of our routers.
     Routed { server: Server, router: Host<Up>, _kept: Kept },
 }
 
@@ -102,7 +102,7 @@ impl Inner {
         }
     }
 
-    /// Starts a host of ours, at the other end of a TAP device of this namespace.
+    /// Starts one of our hosts, at the other end of a TAP device of this namespace.
     fn ours(spec: &str, congestion: Option<&'static str>) -> anyhow::Result<Inner> {
         let (ours, theirs) = (Ipv4Addr::new(10, 98, 0, 2), Ipv4Addr::new(10, 98, 0, 1));
         let words = ["iperf3", "-s", "--port", spec, "--addr", &format!("{ours}/24")];

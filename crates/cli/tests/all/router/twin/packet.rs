@@ -159,7 +159,7 @@ pub fn sums_verify(frame: &[u8]) -> bool {
         && (!message || checksum::sum(header.payload(packet_of(frame))).verifies())
 }
 
-/// Recomputes the checksums of a frame of ours whose bytes have been changed.
+/// Recomputes the checksums of one of our frames whose bytes have been changed.
 pub fn mend(frame: &mut [u8]) {
     let Some(header) = header_of(frame) else { return };
     let end = eth::HEADER_LEN + header.ihl_len;
