@@ -313,10 +313,11 @@ impl<'a> Study<'a> {
 
     fn add(&mut self, entries: &[Entry], group: &Group) {
         for Entry { id, title, unit, base, .. } in entries {
-            self.row(group, id, title, *unit);
-            if let (Some(base), Some(row)) = (base, self.report.rows.last_mut()) {
-                row.vs_previous = group.change(base, id);
-            }
+            self.report.peers.extend(group.peers(id, *unit));
+            self.rows([match base {
+                Some(base) => group.against(id, title, *unit, base),
+                None => group.row(id, title, *unit),
+            }]);
         }
     }
 

@@ -285,7 +285,7 @@ fn a_mac_address_that_another_host_has_is_reported_once() {
             x.json("netstat -s")["inet.link.ether.in.own_source"].as_u64() >= Some(2)
         });
         let err = end(x);
-        let expected = "x0: another station uses the MAC address 02:00:00:00:00:07, or the link loops; set --mac";
+        let expected = "x0: another station uses the MAC address 02:00:00:00:00:07, or the link has a loop; set --mac";
         assert_eq!(err.trim_end(), format!("linerate: host: {expected}"));
         end(y);
     });

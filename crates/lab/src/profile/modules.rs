@@ -96,16 +96,20 @@ impl Modules {
 }
 
 /// Returns the file with the symbols and line tables that were split from the module at `path`, as
-/// `objcopy --only-keep-debug` writes them. Looks for `<path>.debug`, `.debug/<name>.debug` beside
-/// the module, and its build identifier in /usr/lib/debug. `None` if the module has line tables
-/// itself, or if no file has the same build identifier.
+/// `objcopy --only-keep-debug` writes them. Looks in the module's directory and in `.debug` there
+/// for the name in the module's section `.gnu_debuglink` (without that section: `<name>.debug`),
+/// and in /usr/lib/debug for its build identifier. `None` if the module has line tables itself, or
+/// if no file has the same build identifier.
 fn separate(path: &Path, image: &[u8]) -> Option<Vec<u8>> {
     let elf = Elf::parse(image).ok()?;
     if elf.section_by_name(".debug_info").is_some() {
         return None;
     }
     let id = elf.build_id().ok()??;
-    let name = format!("{}.debug", path.file_name()?.to_str()?.trim_end_matches(" (deleted)"));
+    let name = match elf.gnu_debuglink() {
+        Ok(Some((name, _))) => String::from_utf8_lossy(name).into_owned(),
+        _ => format!("{}.debug", path.file_name()?.to_str()?.trim_end_matches(" (deleted)")),
+    };
     let dir = path.parent()?;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let by_id = Path::new("/usr/lib/debug/.build-id").join(hex.get(..2)?).join(format!("{}.debug", hex.get(2..)?));

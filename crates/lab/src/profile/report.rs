@@ -177,7 +177,7 @@ impl Report {
             (
                 self.unresolved > UNRESOLVED_WARNING,
                 format!(
-                    "WARNING: {} of the time has no symbol; a stripped program needs its .debug file beside it",
+                    "WARNING: {} of the time has no symbol; a stripped program or library needs its .debug file",
                     short(self.unresolved)
                 ),
             ),

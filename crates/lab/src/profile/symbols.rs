@@ -8,7 +8,7 @@
 
 use super::modules::{Elf, Module, Modules, VDSO};
 use addr2line::gimli::{Dwarf, EndianSlice, NativeEndian, SectionId};
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use object::{CompressionFormat, Object, ObjectSection, ObjectSymbol, SymbolKind};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -167,11 +167,16 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Reads the module's line tables, if it has any.
+/// Reads the module's line tables, if it has any. Compressed ones, as in distributions' packages of
+/// symbols, are not read.
 fn lines<'a>(elf: &Elf<'a>) -> Option<addr2line::Context<Reader<'a>>> {
     elf.section_by_name(".debug_info")?;
     let load = |id: SectionId| -> Result<Reader<'a>, addr2line::gimli::Error> {
-        let bytes = elf.section_by_name(id.name()).and_then(|section| section.data().ok()).unwrap_or_default();
+        let section = elf.section_by_name(id.name());
+        let plain = section.filter(|section| {
+            section.compressed_file_range().is_ok_and(|range| range.format == CompressionFormat::None)
+        });
+        let bytes = plain.and_then(|section| section.data().ok()).unwrap_or_default();
         Ok(EndianSlice::new(bytes, NativeEndian))
     };
     addr2line::Context::from_dwarf(Dwarf::load(load).ok()?).ok()

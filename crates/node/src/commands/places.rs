@@ -76,7 +76,11 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let text = || {
         let line = |name: &str, frames: u64, about: &str| format!("{name:<10} {frames:>12}  {about}\n");
         let mut out = line("ring", ring, "lost before reception: no free descriptor or buffer in the ring");
-        out += &line("port", port, "lost in a port or its wrappers: malformed, queue full, or on purpose");
+        out += &line(
+            "port",
+            port,
+            "lost in a port or its wrappers, before reception: malformed, queue full, or on purpose",
+        );
         for row in &rows {
             out += &line(row.place, row.frames, row.about);
             for entry in &row.reasons {

@@ -489,3 +489,13 @@ fn every_form_can_be_reached() {
     assert_eq!(ifconfig::unreachable::<Up>(), [""; 0]);
     assert_eq!(crate::switch::commands::unreachable(), [""; 0]);
 }
+
+#[test]
+fn every_read_only_sysctl_has_a_value() {
+    let b = Bench::new();
+    for (name, _) in crate::sysctl::FIXED {
+        let line = b.ok(&format!("sysctl {name}"));
+        assert!(line.starts_with(&format!("{name}: ")) && !line.contains("null"), "{line}");
+        assert!(b.no(&format!("sysctl {name}=1")).contains("read only"), "{name}");
+    }
+}

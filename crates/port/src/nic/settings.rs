@@ -173,7 +173,7 @@ settings! {
     speed: Open, "", Form::Word(&["0", "1g", "10g", "25g", "100g"]), "0",
         "Speed of the wire in bits per second, which include preamble, FCS and gap; 0: unlimited.";
     pause: Open, "", Form::Word(&["auto", "on", "off"]), "auto",
-        "Flow control (IEEE 802.3 annex 31B): frames wait until descriptors are free; auto: on if speed=0.";
+        "Flow control (IEEE 802.3 annex 31B): frames wait for descriptors, so none is missed; auto: on if speed=0.";
     intr: Open, "T8", Form::Switch, "off", "Sleep until the card interrupts; off: poll the card.";
     itr_us: Live, "", upto(0, 100_000), "0", "Minimum time between two interrupts, in microseconds (ITR).";
     csum: Open, "", Form::Switch, "off", "Fill in and verify checksums on the card.";

@@ -139,9 +139,10 @@ impl Threads {
     }
 }
 
+/// Returns the number of frames that are neither processed nor dropped.
 fn waiting(flow: &Dataflow) -> u64 {
-    let done = (0..flow.workers()).map(|number| flow.work(number).done.get()).sum();
-    flow.posted.posted.get().saturating_sub(done)
+    let audit = flow.audit();
+    audit.offered.saturating_sub(audit.done + audit.dropped)
 }
 
 impl Subject for Threads {

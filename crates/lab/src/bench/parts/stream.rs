@@ -11,7 +11,7 @@ use socket::{Errno, Fd, Opt};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Bytes of the stream in a trial.
-const BYTES: usize = 32 << 20;
+const BYTES: usize = if cfg!(debug_assertions) { 1 << 20 } else { 32 << 20 };
 const CHUNK: usize = 64 << 10;
 /// Virtual time between two turns of the programs.
 const TURN: Duration = Duration::from_micros(500);

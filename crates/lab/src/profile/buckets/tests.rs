@@ -127,7 +127,7 @@ const FUNCTIONS: &[(&str, Bucket)] = &[
     ("rung::output_one", Bucket::Port),
     ("port::pair::tx_burst", Bucket::Port),
     ("node::host::step", Bucket::Scheduling),
-    ("node::sleep::wait_for_any", Bucket::Scheduling),
+    ("node::sleep::host::wait_for_any", Bucket::Scheduling),
     ("lock::doorbell::wake", Bucket::Scheduling),
     ("node::run::round_with", Bucket::Scheduling),
     ("dispatch::polling::turn", Bucket::Scheduling),

@@ -23,7 +23,9 @@ pub(super) const FORMS: &[Form<Run>] = &[
         run: |of, _, args| {
             let name = args.text("IF");
             if name != of.switch.name {
-                let why = format!("{name}: only the bridge can be set up or down with this command");
+                let why = format!(
+                    "{name}: only the bridge can be set up or down here; set a port's device with the system's ip"
+                );
                 return Err(CommandError::failed(why));
             }
             of.running(if args.get("STATE") == Some("up") { Running::Up } else { Running::Down })
