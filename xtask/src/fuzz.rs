@@ -95,7 +95,7 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
         let mut crashed = 0;
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
             let run = runner.run(target, wanted)?;
-            print!("{}", run.said);
+            print!("{}", run.printed);
             crashed += usize::from(!run.passed);
         }
         Ok(crashed)
@@ -116,7 +116,7 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
 struct Ended {
     passed: bool,
     /// Report in whole lines.
-    said: String,
+    printed: String,
 }
 
 /// Returns the targets of a fuzz manifest, in order.
@@ -171,27 +171,27 @@ impl Runner {
             .stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
         let status = run.status().with_context(|| format!("cannot run {target}"))?;
         let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-        let mut said = String::new();
+        let mut printed = String::new();
         if status.success() {
-            writeln!(said, "{target}: {} from {seeds} kept inputs", summary(&text))?;
+            writeln!(printed, "{target}: {} from {seeds} kept inputs", summary(&text))?;
             if wanted.keep {
                 let added = self.merge(target, &corpus, &kept)?;
-                writeln!(said, "{target}: {added} inputs added to {}", kept.display())?;
+                writeln!(printed, "{target}: {added} inputs added to {}", kept.display())?;
             }
-            return Ok(Ended { passed: true, said });
+            return Ok(Ended { passed: true, printed });
         }
-        writeln!(said, "{target}: failed ({status}); log: {}", log.display())?;
+        writeln!(printed, "{target}: failed ({status}); log: {}", log.display())?;
         for line in why(&text) {
-            writeln!(said, "    {line}")?;
+            writeln!(printed, "    {line}")?;
         }
         if let Some(input) = encoded(&text) {
-            writeln!(said, "  input in Base64: {input}")?;
+            writeln!(printed, "  input in Base64: {input}")?;
         }
         for artifact in reproducers(&text) {
-            writeln!(said, "  reproducer: {artifact}")?;
-            writeln!(said, "  run it:     {} {artifact}", self.binaries.join(target).display())?;
+            writeln!(printed, "  reproducer: {artifact}")?;
+            writeln!(printed, "  run it:     {} {artifact}", self.binaries.join(target).display())?;
         }
-        Ok(Ended { passed: false, said })
+        Ok(Ended { passed: false, printed })
     }
 
     /// Adds inputs with new coverage to the corpus in the repository; returns their number.

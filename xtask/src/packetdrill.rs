@@ -164,12 +164,12 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     for version in versions {
         let mut ends = Vec::new();
         for script in scripts.iter().filter(|script| version.is_none_or(|version| version.is_for(script))) {
-            let (end, said) = run(script, &bin, &library, apart, wanted, version)?;
+            let (end, printed) = run(script, &bin, &library, apart, wanted, version)?;
             let name = script.strip_prefix(&wanted.tree).unwrap_or(script).display();
             match end {
                 End::Passed => println!("ok    {name}"),
-                End::Failed => println!("FAIL  {name}: {said}"),
-                End::Hung => println!("HUNG  {name}: not finished after {} s: {said}", wanted.seconds),
+                End::Failed => println!("FAIL  {name}: {printed}"),
+                End::Hung => println!("HUNG  {name}: not finished after {} s: {printed}", wanted.seconds),
             }
             ends.push(end);
         }
@@ -211,8 +211,8 @@ fn run(
     let (Some(place), Some(name)) = (script.parent(), script.file_name()) else {
         bail!("{} is not the path of a script", script.display())
     };
-    let said = std::env::temp_dir().join(format!("linerate-packetdrill-{}", std::process::id()));
-    let out = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
+    let printed = std::env::temp_dir().join(format!("linerate-packetdrill-{}", std::process::id()));
+    let out = File::create(&printed).with_context(|| format!("cannot write {}", printed.display()))?;
     let mut child = if apart {
         let mut shell = Command::new("unshare");
         shell.args(["-n", "sh", "-c", PREPARE, "sh"]).arg(bin);
@@ -228,8 +228,8 @@ fn run(
     child.args(&wanted.more).arg(name).current_dir(place);
     let child = child.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out).spawn();
     let ended = wait(child.with_context(|| format!("cannot run {}", bin.display()))?, wanted.seconds)?;
-    let text = fs::read(&said).unwrap_or_default();
-    let _ = fs::remove_file(&said);
+    let text = fs::read(&printed).unwrap_or_default();
+    let _ = fs::remove_file(&printed);
     let text: String = String::from_utf8_lossy(&text).split_whitespace().collect::<Vec<_>>().join(" ");
     let end = match ended {
         None => End::Hung,

@@ -172,14 +172,14 @@ fn ftp_client(flags: u8, data: &[u8]) {
 }
 
 fn answers<M: Mix>(mut mix: M, data: &[u8]) {
-    let (mut rest, mut asked) = (data, Vec::new());
+    let (mut rest, mut requested) = (data, Vec::new());
     for turn in 0..64 {
-        asked.clear();
-        let kind = match turn < 8 && mix.fill(&mut asked) {
+        requested.clear();
+        let kind = match turn < 8 && mix.fill(&mut requested) {
             true => None,
-            false => Some(mix.ask(0, &mut asked)),
+            false => Some(mix.ask(0, &mut requested)),
         };
-        assert!(!asked.is_empty());
+        assert!(!requested.is_empty());
         let Ok(Some(len)) = mix.on_reply(0, kind, rest) else { break };
         assert!(len > 0);
         rest = rest.get(len..).expect("an answer is no longer than its bytes");

@@ -39,7 +39,7 @@ pub struct HostStreams<'h, L: Locks> {
     calls: Calls<'h, L>,
     poller: Poller<L>,
     around: Option<Around<'h>>,
-    told: Vec<usize>,
+    reported: Vec<usize>,
     /// Descriptors that could not send because the buffer pool was empty. No event reports a freed
     /// buffer, so these sends are retried.
     starved: Vec<Fd>,
@@ -76,8 +76,8 @@ impl<'h, L: Locks> HostStreams<'h, L> {
     /// caller sets the time with [`HostStreams::set_now`] before each turn.
     pub fn beside(host: &'h Host<L>) -> HostStreams<'h, L> {
         let (calls, poller) = (host.calls(), Poller::default());
-        let (told, starved, notices) = Default::default();
-        HostStreams { host, calls, poller, around: None, told, starved, notices }
+        let (reported, starved, notices) = Default::default();
+        HostStreams { host, calls, poller, around: None, reported, starved, notices }
     }
 
     /// Sets the time that the following socket calls use.
@@ -303,11 +303,11 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
 
     fn poll(&mut self, ready: &mut Vec<Fd>, timeout: Duration) {
         let timeout = if self.starved.is_empty() { timeout } else { timeout.min(RETRY) };
-        let HostStreams { host, calls, poller, around, told, starved, notices } = self;
+        let HostStreams { host, calls, poller, around, reported, starved, notices } = self;
         let mut look = || {
             calls.set_now(host.clock.now());
-            poller.ready(calls, READY, told);
-            told.len()
+            poller.ready(calls, READY, reported);
+            reported.len()
         };
         match around {
             Some(Around { runner, programs, pairs }) => {
@@ -319,7 +319,7 @@ impl<L: Locks> Streams for HostStreams<'_, L> {
             None => _ = look(),
         }
         calls.set_now(host.clock.now());
-        ready.extend(told.drain(..).map(Fd));
+        ready.extend(reported.drain(..).map(Fd));
         ready.append(starved);
     }
 }

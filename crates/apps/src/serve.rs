@@ -326,8 +326,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
             Accept::Refuse(words) => {
                 self.counts.refused.bump();
                 // A message that does not fit into the socket's empty send buffer is dropped.
-                let told = words.is_empty() || streams.send(fd, words).is_ok();
-                if told && !words.is_empty() { self.linger(streams, fd, now) } else { streams.abort(fd) }
+                let reported = words.is_empty() || streams.send(fd, words).is_ok();
+                if reported && !words.is_empty() { self.linger(streams, fd, now) } else { streams.abort(fd) }
             }
         }
         self.act(streams, now);

@@ -108,10 +108,10 @@ impl Chosen {
         }
         let mut medians: Vec<(f64, usize)> = tried.into_iter().map(median).zip(0..).collect();
         medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let told = |(ticks, at): &(f64, usize)| format!("{}: {}", how(ways[*at]), lab::table::number(*ticks));
+        let reported = |(ticks, at): &(f64, usize)| format!("{}: {}", how(ways[*at]), lab::table::number(*ticks));
         let [first, others @ ..] = medians.as_slice() else { anyhow::bail!("no variant to try") };
-        let others: Vec<String> = others.iter().map(told).collect();
-        let how = format!("{}; {} ticks in the selection ({})", built(), told(first), others.join("; "));
+        let others: Vec<String> = others.iter().map(reported).collect();
+        let how = format!("{}; {} ticks in the selection ({})", built(), reported(first), others.join("; "));
         *self.0.borrow_mut() = Some((first.1, how));
         Ok(ways[first.1])
     }

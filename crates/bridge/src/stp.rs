@@ -94,8 +94,8 @@ impl Stp {
     /// # Errors
     /// Returns an error if a setting is invalid, the port exists already, or its number is too high
     /// for a bridge.
-    pub fn add_port(&mut self, no: PortNo, asked: StpPort, now: Instant) -> Result<(), StpError> {
-        asked.check()?;
+    pub fn add_port(&mut self, no: PortNo, requested: StpPort, now: Instant) -> Result<(), StpError> {
+        requested.check()?;
         if usize::from(no) >= MAX_PORTS {
             return Err(StpError::TooManyPorts);
         }
@@ -103,7 +103,7 @@ impl Stp {
             return Err(StpError::Exists(no));
         }
         self.advance(now);
-        let mut port = Port::new(no, asked);
+        let mut port = Port::new(no, requested);
         port.designated_times = self.tree.root_times;
         machines::begin(&mut port, &mut self.tree);
         self.ports.insert(no, port);
@@ -125,12 +125,12 @@ impl Stp {
     ///
     /// # Errors
     /// Returns an error if a setting is invalid or the port does not exist.
-    pub fn set_port(&mut self, no: PortNo, asked: StpPort, now: Instant) -> Result<(), StpError> {
-        asked.check()?;
+    pub fn set_port(&mut self, no: PortNo, requested: StpPort, now: Instant) -> Result<(), StpError> {
+        requested.check()?;
         self.advance(now);
         let p = self.ports.get_mut(&no).ok_or(StpError::NoPort(no))?;
-        p.asked = asked;
-        p.silent &= asked.loop_guard;
+        p.requested = requested;
+        p.silent &= requested.loop_guard;
         p.update_link();
         self.reselect = true;
         self.run(now);
@@ -193,11 +193,11 @@ impl Stp {
     pub fn on_bpdu(&mut self, no: PortNo, bytes: &[u8], now: Instant) {
         self.advance(now);
         let Some(p) = self.ports.get_mut(&no) else { return };
-        if p.asked.bpdu_filter {
+        if p.requested.bpdu_filter {
             p.counts.filtered += 1;
         } else if !p.port_enabled {
             p.counts.while_down += 1;
-        } else if p.asked.bpdu_guard {
+        } else if p.requested.bpdu_guard {
             self.guard(no, now);
         } else {
             let parsed =
@@ -213,7 +213,7 @@ impl Stp {
     fn guard(&mut self, no: PortNo, now: Instant) {
         let Some(p) = self.ports.get_mut(&no) else { return };
         p.counts.guarded += 1;
-        p.guarded = Some(p.asked.guard_recovery.map_or(Instant::NEVER, |time| now.after(time)));
+        p.guarded = Some(p.requested.guard_recovery.map_or(Instant::NEVER, |time| now.after(time)));
         p.update_link();
         self.run(now);
     }
@@ -335,11 +335,11 @@ impl Stp {
             let moved = machines::step(p, &mut self.tree);
             let after = (p.is_synced(), p.rr_while != 0);
             self.reselect |= p.reselect;
-            let asked = mem::take(&mut self.tree.asked);
+            let requested = mem::take(&mut self.tree.requested);
             self.tree.unsynced = self.tree.unsynced + usize::from(before.0) - usize::from(after.0);
             self.tree.re_rooting = self.tree.re_rooting + usize::from(after.1) - usize::from(before.1);
-            self.notify_all(asked);
-            touched |= before != after || asked != TreeRequests::default() || self.reselect;
+            self.notify_all(requested);
+            touched |= before != after || requested != TreeRequests::default() || self.reselect;
             if !moved {
                 return touched;
             }
@@ -350,15 +350,15 @@ impl Stp {
 
     /// Applies requests from one port's machines to all ports: setSyncTree, setReRootTree and
     /// setTcPropTree (802.1D 17.21.14, 17.21.15, 17.21.18).
-    fn notify_all(&mut self, asked: TreeRequests) {
-        if asked == TreeRequests::default() {
+    fn notify_all(&mut self, requested: TreeRequests) {
+        if requested == TreeRequests::default() {
             return;
         }
         for p in self.ports.values_mut() {
-            p.sync |= asked.sync;
-            p.re_root |= asked.re_root;
-            p.tc_prop |= asked.tc_prop.is_some_and(|no| no != p.no);
-            p.new_info |= asked.relay && p.role == PortRole::Designated && p.port_enabled && !p.send_rstp;
+            p.sync |= requested.sync;
+            p.re_root |= requested.re_root;
+            p.tc_prop |= requested.tc_prop.is_some_and(|no| no != p.no);
+            p.new_info |= requested.relay && p.role == PortRole::Designated && p.port_enabled && !p.send_rstp;
         }
     }
 

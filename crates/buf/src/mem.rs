@@ -84,7 +84,7 @@ impl Region {
         Ok(Region { base: mmap(len, 0)?, len, notice })
     }
 
-    fn transparent(len: usize, asked: Pages) -> io::Result<Region> {
+    fn transparent(len: usize, requested: Pages) -> io::Result<Region> {
         // mmap aligns to 4 KiB only. Map 2 MiB more than needed and unmap both ends, so that the
         // region begins at a multiple of 2 MiB.
         let len = len.max(1).next_multiple_of(MIB_2);
@@ -102,7 +102,7 @@ impl Region {
             (base, libc::madvise(base.as_ptr().cast(), len, libc::MADV_HUGEPAGE) == 0)
         };
         let got = if advised { "transparent 2m pages (madvise)" } else { "4k pages" };
-        let notice = Some(format!("no {asked} pages reserved (see /proc/sys/vm/nr_hugepages): using {got}"));
+        let notice = Some(format!("no {requested} pages reserved (see /proc/sys/vm/nr_hugepages): using {got}"));
         Ok(Region { base, len, notice })
     }
 

@@ -43,7 +43,7 @@ pub fn iperf3(host: &dyn Works, words: &[&str]) -> anyhow::Result<Exit> {
 
 /// Prints a job's lines until it ends.
 fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
-    let mut asked = None;
+    let mut requested = None;
     loop {
         let (state, text) = job.read()?;
         print(&text)?;
@@ -54,7 +54,7 @@ fn follow(job: &Job<'_>) -> anyhow::Result<Exit> {
             State::Failed(why) => anyhow::bail!("{why}"),
         }
         if dispatch::stop_requested()
-            && *asked.get_or_insert_with(Instant::now) + Duration::from_secs(1) < Instant::now()
+            && *requested.get_or_insert_with(Instant::now) + Duration::from_secs(1) < Instant::now()
         {
             return Ok(Exit::Failed); // a traceroute has no summary; the job stops when this process closes its connection
         }

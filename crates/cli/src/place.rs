@@ -53,7 +53,7 @@ pub struct PlaceArgs {
     pub near: Option<String>,
     /// Select the server host of --topo
     #[arg(long = "far", value_name = "HOST", requires = "topo")]
-    pub asked: Option<String>,
+    pub requested: Option<String>,
     /// Use the far end at this address or name, with --over native or --port
     #[arg(short = 'H', value_name = "A[%IF]")]
     pub far: Option<Remote>,
@@ -233,7 +233,7 @@ impl PlaceArgs {
         for host in &mut hosts {
             hosts::set_all(host, &self.host.set)?;
         }
-        let shape = Shape::new(hosts, self.family.families(), self.near.as_deref(), self.asked.as_deref());
+        let shape = Shape::new(hosts, self.family.families(), self.near.as_deref(), self.requested.as_deref());
         let shape = shape.map_err(|why| Fault::usage(format!("{}: {why}", file.display())))?;
         shape.warnings().iter().for_each(|warning| notice(warning));
         Ok(Where::Shape(Box::new(shape)))

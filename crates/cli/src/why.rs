@@ -31,15 +31,15 @@ const FLOWS_MAX: usize = 8;
 /// # Errors
 /// The flow is invalid, or no host replies.
 pub fn run(args: &WhyArgs) -> anyhow::Result<Exit> {
-    let asked = FlowQuery::parse(&args.flow).map_err(Fault::usage)?;
-    Filter::compile(&asked.expression).map_err(Fault::usage)?;
+    let requested = FlowQuery::parse(&args.flow).map_err(Fault::usage)?;
+    Filter::compile(&requested.expression).map_err(Fault::usage)?;
     let host = Running::of(args.url.as_deref())?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let before = host.dropped(&asked.expression)?.frames;
+    let before = host.dropped(&requested.expression)?.frames;
     let start = Instant::now();
     let (mut tally, mut missed) = (Tally::default(), 0);
     if !args.duration.is_zero() {
-        let capture = host.open("all", SNAPLEN, &asked.expression)?;
+        let capture = host.open("all", SNAPLEN, &requested.expression)?;
         let (without_room, ended) = capture.follow(Some(args.duration), |batch| {
             batch.frames.into_iter().for_each(|frame| tally.take(frame));
             Ok(true)
@@ -48,7 +48,7 @@ pub fn run(args: &WhyArgs) -> anyhow::Result<Exit> {
         missed = without_room;
     }
     let seconds = if args.duration.is_zero() { 0.0 } else { start.elapsed().as_secs_f64() };
-    let report = Report::of(&host, &asked, before, tally, missed, seconds);
+    let report = Report::of(&host, &requested, before, tally, missed, seconds);
     print(&if args.json { format!("{}\n", report.json()) } else { report.text() })?;
     Ok(Exit::Fine)
 }
@@ -126,7 +126,7 @@ struct Report {
 impl Report {
     fn of(
         host: &Running,
-        asked: &FlowQuery,
+        requested: &FlowQuery,
         before: Vec<Caught>,
         mut tally: Tally,
         missed: u64,
@@ -135,10 +135,10 @@ impl Report {
         before.iter().for_each(|frame| tally.take_flow(frame));
         let Tally { groups, mut flows, stations } = tally;
         if flows.is_empty() {
-            flows.extend(asked.ends.iter().map(|ends| (ends.clone(), None)));
+            flows.extend(requested.ends.iter().map(|ends| (ends.clone(), None)));
         }
         let answers = answers(host, &flows, &stations);
-        Report { expression: asked.expression.clone(), seconds, missed, before, groups, answers }
+        Report { expression: requested.expression.clone(), seconds, missed, before, groups, answers }
     }
 
     fn text(&self) -> String {

@@ -180,9 +180,9 @@ impl<L: Locks> Stack<L> {
             unreachable::FRAG_NEEDED => {
                 // The path MTU is accepted only if one of our sockets can have sent the quoted
                 // packet (RFC 5927 7).
-                let told = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
-                if self.deliver_error_to_socket(cx, inner, SoError::MessageSize, told) {
-                    self.note_path(cx, inner.header.dst, told);
+                let reported = if next_mtu == 0 { plateau(inner.header.total_len) } else { usize::from(next_mtu) };
+                if self.deliver_error_to_socket(cx, inner, SoError::MessageSize, reported) {
+                    self.note_path(cx, inner.header.dst, reported);
                 }
                 return;
             }
@@ -224,7 +224,7 @@ impl<L: Locks> Stack<L> {
     fn report_to_socket(&self, cx: Cx, inner: &Inner<'_>, error: SoError, what: IcmpNotice) -> bool {
         let header = &inner.header;
         let ours = header.frag_off == 0 && self.is_local(cx, header.src);
-        let told = match header.proto {
+        let reported = match header.proto {
             Proto::UDP if ours => self.udp_error(cx, header, inner.payload, error),
             Proto::TCP if ours => self.tcp_error(cx, header, inner.payload, what),
             proto if ours => {
@@ -233,8 +233,8 @@ impl<L: Locks> Stack<L> {
             }
             _ => false,
         };
-        self.count(cx).icmp4.errors_delivered.add(u64::from(told));
-        told
+        self.count(cx).icmp4.errors_delivered.add(u64::from(reported));
+        reported
     }
 
     /// Sends an error about `packet`, whose bytes begin at the IP header, unless a rule of RFC 1122

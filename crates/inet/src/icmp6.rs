@@ -137,7 +137,7 @@ impl<L: Locks> Stack<L> {
         if is_no_path || !self.is_own6(cx, header.src) {
             return;
         }
-        let told = match inner.upper {
+        let reported = match inner.upper {
             _ if inner.is_later => false,
             Proto::UDP => self.udp_error6(cx, iface, header, inner.payload, so_error(problem)),
             Proto::TCP => self.tcp_error6(cx, iface, header, inner.payload, notice(problem)),
@@ -147,9 +147,9 @@ impl<L: Locks> Stack<L> {
                 self.raw_error::<u128>(cx, proto, ends, inner.payload, so_error(problem))
             }
         };
-        self.count(cx).icmp6.errors_delivered.add(u64::from(told));
+        self.count(cx).icmp6.errors_delivered.add(u64::from(reported));
         if let Problem::TooBig { mtu } = problem
-            && (told || inner.upper == Proto::IPV6_ICMP)
+            && (reported || inner.upper == Proto::IPV6_ICMP)
         {
             self.note_path6(cx, header.dst, mtu as usize);
         }

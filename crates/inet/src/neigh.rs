@@ -242,7 +242,7 @@ impl<A: Address> PendingRequest<A> {
 pub struct Table<A = Ipv4Addr> {
     entries: HashMap<(IfaceId, A), Entry, Keyed>,
     idle: Idle<A>,
-    asked: PendingRequest<A>,
+    requested: PendingRequest<A>,
     next: Instant,
     held: usize,
     evicted: u64,
@@ -253,8 +253,8 @@ impl<A: Address> Table<A> {
     /// Creates an empty table that hashes its entries with `key`.
     pub fn new(key: Key) -> Table<A> {
         let entries = HashMap::with_hasher(Keyed(key));
-        let (idle, asked) = (Idle::new(), PendingRequest::new());
-        Table { entries, idle, asked, next: Instant::NEVER, held: 0, evicted: 0, ended: Vec::new() }
+        let (idle, requested) = (Idle::new(), PendingRequest::new());
+        Table { entries, idle, requested, next: Instant::NEVER, held: 0, evicted: 0, ended: Vec::new() }
     }
 
     /// Returns the MAC address of a neighbor to which a packet can be sent without further action.
@@ -299,12 +299,12 @@ impl<A: Address> Table<A> {
             return Resolved::Waits { ask: false };
         }
         let most = (rules.limit / 2).max(1);
-        let room = if self.asked.all.len() >= most { self.displace() } else { true };
+        let room = if self.requested.all.len() >= most { self.displace() } else { true };
         if !room || self.entries.len() >= rules.limit && !self.make_room(now) {
             return Resolved::Full(frame);
         }
         let mut entry = Entry { tries: 1, ..Entry::new(Mac::ZERO, State::Incomplete, now, now) };
-        entry.serial = self.asked.add(key, now);
+        entry.serial = self.requested.add(key, now);
         self.entries.insert(key, entry);
         self.hold(key, frame, rules, pool);
         self.next = self.next.min(now.after(RETRY));
@@ -319,7 +319,7 @@ impl<A: Address> Table<A> {
         };
         let overflow = if entry.pending.len() >= rules.hold { entry.pending.pop_front() } else { None };
         entry.pending.push_back(frame);
-        self.asked.holding.insert(entry.serial, key);
+        self.requested.holding.insert(entry.serial, key);
         match overflow {
             Some(oldest) => self.ended.push((oldest, DropReason::NeighQueueFull)),
             None => self.held += 1,
@@ -341,7 +341,7 @@ impl<A: Address> Table<A> {
     /// Drops the first packet of the entry that has been unresolved for the longest time among
     /// those that hold packets. Returns `false` if no packet is held.
     fn drop_oldest(&mut self) -> bool {
-        let Some(first) = self.asked.holding.first_entry() else { return false };
+        let Some(first) = self.requested.holding.first_entry() else { return false };
         let Some(entry) = self.entries.get_mut(first.get()) else {
             debug_assert!(false, "neighbor with queued packets has no entry");
             first.remove();
@@ -360,7 +360,8 @@ impl<A: Address> Table<A> {
     /// Removes one entry: an Incomplete one without an answer for a second; otherwise the idle one
     /// that has been unused for the longest time; otherwise the oldest Incomplete one.
     fn make_room(&mut self, now: Instant) -> bool {
-        let silent = self.asked.all.first_key_value().is_some_and(|(_, (asked, _))| now >= asked.after(RETRY));
+        let silent =
+            self.requested.all.first_key_value().is_some_and(|(_, (requested, _))| now >= requested.after(RETRY));
         if silent && self.displace() {
             return true;
         }
@@ -373,11 +374,11 @@ impl<A: Address> Table<A> {
     /// Removes the Incomplete entry that has been unresolved for the longest time, and the packets
     /// that it holds.
     fn displace(&mut self) -> bool {
-        let Some((serial, &(_, (iface, addr)))) = self.asked.all.first_key_value() else { return false };
+        let Some((serial, &(_, (iface, addr)))) = self.requested.all.first_key_value() else { return false };
         let serial = *serial;
         let Some(pending) = self.remove(iface, addr) else {
             debug_assert!(false, "unresolved neighbor has no entry");
-            self.asked.all.remove(&serial); // otherwise it would block all others
+            self.requested.all.remove(&serial); // otherwise it would block all others
             return false;
         };
         self.evicted += 1;
@@ -405,7 +406,7 @@ impl<A: Address> Table<A> {
                 return if entry.mac == mac { Learned::Same } else { Learned::Permanent };
             }
             let (was, had) = (entry.state, entry.mac);
-            self.asked.take_out(entry);
+            self.requested.take_out(entry);
             (entry.mac, entry.state, entry.since, entry.tries) = (mac, State::Reachable, now, 0);
             self.idle.place((iface, addr), entry);
             self.next = self.next.min(now.after(rules.max_age));
@@ -440,7 +441,7 @@ impl<A: Address> Table<A> {
 
     fn ended(&mut self, mut entry: Entry) -> VecDeque<Frame> {
         self.idle.take_out(&mut entry);
-        self.asked.take_out(&entry);
+        self.requested.take_out(&entry);
         self.held -= entry.pending.len();
         entry.pending
     }

@@ -34,8 +34,8 @@ static SERVING: AtomicBool = AtomicBool::new(false);
 
 /// Returns the kind and role that this process was started with, if it is a child.
 pub(crate) fn requested_role() -> Option<(String, String)> {
-    let asked = std::env::var(ASKED).ok()?;
-    let (kind, role) = asked.split_once(' ')?;
+    let requested = std::env::var(ASKED).ok()?;
+    let (kind, role) = requested.split_once(' ')?;
     Some((kind.to_owned(), role.to_owned()))
 }
 

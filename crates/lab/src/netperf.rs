@@ -388,25 +388,25 @@ impl Place {
     }
 
     /// Runs the far end on its thread.
-    fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, told: &Told) -> anyhow::Result<Observed> {
+    fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, reported: &Told) -> anyhow::Result<Observed> {
         fn go<A: FarEnd, L: Locks>(
             host: &Host<L>,
             at: SocketAddr,
             over: &AtomicBool,
-            told: &Told,
+            reported: &Told,
         ) -> anyhow::Result<()> {
-            far_end::<A, _>(&mut OurSockets::new(host, Rest::Spins), at, over, told)
+            far_end::<A, _>(&mut OurSockets::new(host, Rest::Spins), at, over, reported)
         }
         let at = self.usual::<P::Far>();
-        let gone = |why: &anyhow::Error| drop(told.send(Err(format!("{why:#}"))));
+        let gone = |why: &anyhow::Error| drop(reported.send(Err(format!("{why:#}"))));
         if self.has_threads() && self.over != Over::Router {
             let host = self.host::<Light>(1, pairs).inspect_err(gone)?;
-            with_threads(&host, || go::<P::Far, _>(&host, at, over, told))?;
+            with_threads(&host, || go::<P::Far, _>(&host, at, over, reported))?;
             balanced(&host)?;
             return Ok(Observed::of(&host));
         }
         let host = self.host::<Up>(1, pairs).inspect_err(gone)?;
-        go::<P::Far, _>(&host, at, over, told)?;
+        go::<P::Far, _>(&host, at, over, reported)?;
         balanced(&host)?;
         Ok(Observed::of(&host))
     }
@@ -437,13 +437,13 @@ impl Place {
     /// Runs the far end, and the router if any, on threads of their own.
     fn apart<P: Play>(&self, play: &mut P) -> anyhow::Result<Observed> {
         let (pairs, over) = (Pairs::new(), AtomicBool::new(false));
-        let (told, heard) = mpsc::channel();
+        let (reported, heard) = mpsc::channel();
         thread::scope(|scope| {
             let _end = End(&over); // stops the threads on every exit, before the scope joins
             let (pairs, over) = (&pairs, &over);
             // This thread keeps no sender, so that `recv` fails when both threads have ended.
-            let told_too = (self.over == Over::Router).then(|| told.clone());
-            let far = dispatch::spawn_scoped(scope, "far", move || self.far_there::<P>(pairs, over, &told))?;
+            let told_too = (self.over == Over::Router).then(|| reported.clone());
+            let far = dispatch::spawn_scoped(scope, "far", move || self.far_there::<P>(pairs, over, &reported))?;
             let mut threads = vec![far];
             if let Some(told_too) = told_too {
                 threads.push(dispatch::spawn_scoped(scope, "router", move || {
@@ -611,22 +611,22 @@ fn balanced<L: Locks>(host: &Host<L>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a far end, sends its L4 port to `told`, and serves until `over` is set.
+/// Opens a far end, sends its L4 port to `reported`, and serves until `over` is set.
 fn far_end<A: FarEnd, S: Sockets>(
     sockets: &mut S,
     at: SocketAddr,
     over: &AtomicBool,
-    told: &Told,
+    reported: &Told,
 ) -> anyhow::Result<()> {
     let opened = A::open_for_one(sockets, at);
     let (mut end, port) = match opened {
         Ok(opened) => opened,
         Err(why) => {
-            drop(told.send(Err(format!("cannot open the far end at {at}: {why}"))));
+            drop(reported.send(Err(format!("cannot open the far end at {at}: {why}"))));
             return Err(anyhow!(why));
         }
     };
-    drop(told.send(Ok(port)));
+    drop(reported.send(Ok(port)));
     let mut pace = Pace::Go;
     while !over.load(Ordering::Acquire) {
         let now = sockets.step(pace);
@@ -642,11 +642,11 @@ fn beside<P: Play>(
     near: impl FnOnce(&mut P, u16) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let over = AtomicBool::new(false);
-    let (told, heard) = mpsc::channel();
+    let (reported, heard) = mpsc::channel();
     thread::scope(|scope| {
         let _end = End(&over);
         let over = &over;
-        let thread = dispatch::spawn_scoped(scope, "far", move || far(over, &told))?;
+        let thread = dispatch::spawn_scoped(scope, "far", move || far(over, &reported))?;
         let port = heard.recv().context("the far end's thread has ended")?.map_err(|why| anyhow!(why))?;
         let played = near(play, port);
         over.store(true, Ordering::Release);

@@ -194,9 +194,9 @@ pub fn start(options: Options) -> anyhow::Result<Running> {
         *registry = Some(Registry { settings, recorders: Vec::new() });
     }
     let over = Arc::new(AtomicBool::new(false));
-    let told = over.clone();
+    let reported = over.clone();
     // Not started by `dispatch`, so that the collector is not sampled.
-    let collector = std::thread::Builder::new().name("profile".to_owned()).spawn(move || collect(&told));
+    let collector = std::thread::Builder::new().name("profile".to_owned()).spawn(move || collect(&reported));
     let collector = collector.inspect_err(|_| *registry() = None).context("cannot start the profiling thread")?;
     let (started, process_ns) = (Instant::now(), crate::os::process_cpu_ns());
     Ok(Running { options, own: register(), collector: Some(collector), over, started, process_ns })

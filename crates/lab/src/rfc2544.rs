@@ -397,11 +397,11 @@ fn timed(plan: &Plan, size: usize, rate: u64) -> Ask {
 
 fn tried(trial: &Trial) -> Tried {
     let reached = trial.reached();
-    let asked = match trial.ask.pace {
+    let requested = match trial.ask.pace {
         Pace::Frames(rate) => rate,
         Pace::FlatOut => reached,
     };
-    Tried { asked, reached, sent: trial.sent(), lost: trial.lost() }
+    Tried { requested, reached, sent: trial.sent(), lost: trial.lost() }
 }
 
 impl Odds {

@@ -47,8 +47,8 @@ pub(crate) fn describe(info: &SysctlInfo) -> String {
 /// and flags.
 pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
     if name == ALGORITHM {
-        let asked = if text == "reno" { "newreno" } else { text }; // Linux's name
-        let at = ALGORITHMS.iter().position(|word| *word == asked);
+        let requested = if text == "reno" { "newreno" } else { text }; // Linux's name
+        let at = ALGORITHMS.iter().position(|word| *word == requested);
         return at.map(|at| at as i64).ok_or_else(|| CommandError::bad(name, text, ALGORITHMS.join(" or ")));
     }
     if let Some(checked) = isr::check(name, text) {

@@ -55,12 +55,12 @@ fn hosts_run_and_end_with_a_balanced_audit() {
     let fault = node::up(vec![HostConfig { control: None, ..hosts[0].clone() }, twice, third], |_| {});
     assert!(fault.unwrap_err().to_string().contains("both ends are already open"));
 
-    let (tell, told) = std::sync::mpsc::channel();
+    let (tell, reported) = std::sync::mpsc::channel();
     let runner = std::thread::spawn(move || node::up(hosts, |event| tell.send(event.clone()).unwrap()));
     let mut running = 0;
     let mut loose = false;
     while running < 3 || !loose {
-        match told.recv_timeout(Duration::from_secs(20)).unwrap() {
+        match reported.recv_timeout(Duration::from_secs(20)).unwrap() {
             Event::Running { .. } => running += 1,
             Event::Notice(text) => loose |= text.contains("pair:loose: the other end is not open"),
         }

@@ -143,8 +143,8 @@ impl Door {
     /// `connect`.
     pub fn connect(&self, token: c_int, name: &[u8]) -> Done<()> {
         let name = name.to_vec();
-        let mut asked = false;
-        let attempt = move |state: &mut State, _| match std::mem::replace(&mut asked, true) {
+        let mut requested = false;
+        let attempt = move |state: &mut State, _| match std::mem::replace(&mut requested, true) {
             false => match state.connect(token, &name) {
                 Err(libc::EINPROGRESS) => None,
                 done => Some(done),
@@ -298,7 +298,7 @@ impl Door {
                 return Ok(None);
             }
             let id = state.stream(token)?;
-            let asked = |sock: &mut inet::tcp::Sock<lock::Light>| {
+            let requested = |sock: &mut inet::tcp::Sock<lock::Light>| {
                 let (unread, unacked) = sock.queues();
                 match request {
                     _ if sock.is_listening() => Err(libc::EINVAL),
@@ -309,7 +309,7 @@ impl Door {
                     _ => Err(libc::EINVAL),
                 }
             };
-            let answer = state.host.stack.with_sock(state.host.cx(), id, asked).ok_or(libc::EBADF)??;
+            let answer = state.host.stack.with_sock(state.host.cx(), id, requested).ok_or(libc::EBADF)??;
             given.map_or(Err(libc::EFAULT), |_| Ok(Some(answer)))
         })
     }

@@ -497,11 +497,12 @@ unsafe extern "C" fn setsockopt(
 unsafe extern "C" fn poll(userdata: *mut c_void, fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: see above.
     let fds = if fds.is_null() { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(fds, count as usize) } };
-    let mut polled: Vec<Polled> = fds.iter().map(|fd| Polled { token: fd.fd, asked: fd.events, told: 0 }).collect();
+    let mut polled: Vec<Polled> =
+        fds.iter().map(|fd| Polled { token: fd.fd, requested: fd.events, reported: 0 }).collect();
     // SAFETY: see above.
     let n = unsafe { door(userdata) }.poll(&mut polled, timeout);
     for (fd, polled) in fds.iter_mut().zip(polled) {
-        fd.revents = polled.told;
+        fd.revents = polled.reported;
     }
     n as c_int
 }
@@ -587,12 +588,12 @@ unsafe extern "C" fn epoll_wait(
         _ => return zero(Err(libc::EINVAL)),
     };
     // SAFETY: see above.
-    returns(unsafe { door(userdata) }.epoll_wait(epoll, most, timeout), |told| {
-        for (at, (events_of, data)) in told.iter().enumerate() {
+    returns(unsafe { door(userdata) }.epoll_wait(epoll, most, timeout), |reported| {
+        for (at, (events_of, data)) in reported.iter().enumerate() {
             // SAFETY: there is space for `most` events, and no more are returned.
             unsafe { events.add(at).write(epoll_event { events: *events_of, u64: *data }) };
         }
-        told.len() as c_int
+        reported.len() as c_int
     })
 }
 

@@ -52,9 +52,9 @@ fn time(bytes: &[u8]) -> Done<Option<Duration>> {
     Ok((!span.is_zero()).then_some(span))
 }
 
-/// Returns the buffer size that `getsockopt` reports after `setsockopt` with `asked`.
-fn buffer(asked: i64, least: usize) -> usize {
-    (2 * usize::try_from(asked).unwrap_or(usize::MAX / 2).min(MAX_BUFFER)).max(least)
+/// Returns the buffer size that `getsockopt` reports after `setsockopt` with `requested`.
+fn buffer(requested: i64, least: usize) -> usize {
+    (2 * usize::try_from(requested).unwrap_or(usize::MAX / 2).min(MAX_BUFFER)).max(least)
 }
 
 /// Returns the option for a C level and name; `None` if the option is accepted without effect.
@@ -248,9 +248,9 @@ impl State {
                 return Ok(());
             }
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
-                let told = buffer(int(bytes)?, MIN_RCVBUF);
-                socket.recv_buffer = Some(told);
-                Opt::RecvBuffer((told / 2).max(2048)) // minimum of our streams
+                let reported = buffer(int(bytes)?, MIN_RCVBUF);
+                socket.recv_buffer = Some(reported);
+                Opt::RecvBuffer((reported / 2).max(2048)) // minimum of our streams
             }
             (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) if fd.is_stream() => {
                 socket.lowat = Some(int(bytes)? as u32).filter(|bytes| *bytes != 0);

@@ -202,9 +202,9 @@ fn readiness_by_level_and_edge() {
         assert_eq!(call!(linux.epoll_ctl(epoll, libc::EPOLL_CTL_ADD, fd, &raw mut event)), -1);
         assert_eq!(errno(), libc::EEXIST);
         let wait = |timeout| {
-            let mut told = libc::epoll_event { events: 0, u64: 0 };
-            let n = call!(linux.epoll_wait(epoll, &raw mut told, 1, timeout));
-            (n, { told.events }, { told.u64 })
+            let mut reported = libc::epoll_event { events: 0, u64: 0 };
+            let n = call!(linux.epoll_wait(epoll, &raw mut reported, 1, timeout));
+            (n, { reported.events }, { reported.u64 })
         };
         let poll = || {
             let mut fds = libc::pollfd { fd, events: libc::POLLIN | libc::POLLOUT, revents: 0 };

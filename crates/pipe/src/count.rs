@@ -203,11 +203,11 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::Mutex;
 
-    fn told() -> (Arc<Mutex<Vec<String>>>, Say) {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let copy = told.clone();
+    fn reported() -> (Arc<Mutex<Vec<String>>>, Say) {
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let copy = reported.clone();
         (
-            told,
+            reported,
             Box::new(move |text: &str| {
                 copy.lock().unwrap().push(text.to_owned());
                 Ok(())
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn totals_of_one_second_at_a_gigabit() {
-        let (clock, (told, say)) = (SimClock::new(), told());
+        let (clock, (reported, say)) = (SimClock::new(), reported());
         let mut stage = Count::new(Clock::sim(&clock), true, None, false, say);
         let mut other = stage.fork().unwrap();
         let mut frames = of(&[60; 1000]);
@@ -240,12 +240,12 @@ mod tests {
         stage.finish(&mut frames).unwrap();
         let expected = "1488000 frames, 251472000 bytes of text, 124992000 on the wire in 1.000000 s: 1.49 Mpps, \
                         1000 Mb/s on the wire, 251 MB/s of text";
-        assert_eq!(*told.lock().unwrap(), [expected]);
+        assert_eq!(*reported.lock().unwrap(), [expected]);
     }
 
     #[test]
     fn intervals_are_reported_separately_and_totals_last() {
-        let (clock, (told, say)) = (SimClock::new(), told());
+        let (clock, (reported, say)) = (SimClock::new(), reported());
         let mut stage = Count::new(Clock::sim(&clock), false, Some(Duration::from_secs(1)), true, say);
         for seconds in [0, 1, 1, 3] {
             clock.advance(Duration::from_secs(seconds));
@@ -256,12 +256,12 @@ mod tests {
         }
         assert_eq!(stage.next_event(), Some(Instant::from_millis(6000)));
         stage.finish(&mut Frames::new()).unwrap();
-        let told: Vec<serde_json::Value> =
-            told.lock().unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-        let frames: Vec<u64> = told.iter().map(|line| line["frames"].as_u64().unwrap()).collect();
+        let reported: Vec<serde_json::Value> =
+            reported.lock().unwrap().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let frames: Vec<u64> = reported.iter().map(|line| line["frames"].as_u64().unwrap()).collect();
         assert_eq!(frames, [2, 2, 2, 8]);
-        assert_eq!((&told[2]["seconds"], &told[3]["seconds"]), (&3.0.into(), &5.0.into()));
-        assert_eq!(told[3]["wire_bytes"], 4 * (84 + 1538));
+        assert_eq!((&reported[2]["seconds"], &reported[3]["seconds"]), (&3.0.into(), &5.0.into()));
+        assert_eq!(reported[3]["wire_bytes"], 4 * (84 + 1538));
     }
 
     proptest! {

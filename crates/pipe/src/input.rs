@@ -39,7 +39,7 @@ pub struct Input {
     /// Streams to read after the current one.
     following: VecDeque<Stream>,
     /// Format that the caller requires; `None` to detect it from the first bytes of each stream.
-    asked: Option<Format>,
+    requested: Option<Format>,
     /// Error that the next call of [`Input::read`] returns. The frames before the error have
     /// already been returned.
     failed: Option<BadInput>,
@@ -70,7 +70,7 @@ impl Input {
             front: None,
             tally: Tally::default(),
             following: VecDeque::new(),
-            asked: format,
+            requested: format,
             failed: None,
             origin: None,
         }
@@ -220,10 +220,10 @@ impl Input {
             return Ok(());
         }
         let State::Begin(mut from) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
-        let asked = self.asked;
+        let requested = self.requested;
         // Read enough bytes to detect the format, or all bytes of a shorter stream.
         let mut start = Vec::new();
-        let need = if asked.is_some_and(Format::is_text) { 0 } else { 4 };
+        let need = if requested.is_some_and(Format::is_text) { 0 } else { 4 };
         while start.len() < need {
             let mut some = [0; 4];
             let room = some.get_mut(..need - start.len()).unwrap_or_default();
@@ -234,8 +234,8 @@ impl Input {
                 Err(error) => return Err(error.into()),
             }
         }
-        let format = asked.unwrap_or_else(|| Format::of_start(&start));
-        if asked.is_none() && format.is_text() && start.iter().any(|byte| !is_of_text(*byte)) {
+        let format = requested.unwrap_or_else(|| Format::of_start(&start));
+        if requested.is_none() && format.is_text() && start.iter().any(|byte| !is_of_text(*byte)) {
             return Err(BadInput::Unknown(start));
         }
         // A line may continue in the next stream.
@@ -248,7 +248,7 @@ impl Input {
             Format::Text | Format::Plain | Format::Stamped => (State::Text(Text::new(start, from)), Format::Text),
             Format::Jsonl => (State::Json(Text::new(start, from)), format),
             Format::Bin1 | Format::Bin2 => {
-                let records = Records::new(start, from, asked)?;
+                let records = Records::new(start, from, requested)?;
                 let format = records.format();
                 (State::Records(records), format)
             }

@@ -73,7 +73,7 @@ impl Figures {
 pub struct Ping {
     config: PingConfig,
     target: Option<Mac>,
-    asked: u32,
+    requested: u32,
     /// Time at which the next frame is sent.
     next: Instant,
     /// Sending time of each request; `None` once the request is answered. The sequence number of a
@@ -88,7 +88,7 @@ impl Ping {
     pub fn new(config: PingConfig) -> Ping {
         let config = PingConfig { size: config.size.min(1472), ..config };
         let (next, last) = (Instant::ZERO, Instant::ZERO);
-        Ping { config, target: None, asked: 0, next, sent: Vec::new(), last, figures: Figures::default() }
+        Ping { config, target: None, requested: 0, next, sent: Vec::new(), last, figures: Figures::default() }
     }
 
     /// Returns the frame to send at `now`, if one is due.
@@ -97,10 +97,10 @@ impl Ping {
             return None;
         }
         let Some(target) = self.target else {
-            if self.asked >= ARP_TRIES {
+            if self.requested >= ARP_TRIES {
                 return None;
             }
-            self.asked += 1;
+            self.requested += 1;
             self.next = now.after(ARP_EVERY);
             return Some(self.arp(arp::Op::Request, Mac::ZERO, self.config.addr));
         };
@@ -132,7 +132,7 @@ impl Ping {
     /// address could not be resolved.
     pub fn is_over(&self, now: Instant) -> bool {
         match self.target {
-            None => self.asked >= ARP_TRIES && now >= self.next,
+            None => self.requested >= ARP_TRIES && now >= self.next,
             Some(_) => {
                 let all = self.sent.len() >= self.config.count as usize;
                 all && (self.figures.lost() == 0 || now.since(self.last) >= self.config.wait)

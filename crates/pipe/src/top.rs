@@ -199,8 +199,8 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     fn top(fields: &[Field], table: usize, json: bool, frames: &[Vec<u8>]) -> String {
-        let told = Arc::new(Mutex::new(String::new()));
-        let copy = told.clone();
+        let reported = Arc::new(Mutex::new(String::new()));
+        let copy = reported.clone();
         let config = TopConfig { fields: fields.to_vec(), show: 2, table, by_bytes: false, json, pass: false };
         let mut stage = Top::new(
             config,
@@ -214,7 +214,7 @@ mod tests {
         stage.run(&mut batch).unwrap();
         assert!(batch.is_empty());
         stage.finish(&mut batch).unwrap();
-        told.lock().unwrap().clone()
+        reported.lock().unwrap().clone()
     }
 
     fn some() -> Vec<Vec<u8>> {
@@ -226,18 +226,18 @@ mod tests {
         let expected = "      frames  share      error  flow
            2  50.0%          0  10.0.0.1.7 > 10.0.0.2.9 UDP
            1  25.0%          0  10.0.0.";
-        let told = top(&[Field::Flow], 100, false, &some());
-        assert!(told.starts_with(expected), "{told}");
-        assert!(told.ends_with("4 total; all keys fit into the table: the figures are exact"), "{told}");
-        let told = top(&[Field::Src, Field::Ip], 100, false, &some());
-        assert!(told.contains("3  75.0%          0  02:00:00:00:00:01  10.0.0.1 > 10.0.0.2\n"), "{told}");
+        let reported = top(&[Field::Flow], 100, false, &some());
+        assert!(reported.starts_with(expected), "{reported}");
+        assert!(reported.ends_with("4 total; all keys fit into the table: the figures are exact"), "{reported}");
+        let reported = top(&[Field::Src, Field::Ip], 100, false, &some());
+        assert!(reported.contains("3  75.0%          0  02:00:00:00:00:01  10.0.0.1 > 10.0.0.2\n"), "{reported}");
     }
 
     #[test]
     fn a_small_table_reports_its_error() {
-        let told = top(&[Field::Flow], 1, false, &some());
-        assert!(told.contains("           4 100.0%          3  10.0.0.3.8"), "{told}");
-        assert!(told.ends_with("keys not in the table: at most 4 each (more keys with --table)"), "{told}");
+        let reported = top(&[Field::Flow], 1, false, &some());
+        assert!(reported.contains("           4 100.0%          3  10.0.0.3.8"), "{reported}");
+        assert!(reported.ends_with("keys not in the table: at most 4 each (more keys with --table)"), "{reported}");
         let json: serde_json::Value = serde_json::from_str(&top(&[Field::Dst, Field::Vlan], 9, true, &some())).unwrap();
         assert_eq!(
             json["top"][0],

@@ -139,8 +139,8 @@ pub fn fill_ip(frame: &mut [u8]) -> Option<()> {
 /// Computes the checksums that the frame's flags request. Returns `None` if the frame's headers do
 /// not allow it.
 pub fn complete(frame: &mut Frame) -> Option<()> {
-    let asked = frame.flags().has(Flags::TX_IP_CSUM) || frame.flags().has(Flags::TX_L4_CSUM);
-    if asked && !frame.make_own() {
+    let requested = frame.flags().has(Flags::TX_IP_CSUM) || frame.flags().has(Flags::TX_L4_CSUM);
+    if requested && !frame.make_own() {
         return None; // the buffer is on loan, and none is free for a copy
     }
     if frame.flags().has(Flags::TX_IP_CSUM) {

@@ -102,7 +102,7 @@ impl Asker {
         self.waits = sent.is_ok();
     }
 
-    fn listen(&mut self, world: &World, asked: Instant) {
+    fn listen(&mut self, world: &World, requested: Instant) {
         let mut into = [0; 8];
         if !self.waits {
             return;
@@ -113,7 +113,7 @@ impl Asker {
             && let Ok((len, from)) = calls.recv_from(self.fd, &mut into)
         {
             if from == self.to && into.get(..len) == Some(&self.heard.sent.to_be_bytes()[..]) {
-                let took = world.now().since(asked);
+                let took = world.now().since(requested);
                 self.waits = false;
                 self.heard.answered += 1;
                 self.heard.least = self.heard.least.min(took);

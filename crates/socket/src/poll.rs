@@ -38,9 +38,9 @@ pub struct PollFd {
     pub fd: Fd,
     /// Requested events. Only `readable` and `writable` are evaluated; the others are always
     /// reported.
-    pub asked: Events,
+    pub requested: Events,
     /// Events reported by [`Calls::poll`].
-    pub told: Events,
+    pub reported: Events,
 }
 
 /// Set of watched descriptors with edge-triggered notifications. A datagram socket causes a
@@ -109,30 +109,30 @@ impl<L: Locks> Calls<'_, L> {
         self.set_watch(fd, None)
     }
 
-    /// Polls without waiting: stores the events of each descriptor in `told`, and returns the
+    /// Polls without waiting: stores the events of each descriptor in `reported`, and returns the
     /// number of descriptors that have any.
     pub fn poll(&self, fds: &mut [PollFd]) -> usize {
         for entry in fds.iter_mut() {
             if let Some(id) = entry.fd.sock() {
-                entry.told = self.poll_stream(id, entry.asked);
+                entry.reported = self.poll_stream(id, entry.requested);
                 continue;
             }
             let state = self.stack.with_pcb(self.cx(), entry.fd.0, |pcb| Events {
-                readable: entry.asked.readable && pcb.is_readable(),
-                writable: entry.asked.writable,
+                readable: entry.requested.readable && pcb.is_readable(),
+                writable: entry.requested.writable,
                 error: pcb.has_error(),
                 hangup: pcb.is_shut_for_reading(),
                 ..Events::default()
             });
-            entry.told = state.unwrap_or(Events { invalid: true, ..Events::default() });
+            entry.reported = state.unwrap_or(Events { invalid: true, ..Events::default() });
         }
-        fds.iter().filter(|entry| entry.told.any()).count()
+        fds.iter().filter(|entry| entry.reported.any()).count()
     }
 
-    fn poll_stream(&self, id: usize, asked: Events) -> Events {
+    fn poll_stream(&self, id: usize, requested: Events) -> Events {
         let state = self.stack.with_sock(self.cx(), id, |sock| Events {
-            readable: asked.readable && sock.is_readable(),
-            writable: asked.writable && sock.is_writable(),
+            readable: requested.readable && sock.is_readable(),
+            writable: requested.writable && sock.is_writable(),
             error: sock.has_error(),
             hangup: sock.is_hung_up(),
             peer_closed: sock.has_peer_closed(),

@@ -186,9 +186,9 @@ fn a_poller_reports_edges_and_poll_reports_levels() {
     stack.poll(cx());
     poller.ready(&calls, 8, &mut ready);
     assert_eq!(ready, [b.0]);
-    let asked = Events { readable: true, ..Events::default() };
-    let mut fds = [a, b, Fd(77)].map(|fd| PollFd { fd, asked, told: Events::default() });
+    let requested = Events { readable: true, ..Events::default() };
+    let mut fds = [a, b, Fd(77)].map(|fd| PollFd { fd, requested, reported: Events::default() });
     assert_eq!(calls.poll(&mut fds), 2);
-    assert!(!fds[0].told.readable && fds[1].told.readable && fds[2].told.invalid);
+    assert!(!fds[0].reported.readable && fds[1].reported.readable && fds[2].reported.invalid);
     assert_eq!(calls.recv_burst(b, 8, |bytes, _| assert_eq!(bytes.len(), 1)), Ok(2));
 }

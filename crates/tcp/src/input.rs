@@ -343,8 +343,8 @@ impl Tcb {
     /// and BSD do; RFC 9293 3.6 does not forbid it).
     pub(crate) fn await_fin(&mut self, now: Instant) {
         if self.state == State::FinWait2 && self.options.orphan {
-            let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.linger2);
-            self.timers.long_at = now.after(asked.unwrap_or(self.config.fin_timeout));
+            let requested = self.cold_options.as_ref().and_then(|cold_options| cold_options.linger2);
+            self.timers.long_at = now.after(requested.unwrap_or(self.config.fin_timeout));
         }
     }
 

@@ -443,12 +443,12 @@ impl Listener {
     /// Creates the entry for a SYN with the options that both sides support (RFC 7323 2.2 and 3.2,
     /// RFC 2018 2, RFC 3168 6.1.1). The second result is the timestamp offset.
     fn entry_of(&self, cx: Context<'_>, ends: &Ends, syn: &Segment) -> (Entry, u32) {
-        let (config, asked) = (cx.config, &syn.options);
-        let ts = asked.timestamps.filter(|_| config.timestamps);
-        let sack = asked.sack_permitted && config.sack;
+        let (config, requested) = (cx.config, &syn.options);
+        let ts = requested.timestamps.filter(|_| config.timestamps);
+        let sack = requested.sack_permitted && config.sack;
         // A SYN is never ECN-marked: if it is, a device on the path rewrites the field.
         let ecn = config.ecn != EcnMode::Off && syn.has(Flags::ECE | Flags::CWR) && syn.ecn == Ecn::NotEct;
-        if asked.mss.is_some_and(|mss| mss < floored_mss(config, Some(mss))) {
+        if requested.mss.is_some_and(|mss| mss < floored_mss(config, Some(mss))) {
             cx.counts.mss_raised.bump();
         }
         let (iss, offset) = numbers(self.numbers, ends, cx.now);
@@ -457,8 +457,8 @@ impl Listener {
             irs: syn.seq,
             ts_recent: ts.map_or(0, |ts| ts.val),
             deadline: cx.now.after(wait(config, 0)),
-            mss: asked.mss.unwrap_or(0),
-            wscale: asked
+            mss: requested.mss.unwrap_or(0),
+            wscale: requested
                 .window_scale
                 .filter(|_| config.window_scaling)
                 .map_or(entry::NO_SCALE, |shift| shift.min(MOST_SCALE)),

@@ -133,12 +133,12 @@ mod tests {
             let port = chooser.choose(1, 2, L4Port(80), n, |port| !taken.contains(&port)).unwrap();
             assert!((100..=355).contains(&port.0) && taken.insert(port));
         }
-        let mut asked = 0;
+        let mut requested = 0;
         let none = chooser.choose(1, 2, L4Port(80), 7, |_| {
-            asked += 1;
+            requested += 1;
             false
         });
-        assert_eq!((none, asked), (None, 256), "asks for each once");
+        assert_eq!((none, requested), (None, 256), "asks for each once");
     }
 
     #[test]

@@ -354,8 +354,8 @@ impl Tcb {
 
     /// Returns the MSS that we advertise.
     pub(crate) fn own_mss(&self) -> u16 {
-        let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.maxseg);
-        asked.map_or(self.config.mss, |asked| asked.min(self.config.mss)).max(1)
+        let requested = self.cold_options.as_ref().and_then(|cold_options| cold_options.maxseg);
+        requested.map_or(self.config.mss, |requested| requested.min(self.config.mss)).max(1)
     }
 
     /// Enters ESTABLISHED, the state in which both sides may send data.

@@ -176,9 +176,9 @@ impl Tcb {
     }
 
     fn on_syn_rto(&mut self, now: Instant, events: &mut Events) {
-        let asked = self.cold_options.as_ref().and_then(|cold_options| cold_options.syn_count);
+        let requested = self.cold_options.as_ref().and_then(|cold_options| cold_options.syn_count);
         let most = match self.state {
-            State::SynSent => asked.unwrap_or(self.config.syn_retries),
+            State::SynSent => requested.unwrap_or(self.config.syn_retries),
             _ => self.config.synack_retries,
         };
         if self.recovery.unanswered_since == Instant::NEVER {

@@ -334,16 +334,16 @@ mod tests {
     /// A query for www.example.org, and a response with a CNAME and compressed names.
     #[test]
     fn a_response_with_pointers_is_parsed() {
-        let asked = Query { id: 0x1234, name: "www.example.org.".into(), ty: ty::A };
+        let requested = Query { id: 0x1234, name: "www.example.org.".into(), ty: ty::A };
         let mut query = Vec::new();
-        asked.emit(&mut query).unwrap();
+        requested.emit(&mut query).unwrap();
         assert_eq!(query[..12], [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(query[12..], *b"\x03www\x07example\x03org\0\0\x01\0\x01");
         let mut answer = query.clone();
         (answer[2], answer[3], answer[7]) = (0x84, 0x80, 2);
         answer.extend(b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x04\x01h\xc0\x10"); // www CNAME h.example.org
         answer.extend(b"\x01h\xc0\x10\0\x01\0\x01\0\0\0\x3c\0\x04\x0a\0\0\x07");
-        let read = asked.parse_answer(&answer).unwrap();
+        let read = requested.parse_answer(&answer).unwrap();
         assert!(read.authoritative && !read.truncated && read.rcode == 0);
         let names: Vec<&str> = read.records.iter().map(|record| record.name.as_str()).collect();
         assert_eq!(names, ["www.example.org", "h.example.org"]);
@@ -351,19 +351,19 @@ mod tests {
         assert_eq!(read.records[1].data, Data::Address("10.0.0.7".parse().unwrap()));
         assert_eq!(read.addresses("WWW.example.org"), (vec!["10.0.0.7".parse().unwrap()], "h.example.org".into()));
         assert_eq!(read.addresses("example.org"), (vec![], "example.org".into()));
-        for other in [Query { id: 1, ..asked.clone() }, Query { ty: ty::AAAA, ..asked.clone() }] {
+        for other in [Query { id: 1, ..requested.clone() }, Query { ty: ty::AAAA, ..requested.clone() }] {
             assert_eq!(other.parse_answer(&answer), Err(BadDns::Other));
         }
-        let other = Query { name: "wwx.example.org".into(), ..asked.clone() };
+        let other = Query { name: "wwx.example.org".into(), ..requested.clone() };
         assert_eq!(other.parse_answer(&answer), Err(BadDns::Other));
-        let upper = Query { name: "WWW.EXAMPLE.org".into(), ..asked.clone() };
+        let upper = Query { name: "WWW.EXAMPLE.org".into(), ..requested.clone() };
         assert_eq!(upper.parse_answer(&answer), Ok(read));
-        assert_eq!(asked.parse_answer(&query), Err(BadDns::Other));
+        assert_eq!(requested.parse_answer(&query), Err(BadDns::Other));
         for len in 0..answer.len() {
-            assert!(asked.parse_answer(&answer[..len]).is_err(), "{len}");
+            assert!(requested.parse_answer(&answer[..len]).is_err(), "{len}");
         }
         answer[2] |= 2; // truncated: the records so far
-        let cut = asked.parse_answer(&answer[..answer.len() - 1]).unwrap();
+        let cut = requested.parse_answer(&answer[..answer.len() - 1]).unwrap();
         assert!(cut.truncated && cut.records.len() == 1);
     }
 
@@ -383,20 +383,20 @@ mod tests {
     /// Pointers to themselves and reserved labels.
     #[test]
     fn invalid_names_are_rejected() {
-        let asked = Query { id: 1, name: "a".into(), ty: ty::A };
+        let requested = Query { id: 1, name: "a".into(), ty: ty::A };
         let mut answer = Vec::new();
-        asked.emit(&mut answer).unwrap();
+        requested.emit(&mut answer).unwrap();
         (answer[2], answer[7]) = (0x80, 1);
         let begin = answer.len();
         answer.extend([0xc0, begin as u8]);
-        assert_eq!(asked.parse_answer(&answer), Err(BadDns::BadName));
+        assert_eq!(requested.parse_answer(&answer), Err(BadDns::BadName));
         answer[begin] = 0x80;
-        assert_eq!(asked.parse_answer(&answer), Err(BadDns::BadName));
+        assert_eq!(requested.parse_answer(&answer), Err(BadDns::BadName));
         for (last, fits) in [(61, true), (62, false)] {
             let labels = [63, 63, 63, last].map(|len: u8| [&[len][..], &vec![b'a'; len.into()]].concat());
             let tail = b"\0\0\x01\0\x01\0\0\0\0\0\x04\x0a\0\0\x01";
             let long = [&answer[..begin], &labels.concat(), tail].concat();
-            assert_eq!(asked.parse_answer(&long).is_ok(), fits, "a name of {} octets", 3 * 64 + last + 2);
+            assert_eq!(requested.parse_answer(&long).is_ok(), fits, "a name of {} octets", 3 * 64 + last + 2);
         }
         let long = "a".repeat(64);
         for name in ["", "a..b", ".", long.as_str()] {

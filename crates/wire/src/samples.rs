@@ -146,7 +146,7 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let hop_by_hop = [&[17, 0, 5, 2, 0, 0, 1, 0][..], &udp_datagram(pseudo6, &[3; 5])].concat();
     let first = ip6::Fragment { offset: 0, more: true, id: 77 }.emit(Proto::UDP);
     let fragment6 = [&first[..], &udp_datagram(pseudo6, &[3; 24])].concat();
-    let told = bpdu::Config {
+    let reported = bpdu::Config {
         flags: bpdu::Flags::PROPOSAL.with_role(bpdu::SenderRole::Designated),
         root: bpdu::BridgeId::new(0x8000, A),
         root_path_cost: 20_000,
@@ -189,8 +189,11 @@ pub(crate) fn frames() -> Vec<(&'static str, Vec<u8>)> {
         ("udp6", v6(Proto::UDP, &udp_datagram(pseudo6, &[4; 22]))),
         ("echo6", v6(Proto::IPV6_ICMP, &echo6)),
         ("hop_by_hop6", v6(Proto::HOP_BY_HOP, &hop_by_hop)),
-        ("bpdu_rst", bpdu::Bpdu::Rst(told).emit_frame(A).to_vec()),
-        ("bpdu_config", bpdu::Bpdu::Config(bpdu::Config { flags: bpdu::Flags::NONE, ..told }).emit_frame(A).to_vec()),
+        ("bpdu_rst", bpdu::Bpdu::Rst(reported).emit_frame(A).to_vec()),
+        (
+            "bpdu_config",
+            bpdu::Bpdu::Config(bpdu::Config { flags: bpdu::Flags::NONE, ..reported }).emit_frame(A).to_vec(),
+        ),
         ("bpdu_tcn", bpdu::Bpdu::Tcn.emit_frame(A).to_vec()),
         ("fragment6", v6(Proto::FRAGMENT, &fragment6)),
     ]

@@ -23,8 +23,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, source) in &tree.sources {
         let first = source.lines.iter().position(|line| *line != Default::default());
-        let told = first.is_some_and(|at| source.lines[at].comment.starts_with("//!"));
-        if !told && !tree.is_test_module(path) {
+        let reported = first.is_some_and(|at| source.lines[at].comment.starts_with("//!"));
+        if !reported && !tree.is_test_module(path) {
             found.push(Finding::new(path, 1, "does not begin with '//!'; describe its input, output and ownership"));
         }
         let lines = source.lines.len();

@@ -92,8 +92,8 @@ fn missing(lines: &[Line], at: usize, rest: &str) -> Option<&'static str> {
         return (!documented)
             .then_some("unsafe fn or trait without a '# Safety' section; state the obligations of its caller");
     }
-    let said = lines[at].comment.contains("SAFETY:") || said_above(lines, at, "SAFETY:", NEAR);
-    (!said).then_some("unsafe without a '// SAFETY:' comment within three lines above; state why it is sound")
+    let printed = lines[at].comment.contains("SAFETY:") || said_above(lines, at, "SAFETY:", NEAR);
+    (!printed).then_some("unsafe without a '// SAFETY:' comment within three lines above; state why it is sound")
 }
 
 /// Removes `extern "C"` from the start; a block, a function, or a function pointer type remains.

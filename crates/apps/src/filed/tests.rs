@@ -151,9 +151,9 @@ fn pipelined_requests_are_answered_in_order_with_backpressure() {
     let c = rig.client();
     let a = handle(&say(&mut rig, c, Op::Create(ROOT, Kind::File, b"a")).1).unwrap();
     say(&mut rig, c, Op::Write(a, 0, &[b'x'; 60_000]));
-    let mut asked = Vec::new();
-    (0..100).for_each(|number| ask(&mut asked, number, &Op::Read(a, 0, 60_000)));
-    rig.net.far_send(c, &asked);
+    let mut requested = Vec::new();
+    (0..100).for_each(|number| ask(&mut requested, number, &Op::Read(a, 0, 60_000)));
+    rig.net.far_send(c, &requested);
     rig.run_until_idle();
     assert!(rig.server.app.counts.requests.get() < 8, "{}", rig.server.app.counts.requests.get());
     let mut got = Vec::new();

@@ -41,8 +41,8 @@ fn open_plain(root: &Path, path: &Path, options: &mut OpenOptions) -> Result<(Fi
     let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     let meta = meta_of(&file.metadata()?)?;
     // If /proc shows the path of the opened file, it must still lie below the root.
-    let told = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    if meta.is_dir || told.is_ok_and(|told| !told.starts_with(root)) {
+    let reported = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    if meta.is_dir || reported.is_ok_and(|reported| !reported.starts_with(root)) {
         return Err(Refusal::NotPlain);
     }
     Ok((file, meta))

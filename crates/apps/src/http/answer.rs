@@ -247,8 +247,8 @@ fn of_file(
 /// Answers a request for `/dev/zero`: sends as many zeros as `?bytes=` requests, or zeros until the
 /// client disconnects.
 fn of_endless(request: &Request, mut source: Source, keep: Keep, config: &Config, now: Instant) -> Answer {
-    let asked = request.query.as_deref().and_then(|query| query.strip_prefix("bytes="));
-    let bytes = asked.and_then(|digits| digits.parse::<u64>().ok()).filter(|bytes| *bytes < u64::MAX);
+    let requested = request.query.as_deref().and_then(|query| query.strip_prefix("bytes="));
+    let bytes = requested.and_then(|digits| digits.parse::<u64>().ok()).filter(|bytes| *bytes < u64::MAX);
     let mut head = Head::new(200, config, now);
     head.field("Content-Type", "application/octet-stream");
     let keep = match bytes {

@@ -48,7 +48,7 @@ pub(super) struct Probe {
     question: [u8; PROBE_BYTES],
     question_at: usize,
     answered: usize,
-    asked: Option<Instant>,
+    requested: Option<Instant>,
     next: Instant,
     trips_ns: Vec<u64>,
 }
@@ -64,7 +64,7 @@ impl Probe {
             question: *b"\x05latency",
             question_at: PROBE_BYTES,
             answered: 0,
-            asked: None,
+            requested: None,
             next: now,
             trips_ns: Vec::new(),
         }
@@ -83,20 +83,20 @@ impl Probe {
     /// that the server does not support the probe.
     pub(super) fn on_bytes(&mut self, bytes: &[u8], now: Instant) -> bool {
         let expected = self.question.get(self.answered..self.answered + bytes.len());
-        let Some(asked) = self.asked.filter(|_| expected == Some(bytes)) else { return false };
+        let Some(requested) = self.requested.filter(|_| expected == Some(bytes)) else { return false };
         self.answered += bytes.len();
         if self.answered == PROBE_BYTES {
             if self.trips_ns.len() < KEPT_MAX {
-                self.trips_ns.push(now.since(asked).as_nanos() as u64);
+                self.trips_ns.push(now.since(requested).as_nanos() as u64);
             }
-            self.asked = None;
+            self.requested = None;
         }
         true
     }
 
     /// Returns when the next request is due, if the cookie was sent and no reply is outstanding.
     pub(super) fn next_timer(&self) -> Option<Instant> {
-        (self.asked.is_none() && self.cookie_at >= self.cookie.len()).then_some(self.next)
+        (self.requested.is_none() && self.cookie_at >= self.cookie.len()).then_some(self.next)
     }
 
     /// Starts the next request if it is due; returns whether there is something to send.
@@ -104,7 +104,7 @@ impl Probe {
         let is_due = self.next_timer().is_some_and(|at| at <= now);
         if is_due {
             (self.question_at, self.answered) = (0, 0);
-            (self.asked, self.next) = (Some(now), now.after(EVERY));
+            (self.requested, self.next) = (Some(now), now.after(EVERY));
         }
         is_due
     }

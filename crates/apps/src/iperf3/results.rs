@@ -113,7 +113,7 @@ pub(super) fn give(test: &Test, form: Option<Form>) -> Value {
     all.insert("sender_has_retransmits".into(), json!(if sends { i32::from(knows) } else { -1 }));
     match form {
         Some(Form::Json) => drop(all.insert("server_output_json".into(), report_of(test))),
-        Some(Form::Text) => drop(all.insert("server_output_text".into(), json!(test.said))),
+        Some(Form::Text) => drop(all.insert("server_output_text".into(), json!(test.printed))),
         None => {}
     }
     let seconds = test.seconds();

@@ -76,7 +76,7 @@ pub(super) struct Test {
     block: Vec<u8>,
     lines: String,
     /// On a server: all output lines, for a client that requests them.
-    pub(super) said: String,
+    pub(super) printed: String,
     /// Set if the column titles were printed.
     pub(super) is_titled: bool,
     /// Set if more details are printed (-V).
@@ -113,7 +113,7 @@ impl Test {
             pace_at: None,
             block: Vec::new(),
             lines: String::new(),
-            said: String::new(),
+            printed: String::new(),
             is_titled: false,
             is_verbose: false,
             unit: None,
@@ -128,8 +128,8 @@ impl Test {
         if self.lines.len() < most {
             self.lines.push_str(&line);
         }
-        if self.role == Role::Server && self.said.len() < most {
-            self.said.push_str(&line);
+        if self.role == Role::Server && self.printed.len() < most {
+            self.printed.push_str(&line);
         }
     }
 

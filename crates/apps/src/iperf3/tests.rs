@@ -228,8 +228,8 @@ fn every_phase_of_a_test_has_a_timeout() {
         rig.pass(Duration::from_secs(after_s) - Duration::from_millis(1));
         assert!(rig.server.app.is_testing());
         rig.pass(Duration::from_millis(2));
-        let told = bytes(rig, control);
-        assert_eq!(told[told.len() - 9..told.len() - 4], [254, 0, 0, 0, number]);
+        let reported = bytes(rig, control);
+        assert_eq!(reported[reported.len() - 9..reported.len() - 4], [254, 0, 0, 0, number]);
         assert!(!rig.server.app.is_testing());
     };
     // Timeouts: after the cookie, without streams, idle, beyond the duration, without results.

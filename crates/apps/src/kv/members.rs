@@ -231,21 +231,21 @@ struct RangeWords {
 
 impl RangeWords {
     fn parse(call: &Call<'_>) -> Result<RangeWords, Refusal> {
-        let (mut asked, mut words) = (RangeWords::default(), call.args.from(4).iter());
+        let (mut requested, mut words) = (RangeWords::default(), call.args.from(4).iter());
         while let Some(word) = words.next() {
             match word.to_ascii_uppercase().as_slice() {
-                b"BYSCORE" => asked.by_score = true,
-                b"REV" => asked.is_reverse = true,
-                b"WITHSCORES" => asked.with_scores = true,
+                b"BYSCORE" => requested.by_score = true,
+                b"REV" => requested.is_reverse = true,
+                b"WITHSCORES" => requested.with_scores = true,
                 b"LIMIT" => {
                     let (skip, most) = words.next().zip(words.next()).ok_or(Refusal::Syntax)?;
                     let number = |text| integer(text).ok_or(Refusal::NotInteger);
-                    asked.limit = Some((number(skip)?, number(most)?));
+                    requested.limit = Some((number(skip)?, number(most)?));
                 }
                 _ => return Err(Refusal::Syntax),
             }
         }
-        if asked.limit.is_some() && !asked.by_score { Err(Refusal::Limit) } else { Ok(asked) }
+        if requested.limit.is_some() && !requested.by_score { Err(Refusal::Limit) } else { Ok(requested) }
     }
 
     /// Returns the number of members to skip and the maximum number to return. A negative count in
@@ -266,17 +266,21 @@ fn score_end(text: &[u8]) -> Result<(Score, bool), Refusal> {
 }
 
 pub(super) fn zrange(call: &mut Call<'_>) -> Done {
-    let asked = RangeWords::parse(call)?;
+    let requested = RangeWords::parse(call)?;
     let (first, last) = (call.args.get(2), call.args.get(3));
     // For a reversed score range, the client gives the higher limit first.
-    let (low, high) = if asked.is_reverse && asked.by_score { (last, first) } else { (first, last) };
-    let found: Vec<(&[u8], Score)> = if asked.by_score {
+    let (low, high) = if requested.is_reverse && requested.by_score { (last, first) } else { (first, last) };
+    let found: Vec<(&[u8], Score)> = if requested.by_score {
         let ((from, not_from), (to, not_to)) = (score_end(low)?, score_end(high)?);
         let sorted = call.store.find::<Sorted>(call.args.get(1), call.now)?;
         let within = |(_, score): &(&[u8], Score)| !(not_from && *score == from || not_to && *score == to);
         let all = sorted.into_iter().flat_map(|sorted| sorted.between(from, to)).filter(within);
-        let (skip, most) = asked.limits();
-        if asked.is_reverse { all.rev().skip(skip).take(most).collect() } else { all.skip(skip).take(most).collect() }
+        let (skip, most) = requested.limits();
+        if requested.is_reverse {
+            all.rev().skip(skip).take(most).collect()
+        } else {
+            all.skip(skip).take(most).collect()
+        }
     } else {
         let number = |text| integer(text).ok_or(Refusal::NotInteger);
         let (from, to) = (number(low)?, number(high)?);
@@ -284,9 +288,13 @@ pub(super) fn zrange(call: &mut Call<'_>) -> Done {
         let places = sorted.and_then(|sorted| places(from, to, sorted.len()));
         let (skip, most) = places.map_or((0, 0), |(from, to)| (from, to - from + 1));
         let all = sorted.into_iter().flat_map(Sorted::iter);
-        if asked.is_reverse { all.rev().skip(skip).take(most).collect() } else { all.skip(skip).take(most).collect() }
+        if requested.is_reverse {
+            all.rev().skip(skip).take(most).collect()
+        } else {
+            all.skip(skip).take(most).collect()
+        }
     };
-    if asked.with_scores {
+    if requested.with_scores {
         call.out.scored(found.into_iter().map(|(name, score)| (name, score.get())));
     } else {
         call.out.array(found.len());

@@ -53,7 +53,7 @@ impl<'a> ScanOptions<'a> {
     fn parse(call: &Call<'a>, from: usize, takes_kind: bool) -> Result<ScanOptions<'a>, Refusal> {
         let cursor = std::str::from_utf8(call.args.get(from)).ok().and_then(|text| text.parse().ok());
         let cursor = cursor.ok_or(Refusal::Cursor)?;
-        let mut asked =
+        let mut requested =
             ScanOptions { cursor, pattern: None, count: COUNT, kind: None, fuel: FUEL, is_undecided: false };
         let rest = call.args.from(from + 1);
         if !rest.len().is_multiple_of(2) {
@@ -61,17 +61,17 @@ impl<'a> ScanOptions<'a> {
         }
         for (word, value) in rest.pairs() {
             match word.to_ascii_uppercase().as_slice() {
-                b"MATCH" => asked.pattern = Some(Glob::of_keys(value)),
+                b"MATCH" => requested.pattern = Some(Glob::of_keys(value)),
                 b"COUNT" => {
                     let count = crate::resp::integer(value).ok_or(Refusal::NotInteger)?;
                     let count = usize::try_from(count).ok().filter(|count| *count > 0);
-                    asked.count = count.ok_or(Refusal::Syntax)?;
+                    requested.count = count.ok_or(Refusal::Syntax)?;
                 }
-                b"TYPE" if takes_kind => asked.kind = Some(value),
+                b"TYPE" if takes_kind => requested.kind = Some(value),
                 _ => return Err(Refusal::Syntax),
             }
         }
-        Ok(asked)
+        Ok(requested)
     }
 
     /// Returns whether a name matches the pattern. If the permitted steps are used up, returns
@@ -88,16 +88,16 @@ impl<'a> ScanOptions<'a> {
 }
 
 pub(super) fn scan(call: &mut Call<'_>) -> Done {
-    let mut asked = ScanOptions::parse(call, 1, true)?;
+    let mut requested = ScanOptions::parse(call, 1, true)?;
     let mut names = Vec::new();
-    let cursor = call.store.scan(asked.cursor, asked.count, call.now, |name, value| {
-        let is_kind = asked.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(value.name().as_bytes()));
-        if is_kind && asked.wants(name) {
+    let cursor = call.store.scan(requested.cursor, requested.count, call.now, |name, value| {
+        let is_kind = requested.kind.is_none_or(|kind| kind.eq_ignore_ascii_case(value.name().as_bytes()));
+        if is_kind && requested.wants(name) {
             names.push(name);
         }
-        !asked.is_undecided
+        !requested.is_undecided
     });
-    if asked.is_undecided {
+    if requested.is_undecided {
         return Err(Refusal::Pattern);
     }
     begin(call.out, cursor);
@@ -112,47 +112,47 @@ fn begin(out: &mut crate::resp::Replies, cursor: u64) {
 }
 
 pub(super) fn sscan(call: &mut Call<'_>) -> Done {
-    members(call, |value, asked, found| match value {
-        Value::Set(set) => Some(set_scan(set, asked, found)),
+    members(call, |value, requested, found| match value {
+        Value::Set(set) => Some(set_scan(set, requested, found)),
         _ => None,
     })
 }
 
 pub(super) fn hscan(call: &mut Call<'_>) -> Done {
-    members(call, |value, asked, found| {
+    members(call, |value, requested, found| {
         let Value::Hash(hash) = value else { return None };
-        let (cursor, count) = (asked.cursor, asked.count);
+        let (cursor, count) = (requested.cursor, requested.count);
         Some(hash.scan(cursor, count, |name, text| {
-            if asked.wants(name) {
+            if requested.wants(name) {
                 found.extend([Element::Bytes(name), Element::Bytes(text)]);
             }
-            !asked.is_undecided
+            !requested.is_undecided
         }))
     })
 }
 
 pub(super) fn zscan(call: &mut Call<'_>) -> Done {
-    members(call, |value, asked, found| match value {
-        Value::Sorted(sorted) => Some(sorted_scan(sorted, asked, found)),
+    members(call, |value, requested, found| match value {
+        Value::Sorted(sorted) => Some(sorted_scan(sorted, requested, found)),
         _ => None,
     })
 }
 
-fn set_scan<'v>(set: &'v Members<()>, asked: &mut ScanOptions<'_>, found: &mut Vec<Element<'v>>) -> u64 {
-    let (cursor, count) = (asked.cursor, asked.count);
+fn set_scan<'v>(set: &'v Members<()>, requested: &mut ScanOptions<'_>, found: &mut Vec<Element<'v>>) -> u64 {
+    let (cursor, count) = (requested.cursor, requested.count);
     set.scan(cursor, count, |name, ()| {
-        found.extend(asked.wants(name).then_some(Element::Bytes(name)));
-        !asked.is_undecided
+        found.extend(requested.wants(name).then_some(Element::Bytes(name)));
+        !requested.is_undecided
     })
 }
 
-fn sorted_scan<'v>(sorted: &'v Sorted, asked: &mut ScanOptions<'_>, found: &mut Vec<Element<'v>>) -> u64 {
-    let (cursor, count) = (asked.cursor, asked.count);
+fn sorted_scan<'v>(sorted: &'v Sorted, requested: &mut ScanOptions<'_>, found: &mut Vec<Element<'v>>) -> u64 {
+    let (cursor, count) = (requested.cursor, requested.count);
     sorted.scan(cursor, count, |name, score| {
-        if asked.wants(name) {
+        if requested.wants(name) {
             found.extend([Element::Bytes(name), Element::Number(score.get())]);
         }
-        !asked.is_undecided
+        !requested.is_undecided
     })
 }
 
@@ -168,13 +168,13 @@ fn members(
     call: &mut Call<'_>,
     walk: impl for<'v> Fn(&'v Value, &mut ScanOptions<'_>, &mut Vec<Element<'v>>) -> Option<u64>,
 ) -> Done {
-    let mut asked = ScanOptions::parse(call, 2, false)?;
+    let mut requested = ScanOptions::parse(call, 2, false)?;
     let mut found = Vec::new();
     let cursor = match call.store.get(call.args.get(1), call.now) {
-        Some(value) => walk(value, &mut asked, &mut found).ok_or(Refusal::WrongType)?,
+        Some(value) => walk(value, &mut requested, &mut found).ok_or(Refusal::WrongType)?,
         None => 0,
     };
-    if asked.is_undecided {
+    if requested.is_undecided {
         return Err(Refusal::Pattern);
     }
     begin(call.out, cursor);

@@ -49,10 +49,10 @@ pub(super) fn config(call: &mut Call<'_>) -> Done {
         }
         _ => return Err(Refusal::subcommand("CONFIG", call.args.get(1))),
     }
-    let asked = call.args.from(2);
+    let requested = call.args.from(2);
     let mut fuel = FUEL;
     let mut is_asked = |name: &str| {
-        let mut words = asked.iter().map(<[u8]>::to_ascii_lowercase);
+        let mut words = requested.iter().map(<[u8]>::to_ascii_lowercase);
         words.any(|word| Glob::of_keys(&word).matches(name.as_bytes(), &mut fuel) == Ok(true))
     };
     let maxmemory = call.facts.bytes_max.to_string();
@@ -161,11 +161,11 @@ type Section = (&'static str, Vec<(&'static str, String)>);
 
 /// Handles INFO: replies with all sections, or with the sections that the arguments name.
 pub(super) fn info(call: &mut Call<'_>) -> Done {
-    let asked = call.args.from(1);
+    let requested = call.args.from(1);
     let is_asked = |title: &str| {
         let all = [&b"all"[..], b"default", b"everything"];
-        let mut words = asked.iter();
-        asked.is_empty()
+        let mut words = requested.iter();
+        requested.is_empty()
             || words.any(|word| {
                 word.eq_ignore_ascii_case(title.as_bytes()) || all.iter().any(|all| word.eq_ignore_ascii_case(all))
             })

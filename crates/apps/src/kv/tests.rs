@@ -653,10 +653,10 @@ fn pipelined_requests_are_answered_in_order() {
     for seed in 1..20 {
         let mut rig = Rig::new(Kv::new(config()), Net { seed, window: 777, ..Net::default() });
         let client = rig.client();
-        let asked = b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n".repeat(5000);
+        let requested = b"*2\r\n$4\r\nINCR\r\n$1\r\na\r\n".repeat(5000);
         let (mut heard, mut at) = (String::new(), 0);
         while heard.len() < wanted.len() {
-            at += rig.net.far_send(client, &asked[at..]);
+            at += rig.net.far_send(client, &requested[at..]);
             rig.run_until_idle();
             heard += &rig.receive(client);
         }

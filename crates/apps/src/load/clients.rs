@@ -185,13 +185,13 @@ impl<F: Copy> Client<F> {
     fn receive<M: Mix>(&mut self, mix: &mut M, at: usize, now: Instant, tally: &mut Tally) -> anyhow::Result<()> {
         let mut heard = 0;
         while heard < self.got.len() {
-            let (kind, asked) = *self.under_way.front().context("unexpected answer: no request in flight")?;
+            let (kind, requested) = *self.under_way.front().context("unexpected answer: no request in flight")?;
             let bytes = self.got.get(heard..).unwrap_or_default();
             let Some(len) = mix.on_reply(at, kind, bytes)? else { break };
             heard += len.max(1);
             self.under_way.pop_front();
             if let Some(times) = kind.and_then(|kind| tally.times.get_mut(kind)) {
-                times.add(now.since(asked));
+                times.add(now.since(requested));
                 tally.answered += 1;
             }
         }

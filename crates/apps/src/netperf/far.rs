@@ -470,7 +470,7 @@ impl<F: Copy> Work<F> {
     /// any sender.
     #[inline]
     fn echo<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, fd: F, buffer: &mut [u8]) -> Result<(), Failure> {
-        let (n, from, asked) = match sockets.recv_msg(fd, buffer) {
+        let (n, from, requested) = match sockets.recv_msg(fd, buffer) {
             // The error was caused by an earlier response: an ICMP message arrived, or ARP was not
             // answered.
             Err(Failure::Refused | Failure::HostUnreachable | Failure::NetUnreachable) => return Ok(()),
@@ -479,7 +479,7 @@ impl<F: Copy> Work<F> {
         self.tally.bytes += n as u64;
         self.tally.messages += 1;
         // A response that cannot be sent counts as a lost datagram, so the error is ignored.
-        let _ = sockets.send_msg(fd, buffer.get(..self.order.response).unwrap_or_default(), from, asked);
+        let _ = sockets.send_msg(fd, buffer.get(..self.order.response).unwrap_or_default(), from, requested);
         Ok(())
     }
 }

@@ -195,7 +195,7 @@ struct Meter {
     moved_at: Instant,
     every: Option<Duration>,
     next_told: Instant,
-    told: (u64, Instant),
+    reported: (u64, Instant),
     /// Factor that converts units to the result: from bytes to 10^6 bit, or 1 for transactions.
     scale: f64,
     hint: &'static str,
@@ -219,7 +219,7 @@ impl Meter {
             moved_at: start,
             every: options.interim,
             next_told,
-            told: (0, start),
+            reported: (0, start),
             scale: if options.test.is_stream() { 8e-6 } else { 1.0 },
             hint: if options.test == Test::UdpRr { ": UDP_RR does not retransmit a lost datagram" } else { "" },
             cut: false,
@@ -228,9 +228,9 @@ impl Meter {
 
     fn interim(&mut self, units: u64, now: Instant) -> Option<Interim> {
         let every = self.every.filter(|_| now >= self.next_told)?;
-        let seconds = now.since(self.told.1).as_secs_f64().max(1e-9);
-        let figure = units.saturating_sub(self.told.0) as f64 * self.scale / seconds;
-        (self.told, self.next_told) = ((units, now), now.after(every));
+        let seconds = now.since(self.reported.1).as_secs_f64().max(1e-9);
+        let figure = units.saturating_sub(self.reported.0) as f64 * self.scale / seconds;
+        (self.reported, self.next_told) = ((units, now), now.after(every));
         Some(Interim { figure, seconds })
     }
 }
@@ -269,8 +269,8 @@ fn order(options: &Options) -> Order {
 }
 
 /// Returns the number of bytes per call: as requested, otherwise the size of the socket's buffer.
-fn size_of(asked: Option<usize>, buffer: usize, test: Test) -> usize {
-    asked.unwrap_or(buffer).clamp(1, if test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX })
+fn size_of(requested: Option<usize>, buffer: usize, test: Test) -> usize {
+    requested.unwrap_or(buffer).clamp(1, if test.is_udp() { DATAGRAM_MAX } else { MESSAGE_MAX })
 }
 
 fn outcome(options: &Options, ready: &Ready, found: Measured, tally: Tally) -> Outcome {

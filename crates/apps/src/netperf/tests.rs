@@ -283,15 +283,15 @@ fn a_datagram_is_answered_from_the_address_it_was_sent_to() {
     let Some(Say::Ready(ready)) = ready else { panic!("{ready:?}") };
     let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let client = near.datagrams(any, None, &Setup::default()).unwrap();
-    for asked in [[10, 0, 0, 3], [10, 0, 0, 2], [10, 0, 7, 2], [10, 0, 0, 3]] {
-        let asked = SocketAddr::from((asked, ready.port));
-        near.send_to(client, b"ping", asked).unwrap();
+    for requested in [[10, 0, 0, 3], [10, 0, 0, 2], [10, 0, 7, 2], [10, 0, 0, 3]] {
+        let requested = SocketAddr::from((requested, ready.port));
+        near.send_to(client, b"ping", requested).unwrap();
         let mut into = [0; 64];
         let answer = (0..10_000).find_map(|_| {
             round(&mut near);
             near.recv_from(client, &mut into).ok()
         });
-        assert_eq!(answer, Some((6, asked)));
+        assert_eq!(answer, Some((6, requested)));
     }
 }
 

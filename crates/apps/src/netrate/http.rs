@@ -285,9 +285,9 @@ mod tests {
 
     #[test]
     fn blocking_transfers_succeed_only_if_complete() {
-        let mut told = Told(Vec::new(), b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
-        assert!(transfer(&mut told, "/five"));
-        assert_eq!(told.0, b"GET /five HTTP/1.0\r\n\r\n");
+        let mut reported = Told(Vec::new(), b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello");
+        assert!(transfer(&mut reported, "/five"));
+        assert_eq!(reported.0, b"GET /five HTTP/1.0\r\n\r\n");
         for answer in [
             &b""[..],
             b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhell",

@@ -199,12 +199,12 @@ impl<S: Sockets> Services<S> {
         let Some(fd) = self.datagrams else { return false };
         for at in 0..QUANTUM {
             match sockets.recv_msg(fd, &mut self.buffer) {
-                Ok((n, from, asked)) => {
+                Ok((n, from, requested)) => {
                     self.received += 1;
                     if self.kind.echoes() {
                         // An echo that cannot be sent is treated as a lost datagram, so the error
                         // is ignored.
-                        let _ = sockets.send_msg(fd, self.buffer.get(..n).unwrap_or_default(), from, asked);
+                        let _ = sockets.send_msg(fd, self.buffer.get(..n).unwrap_or_default(), from, requested);
                     }
                 }
                 Err(_) => return at > 0,

@@ -100,8 +100,8 @@ fn datagrams_are_answered_from_the_address_they_were_sent_to() {
         let (mut far, port) = Services::open(&mut there, any, kind, limits).unwrap();
         let client = near.datagrams(any, None, &Setup::default()).unwrap();
         for (n, last) in (1..).zip([3, 2, 3]) {
-            let asked = SocketAddr::from(([10, 0, 0, last], port));
-            near.send_to(client, b"ball", asked).unwrap();
+            let requested = SocketAddr::from(([10, 0, 0, last], port));
+            near.send_to(client, b"ball", requested).unwrap();
             let (mut into, mut heard) = ([0; 64], Vec::new());
             for _ in 0..200 {
                 near.step(Pace::Go);
@@ -109,7 +109,7 @@ fn datagrams_are_answered_from_the_address_they_were_sent_to() {
                 far.turn(&mut there, now);
                 heard.extend(near.recv_from(client, &mut into).ok());
             }
-            assert_eq!(heard, if answers { vec![(4, asked)] } else { vec![] }, "{kind:?}");
+            assert_eq!(heard, if answers { vec![(4, requested)] } else { vec![] }, "{kind:?}");
             assert_eq!(far.received, n, "{kind:?}");
         }
     }

@@ -147,8 +147,8 @@ pub struct Running<A> {
 impl<A: App + Send + 'static> Running<A> {
     /// Starts a server at a free port of 127.0.0.1.
     pub fn start(app: A) -> Running<A> {
-        let (tell, told) = mpsc::channel();
-        let (ask, asked) = mpsc::channel::<Ask<A>>();
+        let (tell, reported) = mpsc::channel();
+        let (ask, requested) = mpsc::channel::<Ask<A>>();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = std::thread::spawn(move || {
@@ -158,21 +158,21 @@ impl<A: App + Send + 'static> Running<A> {
             tell.send(server.at(&kernel)[0]).unwrap();
             while !stopped.load(Ordering::Relaxed) {
                 server.turn(&mut kernel, clock.now(), Duration::from_millis(10));
-                asked.try_iter().for_each(|ask| ask(&server.app));
+                requested.try_iter().for_each(|ask| ask(&server.app));
             }
             let app = server.close(&mut kernel);
             (app, kernel.socks.len())
         });
-        Running { at: told.recv().unwrap(), ask, stop, thread }
+        Running { at: reported.recv().unwrap(), ask, stop, thread }
     }
 
     /// Waits, at most 20 s, until `reached` returns true for the application. When a client exits,
     /// the server may not have read all its data yet.
     pub fn wait_until(&self, what: &str, reached: impl Fn(&A) -> bool + Send + Copy + 'static) {
         for _ in 0..2_000 {
-            let (tell, told) = mpsc::channel();
+            let (tell, reported) = mpsc::channel();
             self.ask.send(Box::new(move |app| tell.send(reached(app)).unwrap())).unwrap();
-            if told.recv().unwrap() {
+            if reported.recv().unwrap() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -121,7 +121,7 @@ stats::tallies! {
         /// Listeners and router ports not stored because the table was full.
         full,
         /// Queries sent by the bridge's own querier.
-        asked,
+        requested,
     }
 }
 
@@ -242,7 +242,7 @@ impl Snoop {
 
     fn poll(&mut self, now: Instant) {
         if let Some(asker) = &mut self.asker {
-            self.counts.asked += asker.poll(&self.routers, now);
+            self.counts.requested += asker.poll(&self.routers, now);
         }
         if now >= self.sweep_at {
             self.sweep_at = now.after(SWEEP);

@@ -47,7 +47,7 @@ pub fn stp(data: &[u8]) {
     let config = StpConfig { address: Mac([2, 0, 0, 0, 0, 7]), version, ..StpConfig::default() };
     let mut stp = Stp::new(config, now).unwrap();
     for no in 0..PORTS {
-        stp.add_port(no, asked(bytes.or_zero()), now).unwrap();
+        stp.add_port(no, requested(bytes.or_zero()), now).unwrap();
         stp.set_link(no, link(2), now);
     }
     for _ in 0..STEPS {
@@ -57,7 +57,7 @@ pub fn stp(data: &[u8]) {
     }
 }
 
-fn asked(byte: u8) -> StpPort {
+fn requested(byte: u8) -> StpPort {
     let is = |bit: u8| byte & bit != 0;
     StpPort {
         edge: is(1),
@@ -113,11 +113,11 @@ fn one(stp: &mut Stp, step: u8, bytes: &mut Bytes<'_>, now: &mut Instant) {
             stp.on_bpdu(no, &octets, *now);
         }
         8 => stp.set_link(no, link(bytes.or_zero()), *now),
-        9 => stp.set_port(no, asked(bytes.or_zero()), *now).unwrap(),
+        9 => stp.set_port(no, requested(bytes.or_zero()), *now).unwrap(),
         10 => stp.set_priority(u16::from(bytes.or_zero() >> 4) << 12, *now).unwrap(),
         11 => {
             stp.remove_port(no, *now);
-            stp.add_port(no, asked(bytes.or_zero()), *now).unwrap();
+            stp.add_port(no, requested(bytes.or_zero()), *now).unwrap();
             stp.set_link(no, link(bytes.or_zero()), *now);
         }
         12 => stp.migrate(no, *now),

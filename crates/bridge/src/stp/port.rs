@@ -94,7 +94,7 @@ stats::tallies! {
 #[derive(Debug)]
 pub(super) struct Port {
     pub no: PortNo,
-    pub asked: StpPort,
+    pub requested: StpPort,
     pub link: Link,
     pub counts: StpCounts,
     /// Number of BPDUs received in the current second.
@@ -177,10 +177,10 @@ pub(super) struct Port {
 
 impl Port {
     /// Returns a port in the state before BEGIN, with its link down.
-    pub fn new(no: PortNo, asked: StpPort) -> Port {
+    pub fn new(no: PortNo, requested: StpPort) -> Port {
         Port {
             no,
-            asked,
+            requested,
             link: Link::Down,
             counts: StpCounts::default(),
             rcvd: 0,
@@ -215,8 +215,8 @@ impl Port {
             new_info: false,
             oper_edge: false,
             port_enabled: false,
-            port_id: PortId::new(asked.priority, no + 1),
-            port_path_cost: asked.path_cost.unwrap_or(path_cost(0)),
+            port_id: PortId::new(requested.priority, no + 1),
+            port_path_cost: requested.path_cost.unwrap_or(path_cost(0)),
             port_priority: PriorityVector::default(),
             port_times: Times::default(),
             proposed: false,
@@ -257,8 +257,8 @@ impl Port {
     pub fn update_link(&mut self) {
         self.port_enabled = self.link != Link::Down && self.guarded.is_none();
         let speed = if let Link::Up { speed_kbps, .. } = self.link { speed_kbps } else { 0 };
-        self.port_path_cost = self.asked.path_cost.unwrap_or(path_cost(speed));
-        self.port_id = PortId::new(self.asked.priority, self.no + 1);
+        self.port_path_cost = self.requested.path_cost.unwrap_or(path_cost(speed));
+        self.port_id = PortId::new(self.requested.priority, self.no + 1);
         if !self.port_enabled {
             self.silent = false;
             self.disputed = false;
@@ -267,7 +267,7 @@ impl Port {
 
     /// Returns operPointToPointMAC (802.1D 6.4.3).
     pub fn is_point_to_point(&self) -> bool {
-        match self.asked.point_to_point {
+        match self.requested.point_to_point {
             PointToPoint::On => true,
             PointToPoint::Off => false,
             PointToPoint::Auto => matches!(self.link, Link::Up { duplex: Duplex::Full, .. }),

@@ -149,7 +149,7 @@ pub fn updt_rcvd_info_while(p: &mut Port) {
 /// Called when received information expires because BPDUs from the designated bridge have ceased.
 /// With loop guard, the port then discards until they arrive again.
 pub fn fell_silent(p: &mut Port) {
-    if p.asked.loop_guard && p.is_point_to_point() && p.role != PortRole::Designated {
+    if p.requested.loop_guard && p.is_point_to_point() && p.role != PortRole::Designated {
         p.counts.loop_guarded += u64::from(!p.silent);
         p.silent = true;
     }
@@ -201,7 +201,7 @@ fn tc(p: &Port) -> Flags {
 }
 
 fn transmit(p: &mut Port, b: &mut Tree, bpdu: Bpdu) -> bool {
-    if p.asked.bpdu_filter {
+    if p.requested.bpdu_filter {
         p.counts.filtered += 1;
         return false;
     }

@@ -34,7 +34,7 @@ fn updt_roles_tree(ports: &mut BTreeMap<PortNo, Port>, b: &mut Tree) {
 /// comes from another port of this bridge, or with root guard.
 fn leads_elsewhere(p: &Port, b: &Tree) -> bool {
     let others = p.port_priority.bridge.address() != b.config.address && !is_past(p, b);
-    p.info_is == InfoIs::Received && others && !p.asked.root_guard
+    p.info_is == InfoIs::Received && others && !p.requested.root_guard
 }
 
 /// Returns whether the information contains this bridge as root, but with an earlier priority. This
@@ -67,7 +67,7 @@ fn select(p: &mut Port, b: &Tree) {
 
 /// Records whether root guard blocks the port, because its information is better than the root's.
 fn guard_root(p: &mut Port, b: &Tree) {
-    let held = p.asked.root_guard && p.info_is == InfoIs::Received && root_path(p) < b.root_priority;
+    let held = p.requested.root_guard && p.info_is == InfoIs::Received && root_path(p) < b.root_priority;
     p.counts.root_guarded += u64::from(held && !p.root_inconsistent);
     p.root_inconsistent = held;
 }

@@ -49,7 +49,7 @@ pub struct StpPortView {
     /// Port identifier in the spanning tree.
     pub id: PortId,
     /// Settings of the port.
-    pub asked: StpPort,
+    pub requested: StpPort,
     /// Path cost that the port adds to information received on it.
     pub path_cost: u32,
     /// Role of the port in the tree.
@@ -114,7 +114,7 @@ fn view(p: &Port) -> StpPortView {
     StpPortView {
         port: p.no,
         id: p.port_id,
-        asked: p.asked,
+        requested: p.requested,
         path_cost: p.port_path_cost,
         role: p.role,
         state: p.port_state(),

@@ -24,7 +24,7 @@ pub(super) struct Tree {
     pub unsynced: usize,
     /// Number of ports whose rrWhile timer runs.
     pub re_rooting: usize,
-    pub asked: TreeRequests,
+    pub requested: TreeRequests,
     pub out: Outbox,
 }
 
@@ -54,7 +54,7 @@ impl Tree {
             held: 0,
             unsynced: 0,
             re_rooting: 0,
-            asked: TreeRequests::default(),
+            requested: TreeRequests::default(),
             out: Outbox::default(),
         };
         tree.root_priority = tree.bridge_priority();

@@ -54,7 +54,7 @@ pub struct Driver<T> {
     announced: u32,
     tail: u32,
     /// Descriptors for which a report was requested (RS) that has not yet arrived.
-    asked: VecDeque<u32>,
+    requested: VecDeque<u32>,
 }
 
 /// The card's side of a ring.
@@ -74,8 +74,8 @@ pub fn descriptors<T>(size: usize) -> (Driver<T>, Card<T>) {
         status: (0..size).map(|_| AtomicU32::new(0)).collect(),
         slots: (0..size).map(|_| UnsafeCell::new(None)).collect(),
     });
-    let asked = VecDeque::with_capacity(size);
-    let driver = Driver { shared: shared.clone(), head: 0, done: 0, announced: 0, tail: 0, asked };
+    let requested = VecDeque::with_capacity(size);
+    let driver = Driver { shared: shared.clone(), head: 0, done: 0, announced: 0, tail: 0, requested };
     (driver, Card { shared, head: 0, tail_seen: 0 })
 }
 
@@ -121,7 +121,7 @@ impl<T> Driver<T> {
         self.shared.slot(self.tail).with_mut(|slot| unsafe { slot.write(Some(value)) });
         self.shared.status(self.tail).store(command & !DD, Ordering::Relaxed);
         if command & RS != 0 {
-            self.asked.push_back(self.tail);
+            self.requested.push_back(self.tail);
         }
         self.tail = self.tail.wrapping_add(1);
         Ok(())
@@ -140,7 +140,7 @@ impl<T> Driver<T> {
             self.shared.slot(tail).with_mut(|slot| unsafe { slot.write(Some(value)) });
             self.shared.status(tail).store(command & !DD, Ordering::Relaxed);
             if command & RS != 0 {
-                self.asked.push_back(tail);
+                self.requested.push_back(tail);
             }
             tail = tail.wrapping_add(1);
         }
@@ -174,11 +174,11 @@ impl<T> Driver<T> {
     /// descriptors that can be taken back.
     #[inline(always)]
     pub fn find_reported(&mut self) -> usize {
-        while let Some(&at) = self.asked.front()
+        while let Some(&at) = self.requested.front()
             && at.wrapping_sub(self.head) < self.announced.wrapping_sub(self.head)
             && self.shared.status(at).load(Ordering::Acquire) & DD != 0
         {
-            self.asked.pop_front();
+            self.requested.pop_front();
             self.done = at.wrapping_add(1);
         }
         self.done.wrapping_sub(self.head) as usize
@@ -241,8 +241,8 @@ impl<T> Card<T> {
 
     /// Finishes the next descriptor. Sets DD only if the driver requested a report.
     pub fn finish(&mut self) {
-        let asked = self.shared.status(self.head).load(Ordering::Relaxed) & RS != 0;
-        self.leave(asked);
+        let requested = self.shared.status(self.head).load(Ordering::Relaxed) & RS != 0;
+        self.leave(requested);
     }
 
     /// Finishes the next descriptor, and sets DD in any case.

@@ -46,9 +46,9 @@ pub(super) fn requested(words: &[String]) -> Option<anyhow::Result<Objects>> {
     if ip != "ip" || !(monitor.len() >= 2 && "monitor".starts_with(monitor.as_str())) {
         return None;
     }
-    let asked = |objects| Objects { family, objects };
+    let watch = |objects| Objects { family, objects };
     if rest.is_empty() || rest == ["all"] {
-        return Some(Ok(asked(OBJECTS.to_vec())));
+        return Some(Ok(watch(OBJECTS.to_vec())));
     }
     let named = |word: &String| {
         let found = OBJECTS.iter().find(|(name, _)| !word.is_empty() && name.starts_with(word.as_str())).copied();
@@ -56,11 +56,11 @@ pub(super) fn requested(words: &[String]) -> Option<anyhow::Result<Objects>> {
             Fault::usage(format!("ip monitor: unknown object '{word}': expected all, link, address, route or neigh"))
         })
     };
-    Some(rest.iter().map(named).collect::<anyhow::Result<_>>().map(asked))
+    Some(rest.iter().map(named).collect::<anyhow::Result<_>>().map(watch))
 }
 
 /// Prints changes until Ctrl-C or until the host exits.
-pub(super) fn run(client: &mut Client, asked: &Objects) -> anyhow::Result<Exit> {
+pub(super) fn run(client: &mut Client, requested: &Objects) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut list = |words: &[String]| -> anyhow::Result<Vec<String>> {
         let answer = client.request(words, false, PATIENCE).map_err(fault)?;
@@ -68,9 +68,9 @@ pub(super) fn run(client: &mut Client, asked: &Objects) -> anyhow::Result<Exit> 
         Ok(answer.text.lines().map(|line| printable(line.trim_end()).into_owned()).collect())
     };
     let mut all = Vec::new();
-    for (_, words) in &asked.objects {
+    for (_, words) in &requested.objects {
         let mut words: Vec<String> = words.split(' ').map(str::to_string).collect();
-        if let Some(family) = asked.family {
+        if let Some(family) = requested.family {
             words.insert(1, family.to_string());
         }
         let lines = list(&words)?;
@@ -118,18 +118,18 @@ mod tests {
 
     #[test]
     fn options_stand_before_the_object() {
-        let asked = |text: &str| {
+        let parsed = |text: &str| {
             let words: Vec<String> = text.split(' ').map(str::to_string).collect();
             requested(&words)
-                .map(|asked| asked.map(|asked| (asked.family, asked.objects.len())).map_err(|why| why.to_string()))
+                .map(|parsed| parsed.map(|watch| (watch.family, watch.objects.len())).map_err(|why| why.to_string()))
         };
         for (text, family, objects) in
             [("ip monitor", None, 4), ("ip -o mon all", None, 4), ("ip -6 -o monitor route neigh", Some("-6"), 2)]
         {
-            assert_eq!(asked(text), Some(Ok((family, objects))), "{text}");
+            assert_eq!(parsed(text), Some(Ok((family, objects))), "{text}");
         }
-        assert!(asked("ip monitor rule").unwrap().unwrap_err().contains("unknown object 'rule'"));
-        assert!(asked("ip addr").is_none() && asked("ip -s monitor").is_none() && asked("ss monitor").is_none());
+        assert!(parsed("ip monitor rule").unwrap().unwrap_err().contains("unknown object 'rule'"));
+        assert!(parsed("ip addr").is_none() && parsed("ip -s monitor").is_none() && parsed("ss monitor").is_none());
     }
 
     #[test]

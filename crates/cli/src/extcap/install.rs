@@ -39,11 +39,11 @@ fn own_folder() -> anyhow::Result<PathBuf> {
 /// Finds the extcap directory in `said`, the output of `tshark -G folders`. Versions up to 4.0
 /// report only the configuration directory that contains it.
 fn folder_in(said: &str) -> Option<PathBuf> {
-    let told = |what: &str| {
+    let reported = |what: &str| {
         let mut lines = said.lines().filter_map(|line| line.split_once(':'));
         lines.find(|(name, _)| name.trim().eq_ignore_ascii_case(what)).map(|(_, path)| PathBuf::from(path.trim()))
     };
-    told("Personal Extcap path").or_else(|| Some(told("Personal configuration")?.join("extcap")))
+    reported("Personal Extcap path").or_else(|| Some(reported("Personal configuration")?.join("extcap")))
 }
 
 #[cfg(test)]

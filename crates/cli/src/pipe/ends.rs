@@ -378,7 +378,7 @@ pub fn print_warnings(input: &Input) -> bool {
     let tally = input.tally();
     let is_capture = input.section().is_some();
     let (one, all) = if is_capture { ("packet", "packets") } else { ("line", "lines") };
-    for (line, why) in &tally.told {
+    for (line, why) in &tally.reported {
         notice(&format!("{one} {line}, {why}"));
     }
     if tally.bad > 0 {

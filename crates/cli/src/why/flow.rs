@@ -164,31 +164,31 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn asked(text: &str) -> FlowQuery {
+    fn requested(text: &str) -> FlowQuery {
         FlowQuery::parse(&[text.to_string()]).unwrap()
     }
 
     #[test]
     fn flows_are_filters_of_both_directions() {
         assert_eq!(
-            asked("tcp 10.0.0.1:4000 > 10.0.0.2:80").expression,
+            requested("tcp 10.0.0.1:4000 > 10.0.0.2:80").expression,
             "tcp and ((src host 10.0.0.1 and src port 4000 and dst host 10.0.0.2 and dst port 80) or \
              (src host 10.0.0.2 and src port 80 and dst host 10.0.0.1 and dst port 4000))"
         );
-        assert_eq!(asked("10.0.0.1").expression, "((src host 10.0.0.1) or (dst host 10.0.0.1))");
-        assert_eq!(asked("udp [2001:db8::1]:53").ends.len(), 1);
+        assert_eq!(requested("10.0.0.1").expression, "((src host 10.0.0.1) or (dst host 10.0.0.1))");
+        assert_eq!(requested("udp [2001:db8::1]:53").ends.len(), 1);
         for text in ["tcp port 80 and host 10.0.0.1", "arp", "udp"] {
-            assert_eq!(asked(text), FlowQuery { expression: text.into(), ends: vec![] });
+            assert_eq!(requested(text), FlowQuery { expression: text.into(), ends: vec![] });
         }
         for text in ["tcp 10.0.0.1:4000 10.0.0.2:80", "10.0.0.1", "udp [2001:db8::1]:53", "icmp6 fe80::1 fe80::2"] {
-            wire::filter::Filter::compile(&asked(text).expression).unwrap();
+            wire::filter::Filter::compile(&requested(text).expression).unwrap();
         }
         assert!(FlowQuery::parse(&[]).unwrap_err().contains("no flow given"));
     }
 
     #[test]
     fn listeners_and_connections_of_a_flow_are_found() {
-        let [there, back] = &asked("tcp 10.0.0.1:4000 10.0.0.2:80").ends[..] else { panic!() };
+        let [there, back] = &requested("tcp 10.0.0.1:4000 10.0.0.2:80").ends[..] else { panic!() };
         let row = |netid: &str, local: &str, local_port: u16, peer: Option<&str>, peer_port: Option<u16>| json!({ "netid": netid, "local": local, "local_port": local_port, "peer": peer, "peer_port": peer_port });
         let listener = row("tcp", "0.0.0.0", 80, None, None);
         let connected = row("tcp", "10.0.0.2", 80, Some("10.0.0.1"), Some(4000));

@@ -2,7 +2,7 @@
 //! the kernel on a TAP device in the test's own namespace, and in virtual time.
 
 use crate::common;
-use crate::common::{Dir, Running, isolated, linerate, run, said};
+use crate::common::{Dir, Running, isolated, linerate, printed, run};
 use port::os::netlink::Netlink;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -26,7 +26,7 @@ fn clients_reach_the_kernel_and_its_servers() {
     isolated("clients_reach_the_kernel_and_its_servers", || {
         let (host, _netlink) = start();
         let url = host.url();
-        let ask = |words: &[&str]| said(&run(&mut linerate(&[&[words[0], "--url", &url], &words[1..]].concat())));
+        let ask = |words: &[&str]| printed(&run(&mut linerate(&[&[words[0], "--url", &url], &words[1..]].concat())));
 
         let (code, out, err) = ask(&["ping", "-c", "3", "-i", "0.05", "10.0.0.1"]);
         assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
@@ -52,11 +52,11 @@ fn clients_reach_the_kernel_and_its_servers() {
         // The child has not been waited for, so its process number is not reused.
         let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
         assert!(kill.unwrap().success());
-        let (code, out, err) = said(&child.wait_with_output().unwrap());
+        let (code, out, err) = printed(&child.wait_with_output().unwrap());
         assert!(code == Some(0) && out.contains("ping statistics ---") && err.is_empty(), "{out}{err}");
         let dir = Dir::new("ask-pipe");
         let line = format!("linerate ping --url {url} -i 0.05 10.0.0.1 | head -1; echo ${{PIPESTATUS[0]}}");
-        let (_, out, err) = said(&dir.bash(&line).output().unwrap());
+        let (_, out, err) = printed(&dir.bash(&line).output().unwrap());
         assert!(out.starts_with("PING 10.0.0.1 ") && out.ends_with("\n0\n") && err.is_empty(), "{out}{err}");
 
         pages(&ask);
@@ -223,12 +223,12 @@ fn clients_run_in_a_simulation() {
         ("a nslookup x.example 10.0.0.9", "10.0.0.9:53: EHOSTUNREACH"),
     ] {
         let line = format!("printf 'ping\\n' | linerate up --sim 10 two.toml --do '{line}'");
-        let (code, out, err) = said(&dir.bash(&line).output().unwrap());
+        let (code, out, err) = printed(&dir.bash(&line).output().unwrap());
         assert!(code == Some(0) && out.contains(says), "{line}: {out}{err}");
     }
     let sim = |words: &[&str]| {
         let flags: Vec<&str> = words.iter().flat_map(|line| ["--do", *line]).collect();
-        said(&run(linerate(&["up", "--sim", "30", &file]).args(flags)))
+        printed(&run(linerate(&["up", "--sim", "30", &file]).args(flags)))
     };
     let (code, out, err) = sim(&["a ping -c 2 10.0.0.2", "a traceroute -q 1 10.0.0.2", "b ip -br addr"]);
     assert_eq!(code, Some(0), "{err}");

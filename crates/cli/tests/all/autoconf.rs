@@ -33,7 +33,7 @@ fn ready(test: &str, tools: &[&str]) -> bool {
 fn ping(host: &Running, words: &str) -> String {
     let url = host.url();
     let words: Vec<&str> = ["ping", "--url", &url].into_iter().chain(words.split_whitespace()).collect();
-    let (code, out, err) = common::said(&run(&mut linerate(&words)));
+    let (code, out, err) = common::printed(&run(&mut linerate(&words)));
     assert_eq!(code, Some(0), "{out}{err}");
     out
 }
@@ -146,13 +146,13 @@ fn our_router_configures_the_kernel() {
         }
         kernel("link set tap0 up");
         let ip_until = |words: &str, wanted: &dyn Fn(&str) -> bool| {
-            let mut said = String::new();
+            let mut printed = String::new();
             until(words, || {
                 let output = run(Command::new("ip").args(words.split_whitespace()));
-                said = String::from_utf8_lossy(&output.stdout).into_owned();
-                wanted(&said)
+                printed = String::from_utf8_lossy(&output.stdout).into_owned();
+                wanted(&printed)
             });
-            said
+            printed
         };
         let text = ip_until("-6 addr show dev tap0 scope global", &|text| {
             text.contains("inet6 2001:db8:5:0:") && !text.contains("tentative")
@@ -188,7 +188,7 @@ fn a_client_waits_for_the_first_router() {
         let _radvd = radvd(&dir, "prefix 2001:db8:1::/64 { };");
         let _iperf3 = Daemon::iperf3();
         let words = ["iperf3", "-c", "2001:db8:ffff::1", "-n", "1M", "--port", "tap:tap0", "--addr", "auto"];
-        let (code, out, err) = common::said(&run(&mut linerate(&words)));
+        let (code, out, err) = common::printed(&run(&mut linerate(&words)));
         assert!(code == Some(0) && out.contains("iperf Done."), "{out}{err}");
     });
 }
@@ -206,7 +206,7 @@ fn our_router_configures_our_host() {
     );
     let lines = ["h ping -c 6 127.0.0.1", "h ip -6 addr show em0", "h ping -c 2 2001:db8:6::1", "h ndp -r"];
     let flags: Vec<&str> = lines.iter().flat_map(|line| ["--do", *line]).collect();
-    let (code, out, err) = common::said(&run(linerate(&["up", "--sim", "30", &file]).args(flags)));
+    let (code, out, err) = common::printed(&run(linerate(&["up", "--sim", "30", &file]).args(flags)));
     assert_eq!(code, Some(0), "{out}{err}");
     for wanted in ["inet6 2001:db8:5:0:", "scope global dynamic", "2 packets transmitted, 2 received", "pref=medium"] {
         assert!(out.contains(wanted), "{wanted}: {out}{err}");
@@ -217,7 +217,7 @@ fn our_router_configures_our_host() {
 #[test]
 fn a_client_reports_that_there_is_no_router() {
     let words = ["-c", "2001:db8::1", "-n", "1M", "--port", "null:x", "--addr", "auto"];
-    let (code, _, err) = common::said(&run(&mut linerate(&[&["iperf3"], &words[..]].concat())));
+    let (code, _, err) = common::printed(&run(&mut linerate(&[&["iperf3"], &words[..]].concat())));
     assert_eq!(code, Some(1), "{err}");
     let lines = [
         "host: x: waiting for a router advertisement",
@@ -227,6 +227,6 @@ fn a_client_reports_that_there_is_no_router() {
     let at: Vec<_> = lines.iter().map(|line| err.find(line)).collect();
     assert!(at.iter().all(Option::is_some) && at.is_sorted(), "{err}");
     let words = ["netperf", "-H", "2001:db8::1", "--port", "null:x", "--addr", "auto"];
-    let (code, _, err) = common::said(&run(&mut linerate(&words)));
+    let (code, _, err) = common::printed(&run(&mut linerate(&words)));
     assert!(code == Some(1) && err.contains("no router advertisement received"), "{err}");
 }

@@ -1,7 +1,7 @@
 //! Captures of other programs: truncated, with large packets, of other link types, and with
 //! metadata in their records.
 
-use crate::common::{Dir, has, linerate, run, said};
+use crate::common::{Dir, has, linerate, printed, run};
 use port::pcap::{Direction, Interface, Reader};
 use std::fs::File;
 use std::process::{Output, Stdio};
@@ -80,10 +80,10 @@ fn of(dir: &Dir, line: &str) -> Output {
 
 #[track_caller]
 fn expect(output: &Output, code: i32, lines: usize, why: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), lines, "{said}");
-    assert!(said.contains(why), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{printed}");
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), lines, "{printed}");
+    assert!(printed.contains(why), "{printed}");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn long_frames_pass_bridges_and_reach_hosts() {
                 seen += 1;
             }
             assert_eq!(seen, 140, "{from} {len}");
-            let (code, out, err) = said(&of(&dir, &format!("host --port {from} --addr 10.0.0.2/24")));
+            let (code, out, err) = printed(&of(&dir, &format!("host --port {from} --addr 10.0.0.2/24")));
             assert_eq!(code, Some(0), "{from} {len}: {err}");
             assert!(out.contains(" received 140,") && out.contains("imbalance           0\n"), "{from} {len}: {out}");
         }
@@ -219,8 +219,8 @@ fn a_bridge_reports_a_truncated_file() {
     dir.file("cut.pcap", &whole[..whole.len() - 5]);
     for (from, code, why) in [("whole", 0, ""), ("cut", 1, "pcap:cut.pcap: ")] {
         let output = of(&dir, &format!("bridge pcap:{from}.pcap null:n1"));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(code) && said.contains(why), "{from}: {output:?}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(code) && printed.contains(why), "{from}: {output:?}");
     }
     let output = of(&dir, "bridge pcap:whole.pcap pcap(read=off):/dev/full");
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -189,9 +189,9 @@ fn a_capture_is_answered_and_the_host_ends() {
     let host = ["host", "--addr", "1.0.0.1/8", "--service", "discard:54321", "--set", "net.inet.ip.forwarding=0"];
     let record = format!("tracer(file={input}):pktgen(count=5,rate=1k,dst_mac=02:00:00:00:00:01):pg0");
     let made = run(&mut linerate(&["host", "--port", &record, "--mac", "02:00:00:00:00:01", "--addr", "1.0.0.1/8"]));
-    let said = String::from_utf8(made.stderr).unwrap();
-    assert_eq!(made.status.code(), Some(0), "{said}");
-    assert!(said.ends_with("pg0: port closed: end of input; no port is left, so the host ends\n"), "{said}");
+    let printed = String::from_utf8(made.stderr).unwrap();
+    assert_eq!(made.status.code(), Some(0), "{printed}");
+    assert!(printed.ends_with("pg0: port closed: end of input; no port is left, so the host ends\n"), "{printed}");
     let replay = format!("pcap(write={output}):{input}");
     let port = ["--port", &replay, "--mac", "02:00:00:00:00:01"];
     let replayed = run(linerate(&[&host[..1], &port, &host[1..]].concat()).args(["--port", "null:n0"]));
@@ -203,9 +203,9 @@ fn a_capture_is_answered_and_the_host_ends() {
     let bytes = std::fs::read(&input).unwrap();
     std::fs::write(&cut, &bytes[..bytes.len() - 7]).unwrap();
     let broken = run(&mut linerate(&["host", "--port", &format!("pcap:{cut}"), "--addr", "1.0.0.1/8"]));
-    let said = String::from_utf8(broken.stderr).unwrap();
-    assert_eq!(broken.status.code(), Some(1), "{said}");
-    assert!(said.contains("cut.pcap") && said.ends_with("no port is left, so the host ends\n"), "{said}");
+    let printed = String::from_utf8(broken.stderr).unwrap();
+    assert_eq!(broken.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("cut.pcap") && printed.ends_with("no port is left, so the host ends\n"), "{printed}");
     // With stay=on the host continues until the stop command.
     let staying = Running::start("stay", &["--port", &format!("pcap:{input}"), "--set", "stay=on"]);
     std::thread::sleep(Duration::from_millis(600));
@@ -312,8 +312,8 @@ fn control_characters_of_an_answer_are_escaped() {
         });
         let output = run(&mut linerate(words));
         host.join().unwrap();
-        let said = [output.stdout, output.stderr].concat();
-        let text = String::from_utf8(said).unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(printed).unwrap();
         assert_eq!(output.status.code(), code, "{words:?}: {text:?}");
         assert!(text.contains("em0\\u{1b}]0;mine\\u{7}\tup"), "{words:?}: {text:?}");
     }
@@ -334,7 +334,7 @@ fn files_without_an_end_are_refused() {
         1,
         "/dev/zero: file is larger than 16777216 bytes",
     );
-    let (code, out, _) = common::said(&run(&mut linerate(&["pkt", "/dev/zero"])));
+    let (code, out, _) = common::printed(&run(&mut linerate(&["pkt", "/dev/zero"])));
     assert!(code == Some(1) && out.contains("file is larger than 16777216 bytes"), "{out}");
 }
 
@@ -343,9 +343,9 @@ fn files_without_an_end_are_refused() {
 fn flags_may_precede_the_command() {
     let host = Running::start("front", &["--port", "null:n0", "--addr", "10.0.0.1/24"]);
     let url = host.url();
-    let (_, behind, _) = common::said(&run(&mut linerate(&["ip", "--url", &url, "-j", "addr"])));
+    let (_, behind, _) = common::printed(&run(&mut linerate(&["ip", "--url", &url, "-j", "addr"])));
     for words in [&["--url", &url, "-j", "ip", "addr"][..], &["-j", &format!("--url={url}"), "ip", "addr"]] {
-        assert_eq!(common::said(&run(&mut linerate(words))), (Some(0), behind.clone(), String::new()), "{words:?}");
+        assert_eq!(common::printed(&run(&mut linerate(words))), (Some(0), behind.clone(), String::new()), "{words:?}");
     }
     for words in [&["--url", &url][..], &["-j"], &["--url"]] {
         assert_eq!(run(&mut linerate(words)).status.code(), Some(2), "{words:?}");
@@ -488,7 +488,7 @@ fn a_host_of_another_user_is_not_trusted() {
                 linerate ctl --url ./s.sock ip -br link > by_root; \
                 setpriv --reuid 65533 --clear-groups linerate ctl --url ./s.sock ip -br link; \
                 code=$?; kill -INT %1; wait; exit $code";
-    let (code, out, err) = common::said(&run(&mut dir.bash(line)));
+    let (code, out, err) = common::printed(&run(&mut dir.bash(line)));
     assert!(code == Some(3) && err.contains("65534") && !out.contains("n0 "), "{code:?} {out} {err}");
     assert!(dir.read("by_root").contains("n0 "));
 }

@@ -73,10 +73,10 @@ fn ping_udp_and_tcp_work_with_default_settings_at_each_kind_of_port() {
                 assert!(got[..n] == sent, "{kind}: {n} of {len} bytes");
             }
             for flags in ["-t 1", "-t 1 -R", "-u -b 5M -l 1000 -t 1", "-u -b 5M -l 1000 -t 1 -R"] {
-                let told = sh(&format!("iperf3 -J --connect-timeout 5000 -c 10.0.0.2 {flags}"));
-                let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-                let sum = if flags.contains("-u") { &told["end"]["sum"] } else { &told["end"]["sum_received"] };
-                assert!(sum["bytes"].as_u64() > Some(300_000), "{kind} {flags}: {told}");
+                let reported = sh(&format!("iperf3 -J --connect-timeout 5000 -c 10.0.0.2 {flags}"));
+                let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
+                let sum = if flags.contains("-u") { &reported["end"]["sum"] } else { &reported["end"]["sum_received"] };
+                assert!(sum["bytes"].as_u64() > Some(300_000), "{kind} {flags}: {reported}");
             }
             // No frame was rejected as damaged.
             let counters = host.json("netstat -s");
@@ -98,10 +98,10 @@ impl Syns {
         tcpdump.args(["-n", "-l", "-i", device, "--immediate-mode", "-Z", "root", "tcp[tcpflags] & tcp-syn != 0"]);
         let mut child = tcpdump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
-        let mut said = std::io::BufReader::new(child.stderr.as_mut().unwrap());
+        let mut printed = std::io::BufReader::new(child.stderr.as_mut().unwrap());
         while !line.contains("istening on") {
             line.clear();
-            assert!(std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0, "tcpdump ended");
+            assert!(std::io::BufRead::read_line(&mut printed, &mut line).unwrap() > 0, "tcpdump ended");
         }
         Syns(child)
     }
@@ -135,9 +135,12 @@ fn a_host_takes_the_mtu_of_its_device() {
                 sh("ping -n -c 3 -i 0.1 -W 5 -s 8000 -M do 10.0.0.2; ping -n -c 3 -i 0.1 -W 5 -s 8972 -M do 10.0.0.2");
             assert_eq!(pinged.matches("3 received").count(), 2, "{kind}: {pinged}");
             for flags in ["-t 1", "-t 1 -R"] {
-                let told = sh(&format!("iperf3 -J --connect-timeout 5000 -c 10.0.0.2 {flags}"));
-                let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-                assert!(told["end"]["sum_received"]["bytes"].as_u64() > Some(5_000_000), "{kind} {flags}: {told}");
+                let reported = sh(&format!("iperf3 -J --connect-timeout 5000 -c 10.0.0.2 {flags}"));
+                let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
+                assert!(
+                    reported["end"]["sum_received"]["bytes"].as_u64() > Some(5_000_000),
+                    "{kind} {flags}: {reported}"
+                );
             }
             let offered = syns.end();
             assert!(offered.len() >= 8 && offered.iter().all(|mss| mss == "8960"), "{kind}: {offered:?}");
@@ -206,9 +209,9 @@ fn cat_and_put_pass_frames_of_the_devices_mtu() {
             let output = read.join().unwrap();
             let text = String::from_utf8(output.stdout).unwrap();
             // An AF_XDP port without zero copy reports a warning.
-            let told =
+            let reported =
                 |stderr: &[u8]| String::from_utf8_lossy(stderr).lines().any(|line| !line.contains("copies each"));
-            assert!(output.status.success() && !told(&output.stderr), "{kind}: {:?}", output.stderr);
+            assert!(output.status.success() && !reported(&output.stderr), "{kind}: {:?}", output.stderr);
             assert_eq!(text.lines().count(), 3, "{kind}");
             let digits = |line: &str| line.bytes().filter(u8::is_ascii_hexdigit).count();
             assert!(text.lines().all(|line| digits(line) >= 2 * LONGEST), "{kind}: {}", digits(&text) / 3);
@@ -223,7 +226,7 @@ fn cat_and_put_pass_frames_of_the_devices_mtu() {
             let mut put = put.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             put.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
             let output = put.wait_with_output().unwrap();
-            assert!(output.status.success() && !told(&output.stderr), "{kind}: {output:?}");
+            assert!(output.status.success() && !reported(&output.stderr), "{kind}: {output:?}");
             assert!(received() >= before + 3 * LONGEST as u64, "{kind}");
             sh("ip link del p0");
         }

@@ -240,10 +240,10 @@ fn run_example(dir: &Path, words: &str, example: &str) -> Result<(), String> {
     let line = line.replace("/tmp/", &format!("{}/", dir.display())).replace("/srv/files", "srv/files");
     let runs_on = RUNNING_ON.contains(&words);
     let output = run_within(&mut command(dir, &line, if runs_on { PATIENCE } else { END }), LONGEST);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     let is_good = output.status.code() == Some(0) || runs_on && output.status.code() == Some(INTERRUPTED);
-    if !is_good || said.contains("panicked") || said.contains("command not found") {
-        return Err(format!("{words}: {example}\n  {:?} {said}", output.status.code()));
+    if !is_good || printed.contains("panicked") || printed.contains("command not found") {
+        return Err(format!("{words}: {example}\n  {:?} {printed}", output.status.code()));
     }
     Ok(())
 }

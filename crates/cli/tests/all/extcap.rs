@@ -1,7 +1,7 @@
 //! `linerate extcap`: the calls that Wireshark makes to a program in its extcap folder, and tshark
 //! itself.
 
-use crate::common::{Dir, has, linerate, run, said, wait};
+use crate::common::{Dir, has, linerate, printed, run, wait};
 use port::pcap::Reader;
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,7 +12,7 @@ const GENERATED: &str = "pktgen(rate=1k,count=20,flows=20):pg0";
 
 /// Runs the program as Wireshark does, without a command in front of the flags.
 fn extcap(words: &[&str]) -> (Option<i32>, String, String) {
-    said(&run(linerate(words).env("XDG_RUNTIME_DIR", "/nonexistent")))
+    printed(&run(linerate(words).env("XDG_RUNTIME_DIR", "/nonexistent")))
 }
 
 /// Starts a capture of `port` into a FIFO.
@@ -30,7 +30,7 @@ fn terminate(child: &Child) {
 fn ended_quietly(mut child: Child) {
     let begin = Instant::now();
     assert_eq!(wait(&mut child), Some(0));
-    let (_, out, err) = said(&child.wait_with_output().unwrap());
+    let (_, out, err) = printed(&child.wait_with_output().unwrap());
     assert_eq!((out.as_str(), err.as_str()), ("", ""));
     assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
 }
@@ -163,7 +163,7 @@ fn install_replaces_its_link_but_no_other_file() {
         assert!(out.starts_with(&format!("{folder}/linerate -> /")), "{out}");
     }
     let output = run(Command::new(format!("{folder}/linerate")).arg("--extcap-interfaces"));
-    assert!(said(&output).1.contains("interface {value=linerate}"));
+    assert!(printed(&output).1.contains("interface {value=linerate}"));
     fs::remove_file(format!("{folder}/linerate")).unwrap();
     dir.file("new/extcap/linerate", "mine");
     let (code, _, err) = extcap(&["extcap", "--install", &folder]);
@@ -190,7 +190,7 @@ impl Tshark<'_> {
     #[track_caller]
     fn fields(&self, words: &[&str]) -> Vec<String> {
         let (code, out, err) =
-            said(&self.run(&[words, &["-T", "fields", "-e", "eth.src", "-e", "udp.srcport"]].concat()));
+            printed(&self.run(&[words, &["-T", "fields", "-e", "eth.src", "-e", "udp.srcport"]].concat()));
         assert_eq!(code, Some(0), "{words:?}: {err}");
         out.lines().map(str::to_owned).collect()
     }
@@ -205,11 +205,11 @@ fn tshark_captures_from_ports_and_running_hosts() {
     let tshark = Tshark(&dir);
     fs::create_dir_all(dir.path("home")).unwrap();
     fs::create_dir_all(dir.path("run")).unwrap();
-    let (code, out, err) = said(&run(tshark.env(&mut linerate(&["extcap", "--install"]))));
+    let (code, out, err) = printed(&run(tshark.env(&mut linerate(&["extcap", "--install"]))));
     assert_eq!(code, Some(0), "{err}");
     assert!(out.starts_with(&dir.path("home/")), "{out}");
 
-    let listed = said(&tshark.run(&["-D"])).1;
+    let listed = printed(&tshark.run(&["-D"])).1;
     assert!(listed.contains(" linerate (Any port of linerate, by its name)"), "{listed}");
     let frames = tshark.fields(&["-i", "linerate", "-c", "10"]);
     assert_eq!(frames, vec!["12:23:34:45:56:00\t12345"; 10], "what is captured when nothing is said");
@@ -218,7 +218,7 @@ fn tshark_captures_from_ports_and_running_hosts() {
     assert_eq!(tshark.fields(&["-i", "linerate", "-o", &port]).len(), 20);
     let frames = tshark.fields(&["-i", "linerate", "-o", &port, "-f", "udp src port 10007"]);
     assert_eq!(frames, ["12:23:34:45:56:00\t10007"]);
-    let text = dir.file("frames.txt", said(&run(&mut linerate(&["cat", "-c", "5", "pktgen(size=18):"]))).1);
+    let text = dir.file("frames.txt", printed(&run(&mut linerate(&["cat", "-c", "5", "pktgen(size=18):"]))).1);
     let port = format!("extcap.linerate.port:text:{text}");
     assert_eq!(tshark.fields(&["-i", "linerate", "-o", &port]).len(), 5);
 
@@ -231,7 +231,7 @@ fn tshark_captures_from_ports_and_running_hosts() {
         tshark.env(&mut linerate(&["up", &toml])).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let begin = Instant::now();
     let listed = loop {
-        let listed = said(&tshark.run(&["-D"])).1;
+        let listed = printed(&tshark.run(&["-D"])).1;
         if listed.contains("linerate-a-") || begin.elapsed() > Duration::from_secs(30) {
             break listed;
         }

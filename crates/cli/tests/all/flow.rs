@@ -54,13 +54,13 @@ fn shell(script: &str) -> String {
 
 #[test]
 fn the_reports_stream_is_generated_in_both_modes() {
-    let (one, said) = ok("gen --rotate -n 100");
-    assert_eq!((one.len(), said.as_str()), (16_900, "linerate: 100 frames, generated one by one\n"));
-    let (again, said) = ok("gen --rotate -n 100 --static");
+    let (one, printed) = ok("gen --rotate -n 100");
+    assert_eq!((one.len(), printed.as_str()), (16_900, "linerate: 100 frames, generated one by one\n"));
+    let (again, printed) = ok("gen --rotate -n 100 --static");
     assert_eq!(one, again);
     assert!(
-        said.starts_with("linerate: 100 frames: one buffer of ") && said.ends_with(" written repeatedly\n"),
-        "{said}"
+        printed.starts_with("linerate: 100 frames: one buffer of ") && printed.ends_with(" written repeatedly\n"),
+        "{printed}"
     );
     // Half of all frames, as the pattern of the report ethpipe2013 selects.
     let five = "001111111111|002222222222|003333333333|004444444444|FFFFFFFFFFFF";
@@ -84,9 +84,9 @@ fn counts_equal_those_of_wc() {
     let expected: Vec<u64> = wc.split_whitespace().map(|word| word.parse().unwrap()).collect();
     assert_eq!((sums["frames"].as_u64(), sums["text_bytes"].as_u64()), (Some(expected[0]), Some(expected[1])));
     assert_eq!(sums["wire_bytes"], 1000 * 84 + 10 * 1538);
-    let (passed, said) = ok(&format!("count -j 2 {file}"));
+    let (passed, printed) = ok(&format!("count -j 2 {file}"));
     assert_eq!(passed, std::fs::read_to_string(&file).unwrap());
-    assert!(said.starts_with("linerate: 1010 frames, "), "{said}");
+    assert!(printed.starts_with("linerate: 1010 frames, "), "{printed}");
 }
 
 #[test]
@@ -109,17 +109,17 @@ fn a_mirror_copies_as_tee_and_a_split_loses_nothing() {
     let dir = Dir::new("mirror");
     let (a, b, c) = (dir.path("a.txt"), dir.path("b.pcap"), dir.path("c.txt"));
     let (made, _) = ok("gen --rotate -n 50");
-    let (out, said) = ok(&format!("gen --rotate -n 50 + mirror -t {a} -t {b}"));
+    let (out, printed) = ok(&format!("gen --rotate -n 50 + mirror -t {a} -t {b}"));
     assert_eq!((&out, &dir.read("a.txt")), (&made, &made));
     assert_eq!(ok(&format!("conv -o f1 {b}")).0, made);
-    assert!(said.contains(&format!("mirror {a}: 50 frames\n")), "{said}");
-    let (out, said) = ok(&format!("gen --rotate -n 50 + balance --by dst --seed 1 -t - -t {a} -t {c}"));
+    assert!(printed.contains(&format!("mirror {a}: 50 frames\n")), "{printed}");
+    let (out, printed) = ok(&format!("gen --rotate -n 50 + balance --by dst --seed 1 -t - -t {a} -t {c}"));
     let mut all: Vec<String> =
         [out, dir.read("a.txt"), dir.read("c.txt")].concat().lines().map(str::to_owned).collect();
     let mut expected: Vec<String> = made.lines().map(str::to_owned).collect();
     all.sort();
     expected.sort();
-    assert_eq!(all, expected, "{said}");
+    assert_eq!(all, expected, "{printed}");
 }
 
 /// A target that is also the input or another target would be truncated.
@@ -155,9 +155,9 @@ fn delays_and_rates_are_kept() {
     let (out, _) = ok("gen -n 100 + rate -r 200pps --burst 1");
     assert!(begin.elapsed() >= Duration::from_millis(495));
     assert_eq!(out.lines().count(), 100);
-    let (out, said) = ok("gen -n 100 + rate -r 1000pps --limit 1000 --drop");
+    let (out, printed) = ok("gen -n 100 + rate -r 1000pps --limit 1000 --drop");
     assert_eq!(out.lines().count(), 8);
-    assert!(said.contains("rate: 8 frames passed, 92 dropped (queue full)"), "{said}");
+    assert!(printed.contains("rate: 8 frames passed, 92 dropped (queue full)"), "{printed}");
     let later = ok("gen -n 2 -t 1000 + delay --stamp 10ms").0;
     let stamps: Vec<&str> = later.lines().map(|line| &line[..16]).collect();
     assert_eq!(stamps, ["11000000001312D0", "0100000000131324"]);
@@ -179,9 +179,9 @@ fn frames_leave_while_the_input_stays_open() {
     BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut got).unwrap();
     assert_eq!(got, line);
     let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    errors.read_line(&mut said).unwrap();
-    assert!(said.starts_with("linerate: 1 frames, 169 bytes of text, 84 on the wire in 0.1"), "{said}");
+    let mut printed = String::new();
+    errors.read_line(&mut printed).unwrap();
+    assert!(printed.starts_with("linerate: 1 frames, 169 bytes of text, 84 on the wire in 0.1"), "{printed}");
     drop(input);
     assert_eq!(wait(&mut child), Some(0));
 }
@@ -221,18 +221,18 @@ fn a_switch_of_captures_and_text() {
     shell(&format!("$L gen -n 3 --src 020000000001 --dst 020000000002 -o pcap > {a}"));
     std::fs::write(&b, frames("-n 2 --src 020000000002 --dst 020000000001")).unwrap();
     let out = dir.path("out.txt");
-    let (_, said) = ok(&format!("switch pcap(write={}):{a} --text {b},{out}", dir.path("a.out.pcap")));
+    let (_, printed) = ok(&format!("switch pcap(write={}):{a} --text {b},{out}", dir.path("a.out.pcap")));
     assert_eq!(dir.read("out.txt"), frames("-n 3 --src 020000000001 --dst 020000000002"));
     let back = ok(&format!("conv -o f1 {}", dir.path("a.out.pcap"))).0;
     assert!(back.contains(&frames("-n 2 --src 020000000002 --dst 020000000001")), "{back}");
-    assert!(said.contains("2 addresses known, 0 moved"), "{said}");
+    assert!(printed.contains("2 addresses known, 0 moved"), "{printed}");
 }
 
 #[test]
 fn nanoping_without_a_peer_reports_no_reply() {
     let output = run(&mut linerate(&["nanoping", "10.0.0.1", "null:", "-c", "1", "-i", "0", "--json"]));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((output.status.code(), &told["arp"], &told["received"]), (Some(1), &false.into(), &0.into()));
+    let reported: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &reported["arp"], &reported["received"]), (Some(1), &false.into(), &0.into()));
 }
 
 #[test]
@@ -252,9 +252,13 @@ fn the_kernel_answers_a_nanoping() {
         assert_eq!(wait(&mut child), Some(0));
         let mut out = String::new();
         child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-        let told: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((&told["sent"], &told["received"], &told["lost"]), (&20.into(), &20.into(), &0.into()), "{out}");
-        assert!(told["min_ns"].as_u64() <= told["median_ns"].as_u64() && told["min_ns"].as_u64() > Some(0));
+        let reported: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(
+            (&reported["sent"], &reported["received"], &reported["lost"]),
+            (&20.into(), &20.into(), &0.into()),
+            "{out}"
+        );
+        assert!(reported["min_ns"].as_u64() <= reported["median_ns"].as_u64() && reported["min_ns"].as_u64() > Some(0));
     });
 }
 
@@ -277,8 +281,8 @@ fn an_interface_of_text() {
         let mut ping =
             Command::new("ping").args(["-c", "3", "-W", "1", "10.0.0.9"]).stdout(Stdio::null()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let asked = lines.find(|line| line.starts_with("FFFFFFFFFFFF") && line[26..].starts_with("0806")).unwrap();
-        assert!(asked.contains("0A 00 00 01") && asked.contains("0A 00 00 09"), "{asked}");
+        let requested = lines.find(|line| line.starts_with("FFFFFFFFFFFF") && line[26..].starts_with("0806")).unwrap();
+        assert!(requested.contains("0A 00 00 01") && requested.contains("0A 00 00 09"), "{requested}");
         wait(&mut ping);
         drop(child.stdin.take());
         assert_eq!(wait(&mut child), Some(0));
@@ -306,8 +310,8 @@ fn ctrl_c_ends_the_reading_of_a_pipe() {
 #[test]
 fn an_endless_source_stops_with_any_stage() {
     let script = r#"timeout -s INT -k 10 1 $L gen + delay 1ms | tail -c 170 | wc -l; echo ${PIPESTATUS[0]}"#;
-    let said = shell(script);
-    assert!(said.ends_with("\n124\n"), "{said}");
+    let printed = shell(script);
+    assert!(printed.ends_with("\n124\n"), "{printed}");
 }
 
 /// Ctrl-C ends the program while it processes a file in memory, where no read reports the end.
@@ -336,16 +340,16 @@ fn ctrl_c_ends_the_reading_of_a_file_in_memory() {
 fn missing_flags_of_a_joined_command_are_named() {
     let Output { status, stderr, .. } = run(&mut linerate(&["gen", "+", "rate", "10pps"]));
     assert_eq!(status.code(), Some(2));
-    let said = String::from_utf8(stderr).unwrap();
-    assert!(said.contains("not provided: --rate <RATE>; see 'linerate rate --help'"), "{said}");
+    let printed = String::from_utf8(stderr).unwrap();
+    assert!(printed.contains("not provided: --rate <RATE>; see 'linerate rate --help'"), "{printed}");
 }
 
 #[test]
 fn a_pipeline_that_never_started_reports_nothing() {
     let Output { status, stdout, stderr } = run(&mut linerate(&["crc", "/nobody/has/this"]));
     assert_eq!((status.code(), stdout.len()), (Some(1), 0));
-    let said = String::from_utf8(stderr).unwrap();
-    assert_eq!(said, "linerate: /nobody/has/this: No such file or directory (os error 2)\n");
+    let printed = String::from_utf8(stderr).unwrap();
+    assert_eq!(printed, "linerate: /nobody/has/this: No such file or directory (os error 2)\n");
 }
 
 /// Returns whether the interface is up.

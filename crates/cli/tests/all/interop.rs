@@ -147,16 +147,16 @@ impl Ours {
         Ours { fd, sent: 0, shut: false, heard: Vec::new(), over: false }
     }
 
-    fn step(&mut self, calls: &Calls<'_, Up>, said: &[u8], closes: Closes) {
+    fn step(&mut self, calls: &Calls<'_, Up>, printed: &[u8], closes: Closes) {
         let may_speak = closes != Closes::They || self.over;
-        while may_speak && self.sent < said.len() {
-            match calls.send(self.fd, &said[self.sent..]) {
+        while may_speak && self.sent < printed.len() {
+            match calls.send(self.fd, &printed[self.sent..]) {
                 Ok(n) => self.sent += n,
                 Err(Errno::EAGAIN) => break,
                 Err(error) => panic!("after {} bytes sent: {error}", self.sent),
             }
         }
-        if self.sent == said.len() && !self.shut {
+        if self.sent == printed.len() && !self.shut {
             calls.shutdown(self.fd, Shutdown::Write).unwrap();
             self.shut = true;
         }
@@ -233,16 +233,16 @@ fn open(
 fn converse(host: &Host<Up>, ends: Ends, role: (Opens, Closes), algorithm: &'static str, what: &str) -> tcp::Info {
     let ((opens, closes), what) = (role, format!("{algorithm}, {what}, {:?} open, {:?} close", role.0, role.1));
     let (fd, peer) = open(host, ends, (opens, closes), algorithm, &what);
-    let (said, mut ours) = (text(0), Ours::new(fd));
+    let (printed, mut ours) = (text(0), Ours::new(fd));
     drive(host, &what, |calls| {
-        ours.step(calls, &said, closes);
+        ours.step(calls, &printed, closes);
         ours.over && ours.shut
     });
     let info = host.calls().tcp_info(fd).unwrap();
     host.calls().close(fd).unwrap();
     drive(host, &what, |_| peer.is_finished());
     let heard = peer.join().unwrap_or_else(|_| panic!("{what}: the kernel's side failed"));
-    assert!(heard == said, "{what}: the kernel heard {} bytes, of {BYTES}", heard.len());
+    assert!(heard == printed, "{what}: the kernel heard {} bytes, of {BYTES}", heard.len());
     assert!(ours.heard == text(1), "{what}: we heard {} bytes, of {BYTES}", ours.heard.len());
     info
 }
@@ -283,9 +283,9 @@ fn all_roles(test: &str, options: &str, large: Large) {
 fn are_as_large_as_asked(host: &Host<Up>, ends: Ends, conversations: u64, large: Large) {
     let segments = (BYTES / (usize::from(ends.mtu) - ends.ip_len - 20)) as u64 * conversations;
     let (sent, received) = (host.stack.counter("inet.audit.sent"), host.stack.counter("inet.audit.received"));
-    let told = format!("{sent} frames sent, {received} received, {segments} segments of text each way");
-    assert_eq!(matches!(large, Large::Sent | Large::Both), sent < segments, "sent uncut: {told}");
-    assert_eq!(matches!(large, Large::Received | Large::Both), received < segments, "received uncut: {told}");
+    let reported = format!("{sent} frames sent, {received} received, {segments} segments of text each way");
+    assert_eq!(matches!(large, Large::Sent | Large::Both), sent < segments, "sent uncut: {reported}");
+    assert_eq!(matches!(large, Large::Received | Large::Both), received < segments, "received uncut: {reported}");
 }
 
 /// Returns whether the kernel has this congestion control.

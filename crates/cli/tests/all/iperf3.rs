@@ -190,7 +190,7 @@ fn our_client_measures_stock_servers() {
             "Server output:",
             "iperf Done.",
         ] {
-            assert!(out.lines().any(|said| said == line), "{line}\n{out}");
+            assert!(out.lines().any(|printed| printed == line), "{line}\n{out}");
         }
         assert!(out.contains("the server does not support it"), "{out}");
         drop(server);
@@ -233,11 +233,11 @@ fn an_interrupt_ends_both_ends_with_a_report() {
         assert!(err.contains("iperf3: interrupt - the client has terminated"), "{err}");
         assert!(err.contains("imbalance           0\n"), "{err}");
         assert!(out.contains("  sender\n") && out.contains("  receiver\n"), "{out}");
-        let mut said = String::new();
+        let mut printed = String::new();
         let _ = common::wait(&mut server.0);
-        server.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        server.0.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
         // Its error message is on standard error, which is not captured; its report is sufficient.
-        assert!(said.contains("  receiver\n"), "{said}");
+        assert!(printed.contains("  receiver\n"), "{printed}");
         drop(server);
         // Our server with stock iperf3's client.
         let served = ours(&["-s"]);
@@ -347,13 +347,13 @@ fn timestamps_are_local_times() {
             continue;
         }
         let output = run(common::linerate(&[&["iperf3", "-c", "10.0.0.1"], &words[..]].concat()).env("TZ", zone));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(said.starts_with(&format!("{stamp}Connecting to host 10.0.0.1")), "{zone}: {said}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(printed.starts_with(&format!("{stamp}Connecting to host 10.0.0.1")), "{zone}: {printed}");
         if has("iperf3") {
             let mut stock = Command::new("iperf3");
             stock.args(["-c", "127.0.0.1", "-p", "1", "--timestamps=%z %Z %% %! <", "-V"]).env("TZ", zone);
-            let said = text(&run(&mut stock));
-            assert!(said.lines().any(|line| line.starts_with(stamp)), "{zone}: {said}");
+            let printed = text(&run(&mut stock));
+            assert!(printed.lines().any(|line| line.starts_with(stamp)), "{zone}: {printed}");
         }
     }
 }
@@ -374,8 +374,8 @@ fn flags_of_the_other_role_are_refused() {
         common::refused(line, 2, why);
     }
     let output = run(&mut common::linerate(&["iperf3", "-c", "10.0.0.1"]));
-    let said = text(&output);
-    assert!(output.status.code() == Some(1) && said.contains("host: no port, host is unreachable"), "{said}");
+    let printed = text(&output);
+    assert!(output.status.code() == Some(1) && printed.contains("host: no port, host is unreachable"), "{printed}");
 }
 
 #[test]
@@ -434,15 +434,15 @@ fn flags_do_what_stock_s_do() {
         ];
         let (code, out, err) = client(&words);
         assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
-        let said = std::fs::read_to_string(&log).unwrap();
+        let printed = std::fs::read_to_string(&log).unwrap();
         assert!(
-            said.lines().count() > 8
-                && said.lines().all(|line| line.starts_with("20") && line.get(10..12) == Some(" <")),
-            "{said}"
+            printed.lines().count() > 8
+                && printed.lines().all(|line| line.starts_with("20") && line.get(10..12) == Some(" <")),
+            "{printed}"
         );
         assert!(
-            said.contains(" KBytes/sec") && !said.contains("bits/sec") && said.contains("local 10.0.0.2 port"),
-            "{said}"
+            printed.contains(" KBytes/sec") && !printed.contains("bits/sec") && printed.contains("local 10.0.0.2 port"),
+            "{printed}"
         );
         let (code, _, err) = client(&["-n", "1M", "-B", "10.0.0.9"]);
         assert!(code == Some(1) && err.contains("iperf3: error - unable to connect to server"), "{err}");
@@ -459,8 +459,8 @@ fn flags_do_what_stock_s_do() {
         ] {
             let words = [&["iperf3", "-c", "10.0.0.1"], words, &["--port", "null:", "--addr", "10.0.0.2/24"]].concat();
             let output = run(&mut common::linerate(&words));
-            let said = text(&output);
-            assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
+            let printed = text(&output);
+            assert!(output.status.code() == Some(2) && printed.contains(why), "{words:?}: {printed}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
     });
@@ -475,9 +475,9 @@ fn a_server_runs_in_the_background() {
         }
         let words = ["iperf3", "-sD", "--port", "tap:tap0", "--addr", "10.0.0.2/24"];
         let output = run(&mut common::linerate(&words));
-        let said = text(&output);
-        assert!(output.status.success(), "{said}");
-        let (_, pid) = said.trim_end().rsplit_once("process ").unwrap();
+        let printed = text(&output);
+        assert!(output.status.success(), "{printed}");
+        let (_, pid) = printed.trim_end().rsplit_once("process ").unwrap();
         let second = run(&mut common::linerate(&words));
         assert!(second.status.code() == Some(1) && text(&second).contains("tap0"), "{second:?}");
         kernel_side();

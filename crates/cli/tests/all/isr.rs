@@ -91,9 +91,9 @@ fn two_hosts_of_a_file_end_balanced() {
     let mut command = linerate(&["up", &file.display().to_string()]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap());
-    let mut said = String::new();
-    while said.matches("running").count() < 2 {
-        assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
+    let mut printed = String::new();
+    while printed.matches("running").count() < 2 {
+        assert!(lines.read_line(&mut printed).unwrap() > 0, "{printed}");
     }
     let ask = |host: &str, line: &str| {
         let url = format!("unix://{}", dir.0.join(format!("{host}.sock")).display());
@@ -128,7 +128,7 @@ fn invalid_netisr_settings_are_rejected_at_start() {
         ("net.isr.dispatch=default", "EINVAL"),
     ] {
         let output = run(&mut linerate(&["host", "--port", "null:n0", "--set", set]));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && said.contains(says), "{set}: {said}");
+        let printed = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && printed.contains(says), "{set}: {printed}");
     }
 }

@@ -55,14 +55,14 @@ fn redis_benchmark_runs_its_tests() {
         for (depth, more) in [("1", &[][..]), ("16", &["-r", "1000"]), ("16", &["-3"])] {
             let words = ["-h", "10.0.0.2", "-t", tests, "-n", "2000", "-c", "20", "-P", depth, "--csv"];
             let output = run(Command::new("redis-benchmark").args(words).args(more));
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success() && errors.is_empty(), "{said}{errors}");
-            println!("-P {depth}:\n{said}");
+            assert!(output.status.success() && errors.is_empty(), "{printed}{errors}");
+            println!("-P {depth}:\n{printed}");
             // A title line, and a row per test: PING is two tests, and LRANGE is four and one that
             // fills its list.
-            let rows: Vec<&str> = said.lines().filter(|line| line.starts_with('"')).skip(1).collect();
-            assert_eq!(rows.len(), 20, "{said}");
+            let rows: Vec<&str> = printed.lines().filter(|line| line.starts_with('"')).skip(1).collect();
+            assert_eq!(rows.len(), 20, "{printed}");
             for row in rows {
                 let rate: f64 = row.split(',').nth(1).unwrap().trim_matches('"').parse().unwrap();
                 assert!(rate > 100.0, "{row}");
@@ -102,8 +102,8 @@ fn redis_cli_gets_replies() {
         let script = "multi\nincr n\nlrange l 0 0\nexec\n";
         let mut command = Command::new("sh");
         command.args(["-c", &format!("printf '{script}' | redis-cli -h 10.0.0.2 -p 7000")]);
-        let said = String::from_utf8_lossy(&run(&mut command).stdout).into_owned();
-        assert_eq!(said, "OK\nQUEUED\nQUEUED\n1\nx\n");
+        let printed = String::from_utf8_lossy(&run(&mut command).stdout).into_owned();
+        assert_eq!(printed, "OK\nQUEUED\nQUEUED\n1\nx\n");
         let mut names = cli(&["--scan", "--pattern", "[alh]"]);
         names.sort();
         assert_eq!(names, ["a", "h", "l"]);
@@ -251,7 +251,7 @@ fn garbage_closes_only_its_own_connection() {
             }
             let mut client = connect();
             // The server may close the connection while the client sends.
-            let said = client.write_all(&junk);
+            let printed = client.write_all(&junk);
             let mut heard = Vec::new();
             if round % 3 < 2 {
                 // No request can follow. The server sends the reason and closes the connection.
@@ -260,7 +260,7 @@ fn garbage_closes_only_its_own_connection() {
                 let last = heard.split_inclusive(|byte| *byte == b'\n').next_back().unwrap_or_default();
                 assert!(last.starts_with(b"-ERR Protocol error: "), "round {round}: {}", heard.escape_ascii());
             } else {
-                let _ = said.and_then(|()| client.shutdown(Shutdown::Write));
+                let _ = printed.and_then(|()| client.shutdown(Shutdown::Write));
                 let _ = client.read_to_end(&mut heard);
             }
             other.write_all(b"PING\r\n").unwrap();
@@ -280,9 +280,9 @@ fn connections_per_peer_are_limited() {
         let at = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 2), 6379));
         let mut clients: Vec<TcpStream> =
             (0..3).map(|_| TcpStream::connect_timeout(&at, Duration::from_secs(5)).unwrap()).collect();
-        let mut said = String::new();
-        clients[2].read_to_string(&mut said).unwrap();
-        assert_eq!(said, "-ERR max number of clients reached\r\n");
+        let mut printed = String::new();
+        clients[2].read_to_string(&mut printed).unwrap();
+        assert_eq!(printed, "-ERR max number of clients reached\r\n");
         clients[0].write_all(b"PING\r\n").unwrap();
         let mut pong = [0; 7];
         clients[0].read_exact(&mut pong).unwrap();
@@ -298,9 +298,9 @@ fn load_generators_run_in_each_placement() {
         for (load, kind) in [("kvload -n 1000", "GET"), ("fileload -n 100", "GETATTR")] {
             let line = format!("{load} -l 0.1 -c 3 -P 2 -j --over {place}");
             let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(output.status.success(), "{line}: {said}{}", String::from_utf8_lossy(&output.stderr));
-            let json: serde_json::Value = serde_json::from_str(&said).unwrap();
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{line}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+            let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
             // On a busy machine few requests are answered in a tenth of a second: at least one per
             // slot of each client.
             assert!(json["times"]["all"]["requests"].as_u64() >= Some(6), "{line}: {json}");
@@ -314,8 +314,8 @@ fn load_generators_run_in_each_placement() {
         ("kvd --memory 0", "0"),
     ] {
         let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(2) && said.contains(why), "{line}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && printed.contains(why), "{line}: {printed}");
     }
 }
 
@@ -325,9 +325,9 @@ fn a_file_service_serves_an_external_client() {
         let served = start(&["filed"]);
         let line = ["fileload", "-l", "0.3", "-n", "50", "-c", "4", "-H", "10.0.0.2", "--over", "native"];
         let output = run(&mut linerate(&line));
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-        assert!(said.contains("50 files of 32 KiB, 8 KiB at a time; 4 clients"), "{said}");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(printed.contains("50 files of 32 KiB, 8 KiB at a time; 4 clients"), "{printed}");
         end(served);
     });
 }
@@ -337,10 +337,10 @@ fn a_database_serves_clients_over_tap() {
     isolated("a_database_serves_clients_over_tap", || {
         for from in ["ours", "kernel"] {
             let output = run(&mut linerate(&["kvload", "-l", "0.2", "-n", "500", "--over", "tap", "--from", from]));
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
             let settings = "500 keys (Zipf 0.99), values of 100 bytes; 8 clients, 1 in flight each\n";
-            assert!(said.contains(settings), "{said}");
+            assert!(printed.contains(settings), "{printed}");
         }
     });
 }

@@ -1,6 +1,6 @@
 //! The measuring commands as a user runs them: output files, Ctrl-C, few rounds, the self-test.
 
-use crate::common::{Dir, has, linerate, run, said};
+use crate::common::{Dir, has, linerate, printed, run};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,13 +13,13 @@ const SHORT: [&str; 6] = ["ab", "--a", "true", "--b", "true", "--rounds"];
 
 fn short(rounds: &str, more: &[&str]) -> (Option<i32>, String, String) {
     let words = [&SHORT[..], &[rounds], more, &["--", "{}"]].concat();
-    said(&run(&mut linerate(&words)))
+    printed(&run(&mut linerate(&words)))
 }
 
 #[test]
 fn a_run_without_one_figure_fails() {
     let words = ["ab", "--a", "x", "--b", "y", "--rounds", "1", "--", "/nonexistent/{}"];
-    let (code, out, err) = said(&run(&mut linerate(&words)));
+    let (code, out, err) = printed(&run(&mut linerate(&words)));
     assert_eq!(code, Some(1), "{out}{err}");
     assert!(out.contains("cannot start /nonexistent/x") && err.contains("nothing was measured"), "{out}{err}");
 }
@@ -27,7 +27,7 @@ fn a_run_without_one_figure_fails() {
 #[test]
 fn the_self_test_counts_every_kind_of_row() {
     let words = ["lab", "selftest", "--comparisons", "6", "--rounds", "2", "--quick", "--json"];
-    let (code, out, err) = said(&run(&mut linerate(&words)));
+    let (code, out, err) = printed(&run(&mut linerate(&words)));
     let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {out}{err}"));
     assert_eq!((json["comparisons"].as_u64(), json["planted"].as_u64()), (Some(6), Some(6)), "{json}");
     assert_eq!((json["firm"].as_u64(), json["found"].as_u64()), (Some(0), Some(0)), "two builds show nothing");
@@ -38,7 +38,7 @@ fn the_self_test_counts_every_kind_of_row() {
     );
     // No planted difference was found. With six planted differences, this is beyond chance.
     assert_eq!(code, Some(1), "{err}");
-    let (code, out, _) = said(&run(&mut linerate(&["lab", "selftest", "--comparisons", "0"])));
+    let (code, out, _) = printed(&run(&mut linerate(&["lab", "selftest", "--comparisons", "0"])));
     assert_eq!((code, out.as_str()), (Some(2), ""));
 }
 
@@ -56,7 +56,7 @@ fn output_files_are_opened_before_anything_is_measured() {
         let flag = words.pop().unwrap();
         let at = words.iter().position(|word| *word == "--").unwrap_or(words.len());
         words.splice(at..at, [flag, "/nonexistent/file"]);
-        let (code, out, err) = said(&run(&mut linerate(&words)));
+        let (code, out, err) = printed(&run(&mut linerate(&words)));
         assert_eq!((code, out.as_str()), (Some(1), ""), "{line}");
         assert!(err.starts_with(&format!("linerate: {flag} /nonexistent/file: No such file")), "{err}");
     }
@@ -67,7 +67,7 @@ fn output_files_are_opened_before_anything_is_measured() {
 fn a_nonexistent_core_is_a_usage_error() {
     for line in ["bench udp", "ladder udp-send", "lab selftest", "livelock"] {
         let words: Vec<&str> = line.split(' ').chain(["--core", "999"]).collect();
-        let (code, out, err) = said(&run(&mut linerate(&words)));
+        let (code, out, err) = printed(&run(&mut linerate(&words)));
         assert_eq!((code, out.as_str()), (Some(2), ""), "{line}");
         assert!(err.contains("--core") && err.contains("core is not in this process's affinity mask"), "{err}");
     }
@@ -109,7 +109,7 @@ fn few_rounds_give_no_verdict() {
 #[test]
 fn a_command_that_fails_is_a_row_with_a_reason() {
     let words = ["ab", "--a", "true", "--b", "echo no room >&2; exit 3", "--rounds", "8", "--", "{}"];
-    let (code, out, _) = said(&run(&mut linerate(&words)));
+    let (code, out, _) = printed(&run(&mut linerate(&words)));
     let row = out.lines().find(|line| line.starts_with("b  ")).unwrap().to_owned();
     assert!(code == Some(0) && row.contains("no room") && row.contains("exit status: 3"), "{row}");
     let row = out.lines().find(|line| line.starts_with("a  ")).unwrap().to_owned();
@@ -206,7 +206,7 @@ fn interrupted(words: &[&str], to: To) -> (String, String) {
         panic!("it goes on");
     };
     let output = output.unwrap();
-    let (code, out, err) = said(&output);
+    let (code, out, err) = printed(&output);
     assert_eq!(code, Some(1), "{err}");
     (out, err)
 }
@@ -214,7 +214,7 @@ fn interrupted(words: &[&str], to: To) -> (String, String) {
 #[test]
 fn a_rung_of_another_build_needs_the_source_tree() {
     let words = ["ladder", "udp-send", "--quick", "--rounds", "1", "--json", "--source", "/nonexistent"];
-    let (code, out, err) = said(&run(&mut linerate(&words)));
+    let (code, out, err) = printed(&run(&mut linerate(&words)));
     let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {err}"));
     let row = |id: &str| json["rows"].as_array().unwrap().iter().find(|row| row["id"] == id).unwrap().clone();
     assert!(row("2.static")["missing"].as_str().unwrap().contains("--source /nonexistent: not a source tree"));
@@ -231,7 +231,7 @@ fn a_hanging_command_ends_the_study_with_what_was_measured() {
     // There are two processes: the shell, and the sleep that it waits for.
     let hangs = format!("echo >> {runs}; [ $(wc -l < {runs}) -lt 3 ] || {{ echo $$ > {alone}; sleep 1000; true; }}");
     let words = ["ab", "--a", "true", "--b", &hangs, "--rounds", "8", "--limit", "2", "--json", "--trials", &trials];
-    let (code, out, err) = said(&run(&mut linerate(&[&words[..], &["--", "{}"]].concat())));
+    let (code, out, err) = printed(&run(&mut linerate(&[&words[..], &["--", "{}"]].concat())));
     let why = "b exceeded the time limit of 2 s";
     assert_eq!(code, Some(1), "{out}{err}");
     assert_eq!(err, format!("linerate: {why}; the rows above are complete\n"));
@@ -254,7 +254,7 @@ fn a_hanging_command_ends_the_study_with_what_was_measured() {
         assert!(Instant::now() < until, "process {shell} goes on");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let (code, out, _) = said(&run(&mut linerate(&["bench", "udp", "--limit", "0"])));
+    let (code, out, _) = printed(&run(&mut linerate(&["bench", "udp", "--limit", "0"])));
     assert_eq!((code, out.as_str()), (Some(2), ""));
 }
 
@@ -289,7 +289,7 @@ const BESIDE: &str = "WARNING: another linerate is measuring on this machine";
 /// Runs `line` with the measuring lock in `dir`.
 fn measured_in(dir: &Dir, line: &str) -> (Option<i32>, String, String) {
     let words: Vec<&str> = line.split(' ').collect();
-    said(&run(linerate(&words).env("TMPDIR", dir.path(""))))
+    printed(&run(linerate(&words).env("TMPDIR", dir.path(""))))
 }
 
 /// Runs commands that print a measured figure while another measurement is running. A text report
@@ -354,7 +354,7 @@ fn parts_of_a_measurement_do_not_warn_of_each_other() {
     let program = env!("CARGO_BIN_EXE_linerate");
     let side = format!("! {program} testtool -c 1000 send 2>&1 | grep 'another linerate'");
     let words = ["ab", "--a", &side, "--b", "true", "--rounds", "1", "--json", "--", "{}"];
-    let (_, out, err) = said(&run(linerate(&words).env("TMPDIR", dir.path(""))));
+    let (_, out, err) = printed(&run(linerate(&words).env("TMPDIR", dir.path(""))));
     let json: Value = serde_json::from_str(&out).unwrap_or_else(|why| panic!("{why}: {err}"));
     assert!(json["rows"][0]["now"]["median"].is_f64(), "{json}");
 }

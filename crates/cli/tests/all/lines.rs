@@ -107,9 +107,9 @@ fn bad_lines_are_counted_and_strict_stops_at_the_first() {
     let loose = fed(&["conv"], &lines);
     assert!(loose.status.success());
     assert_eq!(loose.stdout.len(), 3 * 169);
-    let said = String::from_utf8_lossy(&loose.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&loose.stderr).into_owned();
     assert_eq!(
-        said,
+        printed,
         "linerate: line 4, column 1: 'z' is not a hexadecimal digit\n\
          linerate: line 5, column 6: frame of 2 bytes: must be at least 14\n\
          linerate: 2 of 6 lines are not valid frames\n"
@@ -217,8 +217,8 @@ fn a_closed_reader_ends_a_pipeline_without_error() {
     ] {
         let output = sh(&format!("timeout 20 {line}; echo ${{PIPESTATUS[0]}}"));
         assert!(output.stderr.is_empty(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
-        let said = text(&output);
-        assert_eq!((said.lines().count(), said.lines().last()), (3, Some("0")), "{line}");
+        let printed = text(&output);
+        assert_eq!((printed.lines().count(), printed.lines().last()), (3, Some("0")), "{line}");
     }
 }
 
@@ -304,8 +304,8 @@ fn an_error_in_a_long_line_is_shown() {
         vec!["grep", "-E", &format!("{}(", "x|".repeat(33_000))],
     ] {
         let output = run(&mut linerate(&words));
-        let said = String::from_utf8_lossy(&output.stderr);
-        let caret = said.lines().find(|line| line.trim() == "^").map(str::len);
+        let printed = String::from_utf8_lossy(&output.stderr);
+        let caret = printed.lines().find(|line| line.trim() == "^").map(str::len);
         assert!(output.status.code() == Some(2) && caret > Some(65_535), "{} {caret:?}", words[1]);
     }
     let output = run(&mut linerate(&["rewrite", &format!("dst=02:00:00:00:00:01{blanks}ip.tt=1")]));

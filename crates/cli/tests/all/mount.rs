@@ -64,9 +64,9 @@ impl Mount {
     fn end(mut self, signal: &str) -> (Option<i32>, String) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-        let mut said = String::new();
-        self.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (common::wait(&mut self.child), said)
+        let mut printed = String::new();
+        self.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+        (common::wait(&mut self.child), printed)
     }
 
     fn is_mounted(&self) -> bool {
@@ -119,9 +119,9 @@ fn an_ordinary_user_mounts_and_reads() {
     command.args([BOUND, "unshare", "-m", "sh", "-c", outside]).env("INSIDE", inside).current_dir(&dir);
     let output = run(&mut command);
     std::fs::remove_dir_all(&dir).unwrap();
-    let (said, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(matches!(lines[..], ["nobody", line, "ended 0"] if line.len() == 180), "{said}{why}");
+    let (printed, why) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let lines: Vec<&str> = printed.lines().collect();
+    assert!(matches!(lines[..], ["nobody", line, "ended 0"] if line.len() == 180), "{printed}{why}");
 }
 
 #[test]
@@ -135,9 +135,9 @@ fn programs_read_whole_frames() {
     assert_eq!((lines.lines().count(), lines.lines().next().unwrap().len()), (5, 30 + 3 * 50));
     // As with ethpipe's driver, each read returns slightly less than requested, since frames are
     // not split.
-    let said = mount.sh("dd if=pg0 of=/dev/null bs=1M count=3 2>&1");
+    let printed = mount.sh("dd if=pg0 of=/dev/null bs=1M count=3 2>&1");
     let whole = ((1 << 20) - 1) / 181 * 181;
-    assert!(said.contains("0+3 records in") && said.contains(&format!("{} bytes", 3 * whole)), "{said}");
+    assert!(printed.contains("0+3 records in") && printed.contains(&format!("{} bytes", 3 * whole)), "{printed}");
     // Records of 76 bytes: 64 of them fill a power of two times 19, so none is split.
     let mut file = File::open(mount.file("rpg0")).unwrap();
     let mut buf = vec![0; 1 << 20];
@@ -155,8 +155,8 @@ fn programs_read_whole_frames() {
     assert_eq!((&stats["overflow"], &stats["refused"], &stats["unread"].is_u64()), (&0.into(), &0.into(), &true));
     let failed = run(Command::new("timeout").args([BOUND, "sh", "-c", "echo 1 > nothing"]).current_dir(&mount.dir));
     assert!(!failed.status.success(), "there are no other files");
-    let (code, said) = mount.end("-TERM");
-    assert_eq!((code, said.as_str()), (Some(0), ""));
+    let (code, printed) = mount.end("-TERM");
+    assert_eq!((code, printed.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -187,9 +187,9 @@ fn lost_frames_of_a_slow_reader_are_counted() {
     assert!(late.read(&mut buf).unwrap() > 0);
     let stats = mount.stats("0");
     assert!(stats["readers"][0]["overflow"].as_u64().unwrap() > 1000, "{stats}");
-    let (code, said) = mount.end("-INT");
+    let (code, printed) = mount.end("-INT");
     assert_eq!(code, Some(0));
-    assert!(said.contains("frames lost before a slow reader"), "{said}");
+    assert!(printed.contains("frames lost before a slow reader"), "{printed}");
 }
 
 #[test]
@@ -261,9 +261,9 @@ fn written_frames_are_sent_and_invalid_lines_are_not() {
         assert_eq!(std::io::Seek::rewind(&mut file).unwrap_err().raw_os_error(), Some(libc::ESPIPE));
         drop(file);
         timed(&mount);
-        let (code, said) = mount.end("-INT");
-        assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("2 written lines are not valid frames; first error: "), "{said}");
+        let (code, printed) = mount.end("-INT");
+        assert_eq!(code, Some(0), "{printed}");
+        assert!(printed.contains("2 written lines are not valid frames; first error: "), "{printed}");
     });
 }
 
@@ -289,11 +289,11 @@ fn timed(mount: &Mount) {
         "ether proto 0x8899",
     ]);
     let mut child = tcpdump.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut printed = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    said.read_line(&mut line).unwrap();
+    printed.read_line(&mut line).unwrap();
     while !line.contains("listening") {
-        assert!(said.read_line(&mut line).unwrap() > 0, "{line}");
+        assert!(printed.read_line(&mut line).unwrap() > 0, "{line}");
     }
     // The first frame leaves at once and sets register 1 to the current time. The others leave 100
     // ms and 300 ms later. A tick is 8 ns.
@@ -344,15 +344,15 @@ fn a_stale_mount_is_distinguished_from_a_live_one() {
     let Some(mut first) = mount("stale", &["null:n0"]) else { return };
     let dir = first.dir.display().to_string();
     let second = run(&mut linerate(&["mount", &dir, "null:n1"]));
-    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(1));
-    assert!(said.contains("already mounted"), "{said}");
+    assert!(printed.contains("already mounted"), "{printed}");
     first.child.kill().unwrap();
     first.child.wait().unwrap();
     let third = run(&mut linerate(&["mount", &dir, "null:n1"]));
-    let said = String::from_utf8_lossy(&third.stderr).into_owned();
+    let printed = String::from_utf8_lossy(&third.stderr).into_owned();
     assert_eq!(third.status.code(), Some(1));
-    assert!(said.contains("program has ended") && said.contains("fusermount3 -u"), "{said}");
+    assert!(printed.contains("program has ended") && printed.contains("fusermount3 -u"), "{printed}");
     assert!(Command::new("umount").arg(&dir).status().unwrap().success());
     let wrong = run(&mut linerate(&["mount", "/nowhere", "null:n1"]));
     assert_eq!(wrong.status.code(), Some(1));
@@ -372,11 +372,11 @@ fn frames_that_are_too_long_are_a_failure() {
             assert!(began.elapsed() < Duration::from_secs(20), "{}", mount.stats("n0"));
             std::thread::sleep(Duration::from_millis(5));
         }
-        let (ended, said) = mount.end("-INT");
+        let (ended, printed) = mount.end("-INT");
         assert_eq!(
-            (ended, said.contains("1 frames not sent: longer than the port's maximum")),
+            (ended, printed.contains("1 frames not sent: longer than the port's maximum")),
             (Some(code), code == 1),
-            "{said}"
+            "{printed}"
         );
     }
 }

@@ -20,7 +20,7 @@ fn client(host: &Running, words: &str) -> (Option<i32>, String) {
     let url = host.url();
     let mut words: Vec<&str> = words.split_whitespace().collect();
     words.splice(1..1, ["--url", &url]);
-    let (code, out, err) = common::said(&run(&mut linerate(&words)));
+    let (code, out, err) = common::printed(&run(&mut linerate(&words)));
     (code, format!("{out}{err}"))
 }
 
@@ -136,11 +136,11 @@ fn a_client_of_its_own_host_takes_a_name() {
         let _dnsmasq = dnsmasq(&dir, &options);
         let _iperf3 = Daemon::iperf3();
         let on_tap0 = ["--port", "tap:tap0", "--dhcp"];
-        let (code, out, err) = common::said(&run(linerate(&["iperf3", "-c", "server", "-n", "1M"]).args(on_tap0)));
+        let (code, out, err) = common::printed(&run(linerate(&["iperf3", "-c", "server", "-n", "1M"]).args(on_tap0)));
         assert!(code == Some(0) && out.contains("iperf Done."), "{out}{err}");
-        let (code, _, err) = common::said(&run(linerate(&["iperf3", "-c", "no.lab.test"]).args(on_tap0)));
+        let (code, _, err) = common::printed(&run(linerate(&["iperf3", "-c", "no.lab.test"]).args(on_tap0)));
         assert!(code == Some(1) && err.contains("'no.lab.test': no such name"), "{code:?} {err}");
-        let (code, _, err) = common::said(&run(linerate(&["netperf", "-H", "server", "-l", "-10"]).args(on_tap0)));
+        let (code, _, err) = common::printed(&run(linerate(&["netperf", "-H", "server", "-l", "-10"]).args(on_tap0)));
         assert!(code == Some(1) && err.contains("10.9.0.1:12865"), "nobody serves netperf there: {code:?} {err}");
     });
 }
@@ -263,7 +263,7 @@ fn a_client_waits_for_its_lease() {
     let name = "a_client_waits_for_its_lease";
     isolated(name, || {
         let words = ["iperf3", "-c", "10.9.0.1", "-t", "1", "--port", "null:n0", "--dhcp"];
-        let (code, out, err) = common::said(&run(&mut linerate(&words)));
+        let (code, out, err) = common::printed(&run(&mut linerate(&words)));
         assert_ne!(code, Some(0), "{out}");
         for line in
             ["n0: waiting for a DHCP server", "n0: no DHCP server replied, so the interface has no IPv4 address"]

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 #[track_caller]
-fn said(line: &str) -> String {
+fn printed(line: &str) -> String {
     let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{line}: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -28,7 +28,7 @@ fn form(line: &str) -> String {
 
 #[test]
 fn a_stream_has_netperfs_lines() {
-    let text = said("netperf -l 0.2");
+    let text = printed("netperf -l 0.2");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(
         lines[..6],
@@ -54,7 +54,7 @@ fn a_report_contains_its_environment() {
     for part in ["\ncpu     ", "\nkernel  ", "\nbuild   "] {
         assert!(beside.contains(part), "{part}: {beside}");
     }
-    let json: Value = serde_json::from_str(&said("netperf -t TCP_RR -l -50 -j")).unwrap();
+    let json: Value = serde_json::from_str(&printed("netperf -t TCP_RR -l -50 -j")).unwrap();
     assert!(json["env"]["kernel"].is_string() && json["figure"].as_f64() > Some(0.0), "{json}");
     // An unoptimized build always causes a warning.
     let optimized = ["2", "3"].contains(&json["env"]["build"]["opt_level"].as_str().unwrap());
@@ -63,10 +63,10 @@ fn a_report_contains_its_environment() {
 
 #[test]
 fn requests_and_datagrams_have_two_lines_of_figures() {
-    let text = said("netperf -t TCP_RR -l -200 -P 0 -- -r 10,20");
+    let text = printed("netperf -t TCP_RR -l -200 -P 0 -- -r 10,20");
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("131072 131072 10       20      0.0") && lines[1] == "131072 131072", "{text}");
-    let text = said("netperf -t udp_stream -l 0.1 -P 0 -- -m 1000");
+    let text = printed("netperf -t udp_stream -l 0.1 -P 0 -- -m 1000");
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() == 3 && lines[0].starts_with(" 65507    1000   0.1") && lines[2].is_empty(), "{text}");
     assert!(lines[1].starts_with(" 42080           0.1"), "{text}");
@@ -74,7 +74,7 @@ fn requests_and_datagrams_have_two_lines_of_figures() {
 
 #[test]
 fn histogram_percentiles_and_confidence() {
-    let text = said("netperf -t TCP_CRR -l -50 -v 2 -i 3,3 -I 99,0.01");
+    let text = printed("netperf -t TCP_CRR -l -50 -v 2 -i 3,3 -I 99,0.01");
     for part in [
         " : +/-0.005% @ 99% conf.  : histogram\n",
         "!!! WARNING\n!!! Desired confidence was not achieved within the specified iterations.\n",
@@ -101,7 +101,7 @@ fn json_of_each_test_at_each_place() {
             ("UDP_RR", "-50"),
         ] {
             let json: Value =
-                serde_json::from_str(&said(&format!("netperf -t {test} -l {length} -j --over {place}"))).unwrap();
+                serde_json::from_str(&printed(&format!("netperf -t {test} -l {length} -j --over {place}"))).unwrap();
             assert!(json["figure"].as_f64() > Some(0.0), "{place}: {json}");
             assert!(test != "UDP_STREAM" || json["received"]["messages"].as_u64() > Some(0), "{place}: {json}");
             assert_eq!(
@@ -116,7 +116,7 @@ fn json_of_each_test_at_each_place() {
 #[test]
 fn testtool_moves_datagrams_over_ipv6() {
     for mode in ["send", "recv", "route", "route -p 2"] {
-        let json: Value = serde_json::from_str(&said(&format!("testtool -6 -c 2000 -b 32 -j {mode}"))).unwrap();
+        let json: Value = serde_json::from_str(&printed(&format!("testtool -6 -c 2000 -b 32 -j {mode}"))).unwrap();
         assert_eq!((&json["imbalance"], json["sink_count"].as_u64() >= Some(2000)), (&0.into(), true), "{json}");
     }
     refused("testtool -6 --native send", 1, "over IPv4 only");
@@ -129,21 +129,24 @@ fn tests_and_tools_run_over_ipv6() {
         for (test, length) in [("TCP_STREAM", "-200000"), ("UDP_STREAM", "0.3"), ("TCP_CRR", "-50"), ("UDP_RR", "-50")]
         {
             let json: Value =
-                serde_json::from_str(&said(&format!("netperf -6 -t {test} -l {length} -j --over {place}"))).unwrap();
+                serde_json::from_str(&printed(&format!("netperf -6 -t {test} -l {length} -j --over {place}"))).unwrap();
             assert!(json["figure"].as_f64() > Some(0.0), "{place}: {json}");
             assert!(json["host"].as_str().is_some_and(|address| address.contains(':')), "{place}: {json}");
         }
         for tool in ["tcpconnect -l 0.3", "netblast -l 0.3", "netsend -l 1 -r 100", "tcpp -b 100000 -m 4 -t 9"] {
-            said(&format!("netrate {tool} -6 --over {place}"));
+            printed(&format!("netrate {tool} -6 --over {place}"));
         }
-        assert!(said(&format!("netrate http -6 -n 8 -s 0.3 --over {place}")).contains("\n0 errors/second"), "{place}");
         assert!(
-            said(&format!("netrate juggle -6 --cycles 50 --over {place}")).contains("\nNUMCYCLES, 50\n"),
+            printed(&format!("netrate http -6 -n 8 -s 0.3 --over {place}")).contains("\n0 errors/second"),
+            "{place}"
+        );
+        assert!(
+            printed(&format!("netrate juggle -6 --cycles 50 --over {place}")).contains("\nNUMCYCLES, 50\n"),
             "{place}"
         );
     }
-    assert!(said("netrate tcpp -6 -b 10000 -m 2 -t 5 -M 4").starts_with("50000 bytes transferred in "));
-    let text = said("netperf -6 -l -100000 --over native");
+    assert!(printed("netrate tcpp -6 -b 10000 -m 2 -t 5 -M 4").starts_with("50000 bytes transferred in "));
+    let text = printed("netperf -6 -l -100000 --over native");
     assert!(text.starts_with("TCP STREAM TEST from ::0 (::) port 0 AF_INET6 to ::1 (::1) port 0 AF_INET6\n"), "{text}");
     refused("netperf -6 -H 10.0.0.1 --over native", 2, "-H 10.0.0.1 is an IPv4 address, but -6 selects IPv6");
     refused("netperf -4 -H ::1 --over native", 2, "-H ::1 is an IPv6 address, but -4 selects IPv4");
@@ -160,7 +163,7 @@ fn kernel_and_host_are_client_and_server_over_ipv6() {
     common::isolated("kernel_and_host_are_client_and_server_over_ipv6", || {
         for place in ["tap", "tap --from kernel", "veth", "veth --threads"] {
             for test in ["TCP_RR", "UDP_RR"] {
-                let json = said(&format!("netperf -6 -t {test} -l -50 -j --over {place}"));
+                let json = printed(&format!("netperf -6 -t {test} -l -50 -j --over {place}"));
                 let json: Value = serde_json::from_str(&json).unwrap();
                 assert!(json["figure"].as_f64() > Some(0.0), "{place}: {json}");
             }
@@ -182,7 +185,7 @@ fn kernel_and_host_are_client_and_server_over_ipv6() {
         for to in ["fd09::2", "fe80::ff:fe00:2%lr3", "10.9.3.2"] {
             for test in ["TCP_STREAM", "UDP_RR"] {
                 let length = if test == "UDP_RR" { "-50" } else { "-500000" };
-                let json = said(&format!("netperf -H {to} --over native -t {test} -l {length} -j"));
+                let json = printed(&format!("netperf -H {to} --over native -t {test} -l {length} -j"));
                 let json: Value = serde_json::from_str(&json).unwrap();
                 assert!(json["figure"].as_f64() > Some(0.0), "{to}: {json}");
             }
@@ -221,7 +224,7 @@ fn a_host_measures_the_kernel_over_ipv6() {
         for to in ["fd09::1", "fe80::ff:fe00:1%lr4"] {
             let line =
                 format!("netperf --port tap:lr4 --addr fd09::2/64 -H {to} -p {port} -t TCP_RR -l 0.2 -j -- -r 10");
-            let json: Value = serde_json::from_str(&said(&line)).unwrap();
+            let json: Value = serde_json::from_str(&printed(&line)).unwrap();
             assert!(json["figure"].as_f64() > Some(0.0) && json["response"] == 10, "{to}: {json}");
         }
         interrupt(&server.0);
@@ -296,7 +299,7 @@ fn two_processes_by_the_kernel() {
     let (mut server, port) = netserver(&["netserver"]);
     for test in ["TCP_STREAM", "TCP_RR", "UDP_RR", "TCP_CRR"] {
         let line = format!("netperf -H 127.0.0.1 -p {port} --over native -t {test} -l 0.1 -j");
-        let json: Value = serde_json::from_str(&said(&line)).unwrap();
+        let json: Value = serde_json::from_str(&printed(&line)).unwrap();
         assert!(json["figure"].as_f64() > Some(0.0), "{json}");
     }
     interrupt(&server.0);
@@ -316,8 +319,8 @@ fn a_lost_far_end_is_reported() {
     server.0.kill().unwrap();
     server.0.wait().unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(1) && said.contains("TCP_RR"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && printed.contains("TCP_RR"), "{printed}");
 }
 
 #[test]
@@ -326,7 +329,7 @@ fn over_tap_from_both_sides() {
         for from in ["ours", "kernel"] {
             for test in ["TCP_STREAM", "TCP_MAERTS", "UDP_STREAM", "TCP_RR", "TCP_CRR", "UDP_RR"] {
                 let line = format!("netperf -t {test} -l 0.1 -j --over tap --from {from} -- -m 1400");
-                let json: Value = serde_json::from_str(&said(&line)).unwrap();
+                let json: Value = serde_json::from_str(&printed(&line)).unwrap();
                 assert!(json["figure"].as_f64() > Some(0.0), "{from}: {json}");
             }
         }
@@ -344,10 +347,10 @@ fn over_veth_the_kernel_is_host_router_and_host() {
             ("UDP_RR", ""),
         ] {
             let line = format!("netperf -t {test} -l 0.2 -j --over veth {flags} -- -r 1,1");
-            let json: Value = serde_json::from_str(&said(&line)).unwrap();
+            let json: Value = serde_json::from_str(&printed(&line)).unwrap();
             assert!(json["figure"].as_f64() > Some(0.0), "{flags}: {json}");
         }
-        let counted = said("netrate tcpconnect -l 0.2 --over veth");
+        let counted = printed("netrate tcpconnect -l 0.2 --over veth");
         assert!(!counted.starts_with("0 count"), "{counted}");
     });
 }
@@ -360,7 +363,8 @@ fn a_host_serves_the_kernel_over_tap() {
         if !(ip("link set lr0 up") && ip("addr add 10.9.0.1/24 dev lr0")) {
             return println!("skipped: no ip(8)");
         }
-        let json: Value = serde_json::from_str(&said("netperf -H 10.9.0.2 --over native -t TCP_RR -l 0.2 -j")).unwrap();
+        let json: Value =
+            serde_json::from_str(&printed("netperf -H 10.9.0.2 --over native -t TCP_RR -l 0.2 -j")).unwrap();
         assert!(json["figure"].as_f64() > Some(0.0), "{json}");
         let (code, out, _) = server.interrupt();
         assert_eq!(code, Some(0), "{out}");
@@ -382,7 +386,7 @@ fn a_netserver_replies_from_an_alias() {
         server.ok("ifconfig lr2 inet 10.8.2.7/24 alias");
         for to in ["10.9.2.7", "10.9.2.2", "10.8.2.7"] {
             let line = format!("netperf -H {to} --over native -t UDP_RR -l -50 -j");
-            let json: Value = serde_json::from_str(&said(&line)).unwrap();
+            let json: Value = serde_json::from_str(&printed(&line)).unwrap();
             assert_eq!((&json["messages"], &json["cut"]), (&50.into(), &false.into()), "{to}: {json}");
         }
         let (code, out, _) = server.interrupt();
@@ -400,7 +404,7 @@ fn a_host_measures_the_kernel_over_tap() {
         let (mut server, port) = netserver(&["netserver"]);
         let line =
             format!("netperf --port tap:lr1 --addr 10.9.1.2/24 -H 10.9.1.1 -p {port} -t TCP_RR -l 0.2 -j -- -r 10");
-        let json: Value = serde_json::from_str(&said(&line)).unwrap();
+        let json: Value = serde_json::from_str(&printed(&line)).unwrap();
         assert!(json["figure"].as_f64() > Some(0.0) && json["response"] == 10, "{json}");
         interrupt(&server.0);
         assert_eq!(common::wait(&mut server.0), Some(0));
@@ -417,28 +421,28 @@ fn number(text: &str, before: &str, behind: &str) -> u64 {
 #[test]
 fn netrates_tools_print_their_lines() {
     for place in ["pair", "native", "router --threads"] {
-        let text = said(&format!("netrate tcpconnect -l 0.3 --over {place}"));
+        let text = printed(&format!("netrate tcpconnect -l 0.3 --over {place}"));
         assert!(number(&text, "", " count") > 0, "{place}: {text}");
-        let text = said(&format!("netrate netblast -l 0.3 --over {place}"));
+        let text = printed(&format!("netrate netblast -l 0.3 --over {place}"));
         let (calls, errors) = (number(&text, "send calls:", ""), number(&text, "send errors:", ""));
         assert!(calls > errors && text.contains("\napprox error rate: "), "{place}: {text}");
         assert!(
-            said(&format!("netrate tcpp -b 100000 -m 4 -t 9 --over {place}"))
+            printed(&format!("netrate tcpp -b 100000 -m 4 -t 9 --over {place}"))
                 .starts_with("900000 bytes transferred in ")
         );
-        let text = said(&format!("netrate http -n 8 -s 0.3 --over {place}"));
+        let text = printed(&format!("netrate http -n 8 -s 0.3 --over {place}"));
         assert!(number(&text, "", " transfers/second") > 0 && text.contains("\n0 errors/second"), "{place}: {text}");
-        let text = said(&format!("netrate http -n 2 -s 0.2 --over {place} /nowhere"));
+        let text = printed(&format!("netrate http -n 2 -s 0.2 --over {place} /nowhere"));
         assert!(text.starts_with("0 transfers/second") && number(&text, "", " errors/second") > 0, "{text}");
     }
     assert_eq!(
-        said("netrate netsend -l 1 -r 100"),
+        printed("netrate netsend -l 1 -r 100"),
         "Sending packet of payload size 22 every 0.010000000 for 1 seconds\n"
     );
-    let text = said("netrate juggle --cycles 100");
+    let text = printed("netrate juggle --cycles 100");
     assert!(text.contains("\nNUMCYCLES, 100\n"), "{text}");
     assert_eq!(text.lines().filter(|line| line.contains(", juggle, ")).count(), 10, "{text}");
-    let text = said("netrate juggle --descriptors --cycles 32");
+    let text = printed("netrate juggle --descriptors --cycles 32");
     for manner in ["juggle", "thread_juggle", "process_juggle"] {
         for channel in ["pipe", "udp", "socket_dgram", "socket_stream"] {
             let lines = text.lines().filter(|line| line.starts_with(&format!("{channel}, {manner}, "))).count();
@@ -451,14 +455,14 @@ fn netrates_tools_print_their_lines() {
 #[test]
 fn netrates_flags_take_effect() {
     for place in ["pair", "native", "nic --threads", "native --threads"] {
-        let text = said(&format!("netrate tcpp -b 10000 -m 2 -t 5 --procs 3 -M 4 -T --over {place}"));
+        let text = printed(&format!("netrate tcpp -b 10000 -m 2 -t 5 --procs 3 -M 4 -T --over {place}"));
         assert!(text.starts_with("150000 bytes transferred in "), "{place}: {text}");
         let shares =
             text.lines().last().unwrap().split('\t').map(|share| share.trim_end_matches('%').parse::<f64>().unwrap());
         assert!(text.contains("user%\tnice%\tsys%\tintr%\tidle%") && shares.count() == 5, "{place}: {text}");
     }
     for place in ["pair", "native"] {
-        let text = said(&format!("netrate http -t -n 5 -s 0.3 --over {place}"));
+        let text = printed(&format!("netrate http -t -n 5 -s 0.3 --over {place}"));
         assert!(number(&text, "", " transfers/second") > 0 && text.contains("\n0 errors/second"), "{place}: {text}");
     }
     refused("netrate http -t -n 49", 2, "at most 48");

@@ -1,6 +1,6 @@
 //! Runs the lines of shell in examples/pipes/README.md as they are.
 
-use crate::common::{Dir, has, isolated, linerate, run, said, until, wait};
+use crate::common::{Dir, has, isolated, linerate, printed, run, until, wait};
 use port::os::netlink::Netlink;
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -28,7 +28,7 @@ fn have(test: &str, programs: &[&str]) -> bool {
 /// Runs a line to its end. Returns its output.
 #[track_caller]
 fn sh(dir: &Dir, line: &str) -> String {
-    let (code, out, err) = said(&run(&mut with_ssh(dir, line)));
+    let (code, out, err) = printed(&run(&mut with_ssh(dir, line)));
     assert_eq!(code, Some(0), "{line}\n{out}{err}");
     out
 }
@@ -53,11 +53,11 @@ fn make_ssh(dir: &Dir) {
     };
     if let Some(text) = real_ssh(dir) {
         script(text);
-        let said = said(&run(&mut with_ssh(dir, "ssh there echo here")));
-        if said == (Some(0), "here\n".to_string(), String::new()) {
+        let printed = printed(&run(&mut with_ssh(dir, "ssh there echo here")));
+        if printed == (Some(0), "here\n".to_string(), String::new()) {
             return println!("by sshd");
         }
-        println!("sshd does not work here: {said:?}");
+        println!("sshd does not work here: {printed:?}");
     }
     script("#!/bin/sh\nshift\nexec sh -c \"$*\"\n".to_string());
 }
@@ -115,12 +115,12 @@ fn a_recording_is_kept_read_and_sent() {
     assert_eq!(dir.read("last.txt"), hundred);
     // bash does not wait for the commands in >( ).
     until("both copies are whole", || {
-        let zst = said(&run(&mut dir.bash("zstd -qdc all.zst"))).1;
-        let pcapng = said(&run(&mut dir.bash("linerate conv -o f1 all.pcapng"))).1;
+        let zst = printed(&run(&mut dir.bash("zstd -qdc all.zst"))).1;
+        let pcapng = printed(&run(&mut dir.bash("linerate conv -o f1 all.pcapng"))).1;
         zst == hundred && pcapng == hundred
     });
-    let said = sh(&dir, capture);
-    assert_eq!(said.matches("1.0.0.2.12345 > 1.0.0.1.54321: UDP, length 18").count(), 10, "{said}");
+    let printed = sh(&dir, capture);
+    assert_eq!(printed.matches("1.0.0.2.12345 > 1.0.0.1.54321: UDP, length 18").count(), 10, "{printed}");
     let again = sh(&dir, "linerate conv -o f1 some.pcapng");
     assert_eq!(again, generated(&["-c", "10", "pktgen(size=18):"]));
 }
@@ -136,8 +136,8 @@ fn a_remote_port_and_host_are_reached_by_ssh() {
     let [see, wire, _interfaces] = &lines[..] else { panic!("three lines: {lines:?}") };
     assert_eq!(sh(&dir, see), "1000\n");
     assert_eq!(dir.read("there.txt"), generated(&["-c", "1000", "pktgen(size=18):"]));
-    let said = sh(&dir, wire);
-    assert!(said.contains("10.0.0.2: 5 sent, 5 received, 0 lost, 0 stray"), "{said}");
+    let printed = sh(&dir, wire);
+    assert!(printed.contains("10.0.0.2: 5 sent, 5 received, 0 lost, 0 stray"), "{printed}");
 }
 
 /// The kernel receives through one interface what it sends through the other.
@@ -185,7 +185,7 @@ fn a_remote_host_is_reached_by_nc() {
     let mut server = start(there.bash(&number_in(serve).replace("nc -l", "nc -l 127.0.0.1")));
     let listens = format!("0100007F:{number:04X} 00000000:0000 0A");
     until("nc listens", || fs::read_to_string("/proc/net/tcp").unwrap().contains(&listens));
-    let said = sh(&here, &number_in(ask).replace("there", "127.0.0.1"));
-    assert!(said.contains("10.0.0.2: 5 sent, 5 received, 0 lost, 0 stray"), "{said}");
+    let printed = sh(&here, &number_in(ask).replace("there", "127.0.0.1"));
+    assert!(printed.contains("10.0.0.2: 5 sent, 5 received, 0 lost, 0 stray"), "{printed}");
     wait(&mut server);
 }

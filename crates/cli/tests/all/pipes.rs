@@ -129,9 +129,9 @@ fn five_frames_are_a_second_apart_and_whole() {
         let pcap = std::env::temp_dir().join(format!("lr-pipes-{}.pcap", std::process::id()));
         let pcap = pcap.display().to_string();
         std::fs::write(&pcap, run(&mut linerate(&["conv", "-o", "pcap", &path])).stdout).unwrap();
-        let said = run(Command::new("tcpdump").args(["-nvvr", &pcap]));
+        let printed = run(Command::new("tcpdump").args(["-nvvr", &pcap]));
         std::fs::remove_file(&pcap).unwrap();
-        assert_eq!(String::from_utf8(said.stdout).unwrap().matches("udp sum ok").count(), 5);
+        assert_eq!(String::from_utf8(printed.stdout).unwrap().matches("udp sum ok").count(), 5);
     }
 }
 
@@ -176,9 +176,9 @@ fn the_shells_switch_learns() {
     // A frame from a group address is dropped, and one to an unknown address is flooded. The reply
     // is then sent to one port only.
     ins[0].write_all(line(&to(2), 1, "88B5").replace("020000000001", "030000000001").as_bytes()).unwrap();
-    let asked = line(&to(2), 1, "88B5");
-    ins[0].write_all(asked.as_bytes()).unwrap();
-    assert_eq!((hear(1), hear(2)), (asked.clone(), asked));
+    let requested = line(&to(2), 1, "88B5");
+    ins[0].write_all(requested.as_bytes()).unwrap();
+    assert_eq!((hear(1), hear(2)), (requested.clone(), requested));
     let answer = line(&to(1), 2, "88B5");
     ins[1].write_all(answer.as_bytes()).unwrap();
     assert_eq!(hear(0), answer);
@@ -227,12 +227,12 @@ fn the_shell_pings() {
         return;
     }
     let mut ping = Talking::start(command("ping.sh", &["10.0.0.1", "10.0.0.2"]));
-    let asked = ping.hear();
+    let requested = ping.hear();
     assert!(
-        asked.starts_with("FFFFFFFFFFFF 0200000000FE 0806 00 01 08 00 06 04 00 01 02 00 00 00 00 FE 0A 00 00 02 "),
-        "{asked}"
+        requested.starts_with("FFFFFFFFFFFF 0200000000FE 0806 00 01 08 00 06 04 00 01 02 00 00 00 00 FE 0A 00 00 02 "),
+        "{requested}"
     );
-    assert!(asked.contains("00 00 00 00 00 00 0A 00 00 01"), "{asked}");
+    assert!(requested.contains("00 00 00 00 00 00 0A 00 00 01"), "{requested}");
     let zeros = " 00".repeat(18);
     ping.say(&format!("0200000000FE 020000000001 0806 00 01 08 00 06 04 00 02 02 00 00 00 00 01 0A 00 00 01 02 00 00 00 00 FE 0A 00 00 02{zeros}\n"));
     for n in 1..=3 {

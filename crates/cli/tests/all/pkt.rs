@@ -1,6 +1,6 @@
 //! `linerate pkt`: the program runs packetdrill scripts with each IP version.
 
-use crate::common::{linerate, refused, run, said};
+use crate::common::{linerate, printed, refused, run};
 use std::path::Path;
 
 const BOTH: &str = "../sim/tests/pkt/established/frag_needed.pkt";
@@ -12,7 +12,7 @@ fn played(words: &[&str]) -> (Option<i32>, Vec<String>) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = linerate(&["pkt"]);
     command.args(words).current_dir(root);
-    let (code, out, _) = said(&run(&mut command));
+    let (code, out, _) = printed(&run(&mut command));
     (code, out.lines().map(|line| line.split(": ").next().unwrap_or(line).to_owned()).collect())
 }
 

@@ -3,7 +3,7 @@
 
 use crate::common::driven::{drive, word};
 use crate::common::{has, isolated, kernel};
-use crate::six::{end, ours, ping, ready, said, settle, sysctl};
+use crate::six::{end, ours, ping, printed, ready, settle, sysctl};
 use lock::Up;
 use node::Host;
 use socket::{Ancillary, Domain, Errno, Fd, Membership, Message, Opt, SourceChange};
@@ -238,7 +238,7 @@ fn the_kernels_bridge_learns_our_sources() {
             let mut text = String::new();
             let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
             drive(&[&host], what, || {
-                text = said(&[&host], "bridge -d mdb show dev br0").unwrap_or_default();
+                text = printed(&[&host], "bridge -d mdb show dev br0").unwrap_or_default();
                 assert!(std::time::Instant::now() < deadline, "{what}: {text}");
                 holds(&text)
             });

@@ -133,10 +133,10 @@ fn a_host_on_a_tap() {
         return println!("skipped: a_host_on_a_tap: iproute2 and iputils-ping are not both installed");
     }
     isolated("a_host_on_a_tap", || {
-        let said = paste("A host on a TAP", "kill -INT $!; wait");
-        assert!(said.contains(" 0% packet loss"), "{said}");
-        assert!(said.contains("? (10.0.0.1) at ") && said.contains(" on tap0 "), "{said}");
-        assert_eq!(said.matches("imbalance           0").count(), 2, "{said}");
+        let printed = paste("A host on a TAP", "kill -INT $!; wait");
+        assert!(printed.contains(" 0% packet loss"), "{printed}");
+        assert!(printed.contains("? (10.0.0.1) at ") && printed.contains(" on tap0 "), "{printed}");
+        assert_eq!(printed.matches("imbalance           0").count(), 2, "{printed}");
     });
 }
 
@@ -144,9 +144,9 @@ fn a_host_on_a_tap() {
 #[test]
 fn a_bridge() {
     isolated("a_bridge", || {
-        let said = paste("A bridge", "kill -INT $!; wait");
+        let printed = paste("A bridge", "kill -INT $!; wait");
         for part in ["2: tap1: <", "state blocking", "loop 0: adaptive, polls tap0 tap1", "0 late"] {
-            assert!(said.contains(part), "no '{part}' in\n{said}");
+            assert!(printed.contains(part), "no '{part}' in\n{printed}");
         }
     });
 }
@@ -154,17 +154,17 @@ fn a_bridge() {
 /// The block "A router between two hosts", with the sockets in another directory.
 #[test]
 fn a_router_between_two_hosts() {
-    let said = paste("A router between two hosts", "kill -INT $!; wait");
+    let printed = paste("A router between two hosts", "kill -INT $!; wait");
     for part in [
         "TCP REQUEST/RESPONSE TEST",
         "no check drops the packet",
         "net.isr.dispatch: direct -> deferred",
         "Dispatch policy               deferred",
     ] {
-        assert!(said.contains(part), "no '{part}' in\n{said}");
+        assert!(printed.contains(part), "no '{part}' in\n{printed}");
     }
     // Three commands in virtual time, three at the end.
-    assert_eq!(said.matches("imbalance           0").count(), 6, "{said}");
+    assert_eq!(printed.matches("imbalance           0").count(), 6, "{printed}");
 }
 
 /// The block "RFC 2544 between two ports", with fewer trials. A bridge of the kernel connects the
@@ -197,8 +197,8 @@ fn ftp_over_our_tcp() {
     }
     isolated("ftp_over_our_tcp", || {
         // The first curl ends by its time limit, since /dev/zero has no end: exit code 28.
-        let said = paste("FTP over our TCP", "echo \"the last: $?\"; kill -INT $!; wait");
-        assert!(said.contains("the last: 0\n") && said.contains("imbalance           0"), "{said}");
+        let printed = paste("FTP over our TCP", "echo \"the last: $?\"; kill -INT $!; wait");
+        assert!(printed.contains("the last: 0\n") && printed.contains("imbalance           0"), "{printed}");
     });
 }
 

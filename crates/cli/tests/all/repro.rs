@@ -36,8 +36,8 @@ fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
     let file = svg.display().to_string();
     let words = ["repro", "rtems2014", "--quick", "--rounds", "1", "--json", "--svg", &file];
     let output = run(&mut linerate(&words));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
     let drawn = std::fs::read_to_string(&svg).unwrap();
     std::fs::remove_file(&svg).unwrap();
     assert!(drawn.contains("RETR /dev/zero: C, 32 frames at a time") && drawn.trim_end().ends_with("</svg>"));
@@ -74,9 +74,9 @@ fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
 fn repro_skips_its_own_profile_when_it_is_profiled() {
     let _alone = alone();
     let output = run(&mut linerate(&["profile", "--json", "--", "repro", "rtems2014", "--quick", "--rounds", "1"]));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("a: no shares of time: a profile is already running"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
+    assert!(printed.contains("a: no shares of time: a profile is already running"), "{printed}");
     let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
     let buckets: Vec<&str> =
         profile["buckets"].as_array().unwrap().iter().filter_map(|bucket| bucket["name"].as_str()).collect();
@@ -120,8 +120,8 @@ fn bridge2004_has_every_rung_with_two_ports_and_four() {
     let svg = std::env::temp_dir().join(format!("linerate-bridge-{}.svg", std::process::id()));
     let file = svg.display().to_string();
     let output = run(&mut linerate(&["repro", "bridge2004", "--quick", "--rounds", "1", "--json", "--svg", &file]));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
     let drawn = std::fs::read_to_string(&svg).unwrap();
     std::fs::remove_file(&svg).unwrap();
     assert!(drawn.contains("4 ports: T7 receive rings of 2048") && drawn.trim_end().ends_with("</svg>"));

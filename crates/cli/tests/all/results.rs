@@ -1,11 +1,11 @@
 //! `linerate report` and `linerate gate`, with results that the program has measured itself.
 
-use crate::common::{Dir, linerate, run as ended, said as told};
+use crate::common::{Dir, linerate, printed as reported, run as ended};
 use std::fs;
 use std::sync::OnceLock;
 
-fn said(words: &[&str]) -> (String, String, Option<i32>) {
-    let (code, out, err) = told(&ended(&mut linerate(words)));
+fn printed(words: &[&str]) -> (String, String, Option<i32>) {
+    let (code, out, err) = reported(&ended(&mut linerate(words)));
     (out, err, code)
 }
 
@@ -13,7 +13,7 @@ fn said(words: &[&str]) -> (String, String, Option<i32>) {
 fn kept() -> String {
     static KEPT: OnceLock<String> = OnceLock::new();
     let make = || {
-        let (out, err, code) = said(&["ab", "--a", "true", "--b", "true", "--rounds", "1", "--json", "--", "{}"]);
+        let (out, err, code) = printed(&["ab", "--a", "true", "--b", "true", "--rounds", "1", "--json", "--", "{}"]);
         assert_eq!(code, Some(0), "{err}");
         let mut run: serde_json::Value = serde_json::from_str(&out).unwrap();
         run["name"] = "bench bridge".into();
@@ -58,7 +58,7 @@ fn a_broken_result_is_an_error_and_the_others_are_shown() {
     fs::write(dir.path("a.txt"), "a\n").unwrap();
     fs::write(dir.path("b.json"), "{\"rows\": [").unwrap();
     for to in [&["-o", "-"][..], &[]] {
-        let (_, err, code) = said(&[&["report", &dir.path("")], to].concat());
+        let (_, err, code) = printed(&[&["report", &dir.path("")], to].concat());
         assert!(err.contains("b.json: skipped: the file is truncated: EOF while parsing") && code == Some(1), "{err}");
     }
     assert!(fs::read_to_string(dir.path("index.html")).unwrap().contains("a.txt"));
@@ -92,7 +92,7 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
         let dir = Dir::new(&format!("no-json-{}", name.replace('.', "-")));
         let at = dir.path("");
         fs::write(dir.path(name), content).unwrap();
-        let (out, err, code) = said(&["report", &at]);
+        let (out, err, code) = printed(&["report", &at]);
         let nothing = format!("linerate: {at}: no results found (.json, .svg, .txt)\n");
         assert_eq!(err, format!("linerate: {name}: skipped: {why}\n{nothing}"));
         assert_eq!((out.as_str(), code), ("", Some(2)), "nothing to show");
@@ -100,7 +100,7 @@ fn a_result_that_is_no_json_is_named_with_its_place() {
         // With another result that can be parsed, the page has that one, and the exit code is that
         // of a failure.
         fs::write(dir.path("whole.json"), &whole).unwrap();
-        let (out, err, code) = said(&["report", &at]);
+        let (out, err, code) = printed(&["report", &at]);
         assert_eq!((out.as_str(), code), ("", Some(1)));
         assert!(err.starts_with(&format!("linerate: {name}: skipped: {why}\n")), "{err}");
         assert!(err.ends_with("index.html: 1 results\n"), "{err}");
@@ -135,7 +135,7 @@ fn json_that_is_no_result_of_this_version_is_shown_as_text() {
     ] {
         let dir = Dir::new(&format!("no-result-{}", name.trim_end_matches(".json")));
         fs::write(dir.path(name), &content).unwrap();
-        let (_, err, code) = said(&["report", &dir.path("")]);
+        let (_, err, code) = printed(&["report", &dir.path("")]);
         assert!(err.ends_with("index.html: 1 results\n"), "{name}: {err}");
         let html = fs::read_to_string(dir.path("index.html")).unwrap();
         let is_result = content.contains("\"rows\"");
@@ -144,7 +144,7 @@ fn json_that_is_no_result_of_this_version_is_shown_as_text() {
         assert_eq!(code, Some(i32::from(is_result)), "{name}: {err}");
         let escaped = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
         assert!(html.contains(&format!("<pre>{escaped}</pre>")) && !html.contains("<table"), "{name}: {html}");
-        let (_, err, code) = said(&["gate", "--baseline", &dir.path(name)]);
+        let (_, err, code) = printed(&["gate", "--baseline", &dir.path(name)]);
         assert_eq!(
             (err, code),
             (format!("linerate: {}: not the JSON result of a run: {why}\n", dir.path(name)), Some(2)),
@@ -161,7 +161,7 @@ fn results_become_one_page() {
     fs::write(dir.path("c.svg"), "<svg xmlns=\"http://www.w3.org/2000/svg\"/>").unwrap();
     fs::write(dir.path("d.other"), "left out").unwrap();
     let at = dir.path("");
-    let (out, err, code) = said(&["report", &at, "--title", "what it costs"]);
+    let (out, err, code) = printed(&["report", &at, "--title", "what it costs"]);
     assert_eq!((out.as_str(), code), ("", Some(0)), "{err}");
     assert!(err.ends_with("index.html: 3 results\n"), "{err}");
     let html = fs::read_to_string(dir.path("index.html")).unwrap();
@@ -171,7 +171,7 @@ fn results_become_one_page() {
         assert!(html.contains(part), "{part}");
     }
     assert!(!html.contains("left out") && !html.contains("<script"));
-    let (out, _, code) = said(&["report", &at, "-o", "-"]);
+    let (out, _, code) = printed(&["report", &at, "-o", "-"]);
     assert!(out.starts_with("<!DOCTYPE html>") && code == Some(0));
 }
 
@@ -186,10 +186,10 @@ fn results_of_several_machines_or_revisions_are_named() {
         other.to_string()
     };
     fs::write(dir.path("a.json"), other(&|env| env["build"]["git_rev"] = "aaaaaaa".into())).unwrap();
-    let (_, err, code) = said(&["report", &dir.path("")]);
+    let (_, err, code) = printed(&["report", &dir.path("")]);
     assert!(code == Some(0) && !err.contains("the results differ"), "{err}");
     fs::write(dir.path("b.json"), other(&|env| env["build"]["git_rev"] = "bbbbbbb".into())).unwrap();
-    let (out, _, code) = said(&["gate", "--baseline", &dir.path("a.json"), &dir.path("b.json")]);
+    let (out, _, code) = printed(&["gate", "--baseline", &dir.path("a.json"), &dir.path("b.json")]);
     assert!(out.contains("\nnote: revision differs: bbbbbbb; baseline: aaaaaaa\n"), "{out}");
     assert_eq!(code, Some(0), "{out}");
     let changed = |env: &mut serde_json::Value| {
@@ -197,19 +197,19 @@ fn results_of_several_machines_or_revisions_are_named() {
         env["cpu"] = "Another CPU".into();
     };
     fs::write(dir.path("c.json"), other(&changed)).unwrap();
-    let (_, err, code) = said(&["report", &dir.path("")]);
+    let (_, err, code) = printed(&["report", &dir.path("")]);
     assert_eq!(code, Some(0), "{err}");
     let revisions = "the results differ in revision: aaaaaaa (a.json); bbbbbbb (b.json, c.json)";
     assert!(err.contains(&format!("linerate: {revisions}\n")), "{err}");
     assert!(err.contains("linerate: the results differ in machine: AMD EPYC, "), "{err}");
     let html = fs::read_to_string(dir.path("index.html")).unwrap();
     assert!(html.contains(&format!("<p class=\"warn\">{revisions}</p>")), "{html}");
-    let (out, _, code) = said(&["gate", "--baseline", &dir.path("a.json"), &dir.path("c.json")]);
+    let (out, _, code) = printed(&["gate", "--baseline", &dir.path("a.json"), &dir.path("c.json")]);
     assert!(out.contains("unfit: cpu differs: Another CPU") && code == Some(3), "{out}");
     // The result is of another measurement, so no row is compared.
     let (name, now) = (dir.path("d.json"), dir.path("a.json"));
     fs::write(&name, run(1.0).replace("bench bridge", "bench udp")).unwrap();
-    let (out, err, code) = said(&["gate", "--baseline", &now, &name]);
+    let (out, err, code) = printed(&["gate", "--baseline", &now, &name]);
     let why = "run of 'bench udp', but the baseline is of 'bench bridge': give a run of 'bench bridge'";
     let why = format!("linerate: {name}: {why}\n");
     assert_eq!((out.as_str(), err, code), ("", why, Some(2)));
@@ -219,15 +219,15 @@ fn results_of_several_machines_or_revisions_are_named() {
 fn a_directory_without_results_is_an_error() {
     let dir = Dir::new("empty");
     let at = dir.path("");
-    let (_, err, code) = said(&["report", &at]);
+    let (_, err, code) = printed(&["report", &at]);
     assert_eq!(
         (err.as_str(), code),
         (format!("linerate: {at}: no results found (.json, .svg, .txt)\n").as_str(), Some(2))
     );
-    let (_, err, code) = said(&["report", "/nonexistent"]);
+    let (_, err, code) = printed(&["report", "/nonexistent"]);
     assert_eq!((err.as_str(), code), ("linerate: /nonexistent: No such file or directory (os error 2)\n", Some(1)));
     fs::write(dir.path("a.txt"), [0xff, 0xfe]).unwrap();
-    let (_, err, code) = said(&["report", &at]);
+    let (_, err, code) = printed(&["report", &at]);
     assert!(err.contains("a.txt: skipped: ") && code == Some(2), "{err}");
 }
 
@@ -245,7 +245,7 @@ fn a_gate_returns_its_result_as_exit_code() {
         .collect();
     let gate = |now: &[&str], more: &[&str]| {
         let words = [&["gate", "--baseline", &files[0]][..], now, more].concat();
-        let (out, err, code) = said(&words);
+        let (out, err, code) = printed(&words);
         assert_eq!(err, "");
         (out.lines().last().unwrap_or_default().to_owned(), code)
     };
@@ -257,7 +257,7 @@ fn a_gate_returns_its_result_as_exit_code() {
     assert_eq!(gate(&[&files[1], &files[0]], &[]).1, Some(0), "slow once");
     assert_eq!(gate(&[&files[2]], &[]).1, Some(2));
     assert_eq!(gate(&[&files[1]], &["--tolerance", "80"]).1, Some(0));
-    let (out, _, code) = said(&["gate", "--baseline", &files[0], &files[1], &files[1], "--json"]);
+    let (out, _, code) = printed(&["gate", "--baseline", &files[0], &files[1], &files[1], "--json"]);
     let json: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (json["outcome"].as_str(), json["rows"][0]["says"].as_str(), code),
@@ -265,7 +265,7 @@ fn a_gate_returns_its_result_as_exit_code() {
     );
     let other = run(1.0).replace("\"AMD EPYC\"", "\"another\"");
     fs::write(dir.path("other.json"), other).unwrap();
-    let (out, _, code) = said(&["gate", "--baseline", &files[0], &dir.path("other.json")]);
+    let (out, _, code) = printed(&["gate", "--baseline", &files[0], &dir.path("other.json")]);
     assert!(out.contains("unfit: cpu differs: another; baseline: AMD EPYC\n") && code == Some(3), "{out}");
 }
 
@@ -273,22 +273,22 @@ fn a_gate_returns_its_result_as_exit_code() {
 fn files_without_a_run_are_rejected() {
     let dir = Dir::new("bad");
     fs::write(dir.path("bad.json"), "{}").unwrap();
-    let (_, err, code) = said(&["gate", "--baseline", &dir.path("nowhere.json")]);
+    let (_, err, code) = printed(&["gate", "--baseline", &dir.path("nowhere.json")]);
     assert!(err.contains("nowhere.json: No such file") && code == Some(2), "1 is for a run that got slower: {err}");
-    let (_, err, code) = said(&["gate", "--baseline", &dir.path("bad.json")]);
+    let (_, err, code) = printed(&["gate", "--baseline", &dir.path("bad.json")]);
     assert!(
         err.contains("bad.json: not the JSON result of a run: not a report: no 'rows'") && code == Some(2),
         "{err}"
     );
     fs::write(dir.path("name.json"), run(1.0).replace("bench bridge", "repro x")).unwrap();
-    let (_, err, code) = said(&["gate", "--baseline", &dir.path("name.json")]);
+    let (_, err, code) = printed(&["gate", "--baseline", &dir.path("name.json")]);
     assert!(
         err.contains("the baseline is of 'repro x', which gate cannot run: give the JSON result of a run")
             && code == Some(2),
         "{err}"
     );
     for wrong in ["0", "-1", "nan"] {
-        let (_, err, code) = said(&["gate", "--baseline", &dir.path("name.json"), &format!("--tolerance={wrong}")]);
+        let (_, err, code) = printed(&["gate", "--baseline", &dir.path("name.json"), &format!("--tolerance={wrong}")]);
         assert!(err.contains("--tolerance") && code == Some(2), "{err}");
     }
 }
@@ -297,7 +297,7 @@ fn files_without_a_run_are_rejected() {
 fn a_baseline_runs_again_here() {
     let dir = Dir::new("live");
     fs::write(dir.path("other.json"), run(1.0).replace("bench bridge", "bench dispatch")).unwrap();
-    let (out, err, code) = said(&["gate", "--baseline", &dir.path("other.json"), "--quick", "--rounds", "6"]);
+    let (out, err, code) = printed(&["gate", "--baseline", &dir.path("other.json"), "--quick", "--rounds", "6"]);
     // An unoptimized build on a busy machine yields no verdict, which is reported. One row is not
     // part of this group.
     assert!(out.contains("bridge.1k.burst32") && out.contains("gone") && out.contains("queued.overhead"), "{out}{err}");

@@ -92,18 +92,18 @@ fn crc_reports_wrong_checksums() {
 fn replies_pass_back_through_nat() {
     // The translated frames are turned into replies by swapping their ends. A new translator then
     // gets the original frames and the replies.
-    let asked = through(&["crc", "+", "rewrite", "--nat44", "10.0.0.0/24=192.0.2.9"], FRAMES);
-    assert_eq!(asked.lines().count(), 3, "{asked}");
-    let answers = through(&["rewrite", "swap=mac", "swap=ip", "swap=port"], &asked);
+    let requested = through(&["crc", "+", "rewrite", "--nat44", "10.0.0.0/24=192.0.2.9"], FRAMES);
+    assert_eq!(requested.lines().count(), 3, "{requested}");
+    let answers = through(&["rewrite", "swap=mac", "swap=ip", "swap=port"], &requested);
     let both = format!("{}{answers}", through(&["crc"], FRAMES));
     let out = fed(
         &mut linerate(&["rewrite", "--nat44", "10.0.0.0/24=192.0.2.9", "--nat44-timeouts", "udp=120"]),
         both.as_bytes(),
     );
-    let (frames, said) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
+    let (frames, printed) = (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
     // Both ends of the first frame are inside the network. The swapped echo request is still a
     // request and not a reply, so it is dropped.
-    assert!(said.contains("6 frames: 2 out, 1 in, 2 passed unchanged, 1 dropped: unsolicited"), "{said}");
+    assert!(printed.contains("6 frames: 2 out, 1 in, 2 passed unchanged, 1 dropped: unsolicited"), "{printed}");
     assert!(frames.lines().last().unwrap().contains("C6 33 64 07 0A 00 00 01 00 35 03 E8"), "{frames}");
 }
 

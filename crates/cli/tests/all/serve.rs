@@ -58,12 +58,12 @@ fn text(output: &Output) -> String {
 fn zeros(url: &str) -> u64 {
     let args = ["--max-time", "2", "--speed-time", "1", "--speed-limit", "100000", "-o", "/dev/null"];
     let output = curl(&[&args[..], &["--write-out", "%{size_download}", url]].concat());
-    let said = text(&output);
+    let printed = text(&output);
     // Exit code 28 also means a rate below the limit for a second, but with another message.
-    assert_eq!(output.status.code(), Some(28), "{said}");
-    assert!(!said.contains("too slow"), "{said}");
+    assert_eq!(output.status.code(), Some(28), "{printed}");
+    assert!(!printed.contains("too slow"), "{printed}");
     let bytes = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap();
-    assert!(bytes > 2_000_000, "{bytes} bytes in 2 s: {said}");
+    assert!(bytes > 2_000_000, "{bytes} bytes in 2 s: {printed}");
     println!("{url}: {} MB/s", bytes / 2_000_000);
     bytes
 }
@@ -152,11 +152,11 @@ fn curl_reads_over_http() {
 fn wrk(path: &str, more: &[&str]) -> (String, u64) {
     let url = format!("http://10.0.0.2:8080{path}");
     let output = run(Command::new("wrk").args(["-t", "2", "-c", "20", "-d", "1s"]).args(more).arg(url));
-    let said = text(&output);
-    assert!(output.status.success() && !said.contains("Socket errors"), "{said}");
-    let line = said.lines().find(|line| line.contains(" requests in ")).unwrap_or_else(|| panic!("{said}"));
+    let printed = text(&output);
+    assert!(output.status.success() && !printed.contains("Socket errors"), "{printed}");
+    let line = printed.lines().find(|line| line.contains(" requests in ")).unwrap_or_else(|| panic!("{printed}"));
     let requests = line.split_whitespace().next().unwrap().parse().unwrap();
-    (said, requests)
+    (printed, requests)
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn wrk_gets_responses_on_every_connection() {
         let dir = Dir::new("wrk");
         let served = start(&["httpd", "--root", &dir.path(""), "-p", "8080"]);
         for more in [&[][..], &["-H", "Connection: close"]] {
-            let (said, requests) = wrk("/dev/zero?bytes=10000", more);
-            assert!(requests > 100 && !said.contains("Non-2xx"), "{said}");
+            let (printed, requests) = wrk("/dev/zero?bytes=10000", more);
+            assert!(requests > 100 && !printed.contains("Non-2xx"), "{printed}");
         }
-        let (said, requests) = wrk("/nothing", &[]);
-        assert!(said.contains(&format!("Non-2xx or 3xx responses: {requests}")), "{said}");
+        let (printed, requests) = wrk("/nothing", &[]);
+        assert!(printed.contains(&format!("Non-2xx or 3xx responses: {requests}")), "{printed}");
         end(served);
     });
 }

@@ -43,7 +43,7 @@ pub fn settle(hosts: &[&Host<Up>]) {
 }
 
 /// Runs a command while the hosts are stepped. Returns its output if it succeeded.
-pub fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
+pub fn printed(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap());
     let mut child = command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -56,7 +56,7 @@ pub fn said(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
 
 #[track_caller]
 pub fn ping(hosts: &[&Host<Up>], words: &str) {
-    let text = said(hosts, &format!("ping -n -c 3 -i 0.05 -W 5 {words}")).unwrap_or_else(|why| panic!("{why}"));
+    let text = printed(hosts, &format!("ping -n -c 3 -i 0.05 -W 5 {words}")).unwrap_or_else(|why| panic!("{why}"));
     assert!(text.contains(" 3 received"), "{text}");
 }
 
@@ -112,7 +112,7 @@ fn the_kernel_pings_our_host() {
         ping(&[&host], &format!("{near}%tap0"));
         // All nodes includes our host. The kernel sends from fd00::1 while it still checks its
         // link-local address.
-        let text = said(&[&host], "ping -n -c 2 -i 0.05 -W 5 -I tap0 ff02::1").unwrap_or_else(|why| panic!("{why}"));
+        let text = printed(&[&host], "ping -n -c 2 -i 0.05 -W 5 -I tap0 ff02::1").unwrap_or_else(|why| panic!("{why}"));
         let ours = [format!("bytes from {near}"), "bytes from fd00::2".to_owned()];
         assert!(ours.iter().any(|answer| text.contains(answer)), "{text}");
         assert!(word(&host, "ndp -an").contains("fd00::1 "), "{}", word(&host, "ndp -an"));
@@ -120,7 +120,7 @@ fn the_kernel_pings_our_host() {
         // Each side finds the other again after the kernel has forgotten our host.
         kernel("-6 neigh flush dev tap0");
         ping(&[&host], "fd00::2");
-        let errors = said(&[&host], "ping -n -c 1 -W 2 -t 1 -I fd00::1 2001:db8::1");
+        let errors = printed(&[&host], "ping -n -c 1 -W 2 -t 1 -I fd00::1 2001:db8::1");
         assert!(errors.is_err(), "nobody is there");
         end(&host);
     });
@@ -139,7 +139,7 @@ fn an_address_that_the_kernel_has_is_not_ours() {
         // The kernel answers probes once it has detected the carrier, which takes up to a second.
         common::until("the kernel's IPv6 on tap0", || {
             let routes = ["-6", "route", "show", "table", "local", "type", "multicast", "dev", "tap0"];
-            let (_, out, _) = common::said(&run(Command::new("ip").args(routes)));
+            let (_, out, _) = common::printed(&run(Command::new("ip").args(routes)));
             !out.is_empty() && !out.contains("linkdown")
         });
         // On a busy machine the kernel may still miss the single probe of an attempt.
@@ -183,18 +183,18 @@ fn we_are_the_router_between_two_networks() {
         for len in [56, 1452, 3000] {
             ping(&[&host], &format!("-s {len} fd01::1"));
         }
-        let text = said(&[&host], "ping -n -c 1 -W 5 -t 1 fd01::1").unwrap_err();
+        let text = printed(&[&host], "ping -n -c 1 -W 5 -t 1 fd01::1").unwrap_err();
         assert!(text.contains("From fd00::2 icmp_seq=1 Time exceeded"), "{text}");
-        let text = said(&[&host], "ping -n -c 1 -W 5 2001:db8::1").unwrap_err();
+        let text = printed(&[&host], "ping -n -c 1 -W 5 2001:db8::1").unwrap_err();
         assert!(text.contains("From fd00::2 icmp_seq=1 Destination unreachable: No route"), "{text}");
         word(&host, "route add -inet6 2001:db8::/32 -prohibit");
-        let text = said(&[&host], "ping -n -c 1 -W 5 2001:db8::1").unwrap_err();
+        let text = printed(&[&host], "ping -n -c 1 -W 5 2001:db8::1").unwrap_err();
         assert!(text.contains("Administratively prohibited"), "{text}");
-        let text = said(&[&host], "ping -n -c 1 -W 8 fd01::77").unwrap_err();
+        let text = printed(&[&host], "ping -n -c 1 -W 8 fd01::77").unwrap_err();
         assert!(text.contains("Address unreachable"), "{text}");
         stream(&[&host], &far);
         word(&host, "ifconfig tap1 mtu 1300");
-        let text = said(&[&host], "ping -n -c 2 -i 0.2 -W 5 -M do -s 1400 fd01::1").unwrap_err();
+        let text = printed(&[&host], "ping -n -c 2 -i 0.2 -W 5 -M do -s 1400 fd01::1").unwrap_err();
         assert!(text.contains("Packet too big: mtu=1300"), "{text}");
         ping(&[&host], "-s 1400 fd01::1"); // in fragments of what it has learned
         assert!(host.stack.counter("inet.ip6.forwarded") > 20);
@@ -300,7 +300,7 @@ fn gif_and_the_kernels_segment_routing() {
         transfer(&[&host], &host, [172, 16, 0, 2], "IPv4 in IPv6");
         // A segment that is not from the far end of the tunnel must be dropped.
         kernel("sr tunsrc set fdcc::9");
-        assert!(said(&[&host], "ping -n -c 1 -W 1 -I 172.16.0.1 172.16.0.2").is_err());
+        assert!(printed(&[&host], "ping -n -c 1 -W 1 -I 172.16.0.1 172.16.0.2").is_err());
         assert!(host.stack.counter("inet.tunnel.in.bad_source") >= 1);
         end(&host);
     });

@@ -43,7 +43,7 @@ fn start(name: &str, words: &[&str]) -> Running {
 
 /// Runs a client, which must succeed; returns its output.
 #[track_caller]
-fn said(program: &str, words: &[&str]) -> String {
+fn printed(program: &str, words: &[&str]) -> String {
     let output = run(Command::new(program).args(words));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{program} {words:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
@@ -72,7 +72,7 @@ fn curl_reads_over_ipv6() {
             [format!("http://[{OURS}]/text"), format!("http://[{NEAR}%25tap0]/text"), "http://10.0.0.2/text".into()]
         {
             let got = dir.path("got");
-            said("curl", &["-gsS", "--max-time", "60", "-o", &got, &url]);
+            printed("curl", &["-gsS", "--max-time", "60", "-o", &got, &url]);
             assert!(std::fs::read(&got).unwrap() == std::fs::read(&file).unwrap(), "{url}");
         }
         // Another port has no listener, so curl gets an error at once.
@@ -95,8 +95,8 @@ fn curl_downloads_and_uploads_over_ftp_and_ipv6() {
         // represent these addresses.
         for (how, n) in [(&[][..], 1), (&["--ftp-port", "fd00::1"][..], 2)] {
             let (got, url) = (dir.path("got"), format!("ftp://anonymous@[{OURS}]/up{n}"));
-            said("curl", &[&["-gsS", "--max-time", "60"], how, &["-T", &file, &url]].concat());
-            said("curl", &[&["-gsS", "--max-time", "60"], how, &["-o", &got, &url]].concat());
+            printed("curl", &[&["-gsS", "--max-time", "60"], how, &["-T", &file, &url]].concat());
+            printed("curl", &[&["-gsS", "--max-time", "60"], how, &["-o", &got, &url]].concat());
             assert!(std::fs::read(&got).unwrap() == std::fs::read(&file).unwrap(), "{how:?}");
         }
         end(served);
@@ -112,9 +112,9 @@ fn iperf3_measures_over_ipv6_both_ways() {
         let served = start("six-iperf3", &["iperf3", "-s"]);
         for words in [&["-n", "2M"][..], &["-R", "-n", "2M"], &["-u", "-b", "20M", "-t", "1"], &["-P", "2", "-n", "2M"]]
         {
-            said("iperf3", &[&["-6", "-c", OURS], words].concat());
+            printed("iperf3", &[&["-6", "-c", OURS], words].concat());
         }
-        said("iperf3", &["-c", "10.0.0.2", "-n", "1M"]);
+        printed("iperf3", &["-c", "10.0.0.2", "-n", "1M"]);
         end(served);
         // Our client with a stock server.
         let mut server = Command::new("iperf3");
@@ -144,9 +144,9 @@ fn redis_cli_works_over_ipv6() {
             return;
         }
         let served = start("six-kvd", &["kvd"]);
-        assert_eq!(said("redis-cli", &["-h", OURS, "set", "key", "six"]).trim(), "OK");
-        assert_eq!(said("redis-cli", &["-h", "10.0.0.2", "get", "key"]).trim(), "six");
-        assert_eq!(said("redis-cli", &["-h", &format!("{NEAR}%tap0"), "get", "key"]).trim(), "six");
+        assert_eq!(printed("redis-cli", &["-h", OURS, "set", "key", "six"]).trim(), "OK");
+        assert_eq!(printed("redis-cli", &["-h", "10.0.0.2", "get", "key"]).trim(), "six");
+        assert_eq!(printed("redis-cli", &["-h", &format!("{NEAR}%tap0"), "get", "key"]).trim(), "six");
         end(served);
     });
 }
@@ -184,7 +184,7 @@ fn datagrams_are_echoed_over_ipv6() {
 
 /// Returns the kernel's link-local address on tap0, with the interface.
 fn theirs() -> String {
-    let text = said("ip", &["-6", "addr", "show", "dev", "tap0", "scope", "link"]);
+    let text = printed("ip", &["-6", "addr", "show", "dev", "tap0", "scope", "link"]);
     let mut words = text.split_whitespace().skip_while(|word| *word != "inet6");
     let addr = words.nth(1).and_then(|word| word.split_once('/')).unwrap_or_else(|| panic!("{text}"));
     format!("{}%tap0", addr.0)
@@ -202,10 +202,10 @@ fn a_running_host_is_a_client_over_ipv6() {
         let host = start("six-ask", &["host"]);
         let (url, near) = (host.url(), theirs());
         common::until("the kernel's address", || {
-            !said("ip", &["-6", "addr", "show", "dev", "tap0"]).contains("tentative")
+            !printed("ip", &["-6", "addr", "show", "dev", "tap0"]).contains("tentative")
         });
         let ask = |words: &[&str]| {
-            common::said(&run(&mut common::linerate(&[&[words[0], "--url", &url], &words[1..]].concat())))
+            common::printed(&run(&mut common::linerate(&[&[words[0], "--url", &url], &words[1..]].concat())))
         };
         let listener = std::net::TcpListener::bind("[::]:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
@@ -249,7 +249,7 @@ fn a_running_host_is_a_client_over_ipv6() {
         kernel("link set tap1 up");
         let ours = ["--port", "tap:tap1", "--addr", "fd01::2/64"];
         let words = [&["iperf3", "-c", "fe80::ff:fe00:1%tap1", "-u", "-b", "5M", "-t", "1"], &ours[..]].concat();
-        let (code, out, err) = common::said(&run(&mut common::linerate(&words)));
+        let (code, out, err) = common::printed(&run(&mut common::linerate(&words)));
         drop(server);
         assert!(code == Some(0) && out.contains("receiver"), "{out}{err}");
     });

@@ -203,11 +203,11 @@ impl Capture {
         let mut tcpdump = Command::new("tcpdump");
         tcpdump.args(["-i", "tap0", "--immediate-mode", "-U", "-Q", "in", "-Z", "root", "-w"]).arg(&file);
         let mut child = tcpdump.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
+        let mut printed = std::io::BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        std::io::BufRead::read_line(&mut said, &mut line).unwrap();
+        std::io::BufRead::read_line(&mut printed, &mut line).unwrap();
         assert!(line.contains("listening"), "{line}");
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+        std::thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
         Capture(Some((child, file)))
     }
 
@@ -298,13 +298,13 @@ fn an_alias_answers_with_its_own_address() {
     isolated("an_alias_answers_with_its_own_address", || {
         let (host, _netlink) = start(&[]);
         host.ok("ifconfig tap0 inet 10.0.0.3/24 alias");
-        for asked in [Ipv4Addr::new(10, 0, 0, 3), OURS] {
+        for requested in [Ipv4Addr::new(10, 0, 0, 3), OURS] {
             let socket = socket();
-            socket.connect((asked, 7)).unwrap();
+            socket.connect((requested, 7)).unwrap();
             for text in [&b"one"[..], b"two"] {
                 socket.send(text).unwrap();
                 let mut got = [0; 9];
-                let n = socket.recv(&mut got).unwrap_or_else(|why| panic!("no answer from {asked}: {why}"));
+                let n = socket.recv(&mut got).unwrap_or_else(|why| panic!("no answer from {requested}: {why}"));
                 assert_eq!(&got[..n], text);
             }
         }

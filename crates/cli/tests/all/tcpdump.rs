@@ -1,7 +1,7 @@
 //! `linerate tcpdump` with a running host: lines, files, limits, Ctrl-C, and a host that ends
 //! first.
 
-use crate::common::{Dir, Running, has, linerate, run, said, wait};
+use crate::common::{Dir, Running, has, linerate, printed, run, wait};
 use port::pcap::{Direction, Reader};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -115,7 +115,7 @@ fn a_bridge_is_captured_like_a_host() {
     let url = bridge.url();
     let dump = |flags: &[&str]| {
         let out = run(linerate(&["tcpdump", "--url", &url, "-t", "-c", "4"]).args(flags));
-        let (code, text, notes) = said(&out);
+        let (code, text, notes) = printed(&out);
         assert_eq!(code, Some(0), "{flags:?}: {notes}");
         assert_eq!(text.matches("10.2.0.2.").count(), 4, "{flags:?}: {text}");
         text
@@ -129,14 +129,14 @@ fn a_bridge_is_captured_like_a_host() {
     );
     assert!(!bridge.no("zebra").contains(", ,"), "{}", bridge.no("zebra"));
     assert!(dump(&["-i", "n1"]).contains(" > 10.2.0.1.9: UDP"), "flooded");
-    let any = said(&run(&mut linerate(&["tcpdump", "--url", &url, "-t", "-c", "200"]))).1;
+    let any = printed(&run(&mut linerate(&["tcpdump", "--url", &url, "-t", "-c", "200"]))).1;
     assert!(any.contains("pg0    In  ") && any.contains("Out IP 10.2.0.2."), "{any}");
-    let list = said(&run(&mut linerate(&["tcpdump", "--url", &url, "-D"]))).1;
+    let list = printed(&run(&mut linerate(&["tcpdump", "--url", &url, "-D"]))).1;
     assert!(list.starts_with("1.pg0 [pktgen(") && list.ends_with("4.any (all of them)\n"), "{list}");
     bridge.ok("ifconfig bridge0 down");
     assert!(dump(&["--dropped"]).contains("pg0    Drop IP 10.2.0.2."));
     assert!(dump(&["--dropped", "-v"]).contains(", ttl 5, ") && dump(&["--dropped"]).contains(" [bridge.in.down]\n"));
-    let why = said(&run(&mut linerate(&["why", "--url", &url, "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
+    let why = printed(&run(&mut linerate(&["why", "--url", &url, "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
     assert!(why.contains("  dropped at pg0: ") && why.contains("    bridge.in.down: "), "{why}");
     assert!(why.contains("\nstation ") && why.contains("  unknown address: sent to all ports\n"), "{why}");
 }
@@ -147,7 +147,7 @@ fn a_bridge_is_captured_like_a_host() {
 fn why_explains_a_flow() {
     let host = Running::start("why", &["--port", PORT, "--addr", "10.2.0.1/24"]);
     let url = host.url();
-    let why = |words: &[&str]| said(&run(linerate(&["why", "--url", &url, "--for", "300ms"]).args(words)));
+    let why = |words: &[&str]| printed(&run(linerate(&["why", "--url", &url, "--for", "300ms"]).args(words)));
     let (code, text, notes) = why(&["udp", "10.2.0.1:9"]);
     assert_eq!(code, Some(0), "{notes}");
     for says in [
@@ -170,14 +170,15 @@ fn why_explains_a_flow() {
     let six = why(&["tcp", "fd00::7"]).1;
     assert!(six.contains("  the neighbor fd00::7 on pg0 is not known: the first packet waits"), "{six}");
     let listening = Running::start("why-ss", &["--port", PORT, "--addr", "10.2.0.1/24", "--service", "echo:9"]);
-    let text = said(&run(&mut linerate(&["why", "--url", &listening.url(), "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
+    let text =
+        printed(&run(&mut linerate(&["why", "--url", &listening.url(), "--for", "300ms", "udp", "10.2.0.1:9"]))).1;
     let socket = text.lines().find(|line| line.starts_with("  udp ")).unwrap_or_else(|| panic!("no socket: {text}"));
     assert!(
         socket.contains(" 0.0.0.0:9 *:*") || socket.contains(" [::]:9 *:*") || socket.contains(" *:9 *:*"),
         "{socket}"
     );
     assert_eq!(why(&["--for", "0s", "udp prot 9"]).0, Some(2));
-    let known = said(&run(&mut linerate(&["why", "--url", &url, "--for", "0s", "udp", "10.2.0.1:9"]))).1;
+    let known = printed(&run(&mut linerate(&["why", "--url", &url, "--for", "0s", "udp", "10.2.0.1:9"]))).1;
     assert!(known.contains("dropped earlier") && known.contains("  inet.udp.in.no_socket in the host: "), "{known}");
 }
 
@@ -190,11 +191,11 @@ fn dropped_frames_and_many_files_are_written() {
     let url = host.url();
     let (file, ring) = (dir.path("d.pcapng"), dir.path("r.pcap"));
     let write = |flags: &[&str]| {
-        let (code, _, notes) = said(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
+        let (code, _, notes) = printed(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
         assert_eq!(code, Some(0), "{flags:?}: {notes}");
     };
     write(&["--dropped", "-c", "3", "-s", "0", "-w", &file, "udp port 9"]);
-    let shown = said(&run(&mut linerate(&["tcpdump", "-r", &file, "-t", "udp"]))).1;
+    let shown = printed(&run(&mut linerate(&["tcpdump", "-r", &file, "-t", "udp"]))).1;
     assert_eq!(shown.lines().filter(|line| line.starts_with("IP 10.2.0.2.")).count(), 3, "{shown}");
     if has("tshark") {
         let out = run(Command::new("tshark").args(["-r", &file, "-T", "fields", "-e", "frame.comment"]));
@@ -219,7 +220,7 @@ fn dropped_frames_and_many_files_are_written() {
         (&["tcp", "prot", "80"][..], "expected 'and', 'or' or the end"),
         (&["-s", "262145"][..], "expected 0 to 262144 bytes"),
     ] {
-        let (code, _, notes) = said(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
+        let (code, _, notes) = printed(&run(linerate(&["tcpdump", "--url", &url]).args(flags)));
         assert!(code == Some(2) && notes.contains(says), "{flags:?}: {notes}");
     }
 }
@@ -239,7 +240,7 @@ fn a_file_is_read_as_tcpdump_reads_it() {
         run(&mut linerate(&["tcpdump", "--url", &host.url(), "-i", "pg0", "-c", "5", "-w", &file])).status.success()
     );
     let both = |flags: &[&str]| {
-        let ours = said(&run(linerate(&["tcpdump", "-r", &file, "-nt"]).args(flags))).1;
+        let ours = printed(&run(linerate(&["tcpdump", "-r", &file, "-nt"]).args(flags))).1;
         let theirs = run(Command::new("tcpdump").args(["-r", &file, "-nt"]).args(flags));
         (ours, String::from_utf8(theirs.stdout).unwrap())
     };
@@ -249,7 +250,7 @@ fn a_file_is_read_as_tcpdump_reads_it() {
     }
     // Zones: five and a half hours east of Greenwich, ten hours west, and a zone by its name.
     for zone in ["IST-5:30", "HST10", "Asia/Tokyo"] {
-        let ours = said(&run(linerate(&["tcpdump", "-r", &file, "-n"]).env("TZ", zone))).1;
+        let ours = printed(&run(linerate(&["tcpdump", "-r", &file, "-n"]).env("TZ", zone))).1;
         let theirs = run(Command::new("tcpdump").args(["-r", &file, "-n"]).env("TZ", zone));
         assert_eq!(ours, String::from_utf8(theirs.stdout).unwrap(), "{zone}");
     }
@@ -323,6 +324,6 @@ fn a_selection_from_a_file_keeps_metadata() {
     let (file, copy) = (dir.file("raw.pcap", &raw), dir.path("raw-copy.pcap"));
     assert!(run(&mut linerate(&["tcpdump", "-r", &file, "-w", &copy])).status.success());
     assert_eq!(std::fs::read(&copy).unwrap(), raw);
-    let shown = said(&run(&mut linerate(&["tcpdump", "-r", &file, "-t"]))).1;
+    let shown = printed(&run(&mut linerate(&["tcpdump", "-r", &file, "-t"]))).1;
     assert_eq!(shown, "IP 10.0.0.1.7 > 10.0.0.2.9: UDP, length 0\n");
 }

@@ -2,7 +2,7 @@
 //! and every command that accepts a port.
 
 use crate::common;
-use crate::common::{Dir, Running, linerate, run, said, wait};
+use crate::common::{Dir, Running, linerate, printed, run, wait};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Output, Stdio};
@@ -22,7 +22,7 @@ fn start(command: &mut Command) -> Child {
 /// Waits for the end of a command and returns its output.
 fn end(mut child: Child) -> (Option<i32>, String, String) {
     wait(&mut child);
-    said(&child.wait_with_output().unwrap())
+    printed(&child.wait_with_output().unwrap())
 }
 
 const HOST: &str = r#"
@@ -50,7 +50,7 @@ fn two_processes_on_two_fifos_ping() {
     let (ab, ba) = (dir.fifo("ab"), dir.fifo("ba"));
     let toml = dir.file("b.toml", HOST.replace("OUT", &ba).replace("IN", &ab));
     let host = start(linerate(&["up", &toml, "--control-dir", &dir.path("")]).env("LC_ALL", "C"));
-    let (code, out, err) = said(&ping(&ab, &ba, "20"));
+    let (code, out, err) = printed(&ping(&ab, &ba, "20"));
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("10.0.0.2: 20 sent, 20 received, 0 lost, 0 stray"), "{out}");
     // The writer has exited, so the port is at its end, and the host ends.
@@ -71,7 +71,7 @@ fn a_stream_editor_between_two_processes_changes_a_byte() {
     let back = "s/^\\([^ ]* 0200000000\\)AA/\\1BB/; s/02 00 00 00 00 AA/02 00 00 00 00 BB/";
     let back = format!("sed -u -e '{back}' < {bs} | tee seen > {ba}");
     let editors = [start(&mut dir.bash(&there)), start(&mut dir.bash(&back))];
-    let (code, out, err) = said(&ping(&ab, &ba, "10"));
+    let (code, out, err) = printed(&ping(&ab, &ba, "10"));
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(out.contains("10 sent, 10 received, 0 lost"), "{out}");
     let (code, out, err) = end(host);
@@ -90,7 +90,7 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     let dir = Dir::new("text-file");
     let lines = frames(1, 2, 5);
     let file = dir.file("in", lines.clone() + "no frame\n");
-    let cat = |words: &[&str]| said(&run(&mut linerate(&[&["cat"], words].concat())));
+    let cat = |words: &[&str]| printed(&run(&mut linerate(&[&["cat"], words].concat())));
     let warnings =
         "linerate: line 6, column 1: 'n' is not a hexadecimal digit\nlinerate: 1 of 6 lines are not valid frames\n";
     assert_eq!(cat(&[&format!("text:{file}")]), (Some(0), lines.clone(), warnings.to_owned()));
@@ -103,7 +103,7 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     let out = dir.path("out");
     assert_eq!(run(&mut linerate(&["put", &format!("text(read=off):{out}"), &file])).status.code(), Some(0));
     assert_eq!(dir.read("out"), lines);
-    let (code, text, _) = said(&run(
+    let (code, text, _) = printed(&run(
         &mut dir.bash("linerate cat -c 3 text:in | linerate put text:- | cat; cat < in | linerate cat -c 2 text:-")
     ));
     let some: Vec<&str> = lines.lines().collect();
@@ -112,7 +112,7 @@ fn a_file_of_lines_is_a_port_like_any_other() {
     // A wrapper around a port also works around this port.
     let traced = format!("tracer(file={}):text:{file}", dir.path("trace.pcapng"));
     assert_eq!(cat(&[&traced]).1, lines);
-    let again = said(&run(&mut linerate(&["conv", "-o", "f1", &dir.path("trace.pcapng")])));
+    let again = printed(&run(&mut linerate(&["conv", "-o", "f1", &dir.path("trace.pcapng")])));
     assert_eq!(again.1, lines);
     let (code, _, err) = cat(&["text:/no/such/file"]);
     assert_eq!(
@@ -125,19 +125,19 @@ fn a_file_of_lines_is_a_port_like_any_other() {
 fn a_closed_reader_ends_the_writer_without_error() {
     let dir = Dir::new("text-epipe");
     let line = "linerate gen -n 1000000 | linerate put text:- | head -2; echo ${PIPESTATUS[1]}";
-    let (_, out, err) = said(&run(&mut dir.bash(line)));
+    let (_, out, err) = printed(&run(&mut dir.bash(line)));
     assert_eq!((out.lines().count(), out.lines().last(), err.contains("put")), (3, Some("0"), false), "{err}");
     dir.fifo("fifo");
     let line = "head -2 fifo > got & linerate gen -n 1000000 2> said | linerate put 'text(read=off):fifo'; echo ${PIPESTATUS[1]}; wait";
-    assert_eq!(said(&run(&mut dir.bash(line))), (Some(0), "0\n".to_owned(), String::new()));
+    assert_eq!(printed(&run(&mut dir.bash(line))), (Some(0), "0\n".to_owned(), String::new()));
     assert_eq!(dir.read("got"), frames_of(&dir));
     let (code, _, err) =
-        said(&run(&mut dir.bash("linerate gen -n 1 2> said | linerate put 'text(read=off):/dev/full'")));
+        printed(&run(&mut dir.bash("linerate gen -n 1 2> said | linerate put 'text(read=off):/dev/full'")));
     assert_eq!((code, err.as_str()), (Some(1), "linerate: text:/dev/full: No space left on device (os error 28)\n"));
 }
 
 fn frames_of(dir: &Dir) -> String {
-    said(&run(&mut dir.bash("linerate gen -n 2 2> said"))).1
+    printed(&run(&mut dir.bash("linerate gen -n 2 2> said"))).1
 }
 
 /// A hundred thousand frames go through standard output to a slow reader. None is truncated or
@@ -147,10 +147,10 @@ fn a_slow_reader_of_standard_output_gets_everything() {
     let dir = Dir::new("text-slow");
     let line =
         "linerate cat -c 100000 'pktgen(size=18):' > all; linerate put text:- < all | (sleep 0.5; cat) | cmp - all";
-    assert_eq!(said(&run(&mut dir.bash(line))), (Some(0), String::new(), String::new()));
+    assert_eq!(printed(&run(&mut dir.bash(line))), (Some(0), String::new(), String::new()));
     // Frames have different lengths, so that lines end anywhere in a page of the pipe.
     let line = "linerate gen -n 3000 -s 1400 2> said > all; linerate gen -n 3000 -s 77 2> said >> all; linerate put text:- < all | cmp - all";
-    assert_eq!(said(&run(&mut dir.bash(line))), (Some(0), String::new(), String::new()));
+    assert_eq!(printed(&run(&mut dir.bash(line))), (Some(0), String::new(), String::new()));
 }
 
 /// The same with a socket as standard output. It cannot be opened again, and is polled before each
@@ -178,7 +178,7 @@ fn a_switch_names_its_ports_of_text_in_the_grammar() {
     dir.file("b", b.clone() + "zz\n");
     dir.file("c", &c);
     let line = "linerate switch 'text(write=a.out):a' 'text(write=b.out):b' --text c,c.out";
-    let (code, _, err) = said(&run(&mut dir.bash(line)));
+    let (code, _, err) = printed(&run(&mut dir.bash(line)));
     assert_eq!(code, Some(0), "{err}");
     assert_eq!((dir.read("a.out"), dir.read("b.out"), dir.read("c.out")), (b + &c, a.clone(), a));
     assert!(err.contains("text(write=b.out):b: line 3, column 1: 'z' is not a hexadecimal digit"), "{err}");
@@ -192,7 +192,7 @@ fn a_host_on_standard_input_and_output() {
     let ask = "FFFFFFFFFFFF 020000000001 0806 00 01 08 00 06 04 00 01 02 00 00 00 00 01 0A 00 00 01 00 00 00 00 00 00 0A 00 00 02";
     dir.file("in", format!("{ask}\nnonsense\n"));
     let (code, out, err) =
-        said(&run(&mut dir.bash("linerate host --port text:- --mac 02:00:00:00:00:aa --addr 10.0.0.2/24 < in")));
+        printed(&run(&mut dir.bash("linerate host --port text:- --mac 02:00:00:00:00:aa --addr 10.0.0.2/24 < in")));
     assert_eq!(code, Some(0), "{err}");
     let answer = "020000000001 0200000000AA 0806 00 01 08 00 06 04 00 02 02 00 00 00 00 AA 0A 00 00 02 02 00 00 00 00 01 0A 00 00 01";
     assert_eq!(out.lines().filter(|line| line.starts_with(answer)).count(), 1, "{out}");
@@ -215,7 +215,7 @@ fn a_host_on_standard_input_and_output() {
     }
     std::fs::write(&there, format!("nonsense\n{ask}\n")).unwrap();
     assert_eq!(wait(&mut dump), Some(0));
-    let (_, lines, _) = said(&dump.wait_with_output().unwrap());
+    let (_, lines, _) = printed(&dump.wait_with_output().unwrap());
     assert!(lines.contains("ARP, Request who-has 10.0.0.2 tell 10.0.0.1"), "{lines}");
     let begin = std::time::Instant::now();
     while host.json("show ports")[0]["gone"] == false {

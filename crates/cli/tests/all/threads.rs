@@ -48,9 +48,9 @@ fn served(threads: u16) -> (serde_json::Value, serde_json::Value) {
     let mut child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let url = format!("unix://{}", dir.path("wide.sock"));
     let ask = |words: &[&str]| {
-        let told = run(&mut linerate(&[&["ctl", "--wait=10s", "--url", &url, "--json"], words].concat()));
-        assert!(told.status.success(), "{told:?}");
-        serde_json::from_slice::<serde_json::Value>(&told.stdout).unwrap_or_default()
+        let reported = run(&mut linerate(&[&["ctl", "--wait=10s", "--url", &url, "--json"], words].concat()));
+        assert!(reported.status.success(), "{reported:?}");
+        serde_json::from_slice::<serde_json::Value>(&reported.stdout).unwrap_or_default()
     };
     ask(&["show", "ports"]);
     let lines = ["addr add 10.5.0.2/24 dev t0", "addr add fd05::2/64 dev t0 nodad", "link set t0 up"];

@@ -2,7 +2,7 @@
 //! link that connects no hosts is rejected.
 
 use crate::common;
-use crate::common::{Dir, isolated, linerate, run, said};
+use crate::common::{Dir, isolated, linerate, printed, run};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ fn hosts(shape: &str) -> Vec<node::config::HostConfig> {
 }
 
 fn words(line: &str) -> (Option<i32>, String, String) {
-    said(&run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>())))
+    printed(&run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>())))
 }
 
 #[track_caller]
@@ -132,9 +132,9 @@ fn every_topology_runs_in_virtual_time() {
         let line = format!("up --sim 3 {}", file(shape));
         let out = ok(&line);
         let serving = hosts.iter().filter(|host| !host.services.is_empty()).count();
-        let asked: Vec<&str> = out.lines().filter(|line| line.contains(" of 3")).collect();
-        assert_eq!(asked.len(), serving * (hosts.len() - 1), "{shape}: {out}");
-        assert!(asked.iter().all(|line| line.contains(" 3 of 3  ")), "{shape}: {out}");
+        let requested: Vec<&str> = out.lines().filter(|line| line.contains(" of 3")).collect();
+        assert_eq!(requested.len(), serving * (hosts.len() - 1), "{shape}: {out}");
+        assert!(requested.iter().all(|line| line.contains(" 3 of 3  ")), "{shape}: {out}");
         assert_eq!(out.matches("imbalance           0\n").count(), hosts.len(), "{shape}: {out}");
         assert_eq!(out, ok(&line), "the same again, to the byte");
     }
@@ -243,12 +243,12 @@ fn a_host_of_up_is_reached_by_its_name() {
     for _ in 0..2 {
         lines.read_line(&mut String::new()).unwrap();
     }
-    let answer = said(&run(&mut named(&["ctl", "--url", "b", "show", "topology"])));
-    let stopped = said(&run(&mut named(&["ctl", "--url", "a", "stop"])));
+    let answer = printed(&run(&mut named(&["ctl", "--url", "b", "show", "topology"])));
+    let stopped = printed(&run(&mut named(&["ctl", "--url", "a", "stop"])));
     let code = common::wait(&mut child);
     assert!(answer.1.contains("b  (this host)"), "{answer:?}");
     assert_eq!((stopped.0, code), (Some(0), Some(0)), "{stopped:?}");
-    let (code, _, err) = said(&run(&mut named(&["ctl", "--url", "c", "audit"])));
+    let (code, _, err) = printed(&run(&mut named(&["ctl", "--url", "c", "audit"])));
     assert!(code == Some(3) && err.contains("c.sock"), "{err}");
 }
 
@@ -279,7 +279,7 @@ fn the_kernel_measures_a_service_behind_a_router() {
             for flags in ["", "-R", "-u -b 10M"] {
                 let line = format!("-c 10.9.2.1 -t 1 -J {flags}");
                 let output = run(Command::new("iperf3").args(line.split_whitespace()));
-                assert!(output.status.success(), "{flags}: {}", said(&output).1);
+                assert!(output.status.success(), "{flags}: {}", printed(&output).1);
             }
         }
         let (code, audits) = up.end();
@@ -319,10 +319,10 @@ fn switches_of_a_file_run_live_and_on_virtual_time() {
 
     let line = format!("up --sim 10 {path}");
     let out = ok(&line);
-    let asked: Vec<&str> = out.lines().filter(|line| line.contains(" of 10")).collect();
-    assert_eq!(asked.len(), hosts.len() * (hosts.len() - 1), "{out}");
+    let requested: Vec<&str> = out.lines().filter(|line| line.contains(" of 10")).collect();
+    assert_eq!(requested.len(), hosts.len() * (hosts.len() - 1), "{out}");
     let answered = |line: &&str| line.split_whitespace().nth(2).unwrap().parse::<u32>().unwrap();
-    assert!(asked.iter().map(answered).all(|n| n >= 4), "within three hello times: {out}");
+    assert!(requested.iter().map(answered).all(|n| n >= 4), "within three hello times: {out}");
     assert_eq!(out, ok(&line), "the same again, to the byte");
     let (code, _, err) = words(&format!("netperf -t UDP_RR --topo {path}"));
     assert!(code == Some(2) && err.contains("switches are not supported here; use 'linerate up'"), "{err}");

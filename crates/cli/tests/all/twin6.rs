@@ -385,8 +385,8 @@ fn ipv6_forwarding_equals_the_kernels() {
                 None => wrong.push(format!(
                     "packet {n}: {}\n  ours   {}\n  theirs {}",
                     wire::dissect::line(&case.came),
-                    said(&case.ours),
-                    said(&case.theirs)
+                    printed(&case.ours),
+                    printed(&case.theirs)
                 )),
             }
         }
@@ -398,7 +398,7 @@ fn ipv6_forwarding_equals_the_kernels() {
     });
 }
 
-fn said(out: &Out) -> String {
+fn printed(out: &Out) -> String {
     let line = |frame: &Vec<u8>| {
         let head = frame.iter().skip(14).take(56).map(|byte| format!("{byte:02x}")).collect::<String>();
         format!("[{}: {head} ({})]", wire::dissect::line(frame), frame.len())

@@ -1,10 +1,10 @@
 //! `linerate top` with running hosts, and `linerate ab`, as run from a shell.
 
-use crate::common::{Running, linerate, run, said};
+use crate::common::{Running, linerate, printed, run};
 use serde_json::Value;
 
 fn words(line: &str) -> (Option<i32>, String, String) {
-    said(&run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>())))
+    printed(&run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>())))
 }
 
 /// Starts a host that receives 20,000 frames per second, which its netisr queues.
@@ -30,10 +30,10 @@ fn rates_of_a_running_host_are_shown() {
 
     let (code, out, _) = words(&format!("top --url {} --json --times 3 -d 0.3", host.url()));
     assert_eq!((code, out.lines().count()), (Some(0), 3), "{out}");
-    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(told.iter().any(|told| told["ports"][0]["rx_fps"].as_f64() > Some(100.0)), "{out}");
-    assert!(told.iter().any(|told| told["workstreams"][0]["queued_per_s"].as_f64() > Some(100.0)), "{out}");
-    assert_eq!(told[0]["dispatch"], "deferred");
+    let reported: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(reported.iter().any(|reported| reported["ports"][0]["rx_fps"].as_f64() > Some(100.0)), "{out}");
+    assert!(reported.iter().any(|reported| reported["workstreams"][0]["queued_per_s"].as_f64() > Some(100.0)), "{out}");
+    assert_eq!(reported[0]["dispatch"], "deferred");
     drop(host.interrupt());
 }
 
@@ -44,7 +44,7 @@ fn no_host_is_exit_code_three_and_frames_are_still_read() {
     let (code, _, err) = words("top --url x -d 0");
     assert!(code == Some(2) && err.contains("0.1 to 3600"), "{err}");
     let mut row = linerate(&["gen", "-n", "5", "+", "top", "-q", "-k", "type"]);
-    let (code, out, err) = said(&run(&mut row));
+    let (code, out, err) = printed(&run(&mut row));
     assert!(code == Some(0) && out.contains('5'), "{out}{err}");
 }
 
@@ -59,9 +59,12 @@ fn ab_reports_the_faster_variant_with_reasons() {
     }
     let (code, out, err) = words("ab --a link.tso=off --b link.tso=on -l 0.02 --rounds 6 --json TCP_STREAM");
     assert_eq!(code, Some(0), "{err}");
-    let told: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((&told["rows"][0]["title"], &told["rows"][1]["title"]), (&"link.tso=off".into(), &"link.tso=on".into()));
-    assert!(told["rows"][1]["vs_previous"]["verdict"].is_string(), "{out}");
+    let reported: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&reported["rows"][0]["title"], &reported["rows"][1]["title"]),
+        (&"link.tso=off".into(), &"link.tso=on".into())
+    );
+    assert!(reported["rows"][1]["vs_previous"]["verdict"].is_string(), "{out}");
 }
 
 #[test]
@@ -89,9 +92,9 @@ fn a_bridge_is_watched_too() {
     let bridge = Running::start_as("top-bridge", &["bridge", "--stay", port, "null:n0"]);
     let (code, out, err) = words(&format!("top --url {} --json --times 2 -d 0.3", bridge.url()));
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
-    let told: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert!(told.iter().any(|told| told["ports"][0]["rx_fps"].as_f64() > Some(100.0)), "{out}");
-    assert!(told[0]["buffers"]["all"].as_u64() > Some(0) && told[0]["ports"][1]["ifname"] == "n0", "{out}");
+    let reported: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(reported.iter().any(|reported| reported["ports"][0]["rx_fps"].as_f64() > Some(100.0)), "{out}");
+    assert!(reported[0]["buffers"]["all"].as_u64() > Some(0) && reported[0]["ports"][1]["ifname"] == "n0", "{out}");
     let link = bridge.ok("ip -br link");
     let states: Vec<Vec<&str>> = link.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
     assert_eq!(states, [["bridge0", "UP"], ["pg0", "UP"], ["n0", "UP"]], "{link}");

@@ -165,8 +165,8 @@ fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item
     match policy {
         Policy::Source => by_source,
         Policy::Flow => {
-            let asked = || live.about.m2flow.as_ref().and_then(|m2flow| m2flow(item));
-            item.flow().or_else(asked).map_or(by_source, |flow| flow as usize)
+            let requested = || live.about.m2flow.as_ref().and_then(|m2flow| m2flow(item));
+            item.flow().or_else(requested).map_or(by_source, |flow| flow as usize)
         }
         Policy::Cpu => {
             let none = if mode == Mode::Hybrid { own } else { by_source };

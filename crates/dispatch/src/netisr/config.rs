@@ -190,10 +190,10 @@ impl Config {
     pub(super) fn check<T>(&self, protocols: &[Protocol<T>]) -> Result<(), NetisrError> {
         let most = self.max_workstreams.min(WORKSTREAMS_MAX);
         if !(1..=most).contains(&self.workstreams) {
-            return Err(NetisrError::Workstreams { asked: self.workstreams, most });
+            return Err(NetisrError::Workstreams { requested: self.workstreams, most });
         }
         if !(1..=PROTOCOLS_MAX).contains(&protocols.len()) {
-            return Err(NetisrError::Protocols { asked: protocols.len() });
+            return Err(NetisrError::Protocols { requested: protocols.len() });
         }
         self.check_limit(self.default_qlimit)?;
         self.check_mode(self.mode)?;
@@ -209,13 +209,13 @@ impl Config {
         Ok(())
     }
 
-    pub(super) fn check_limit(&self, asked: usize) -> Result<(), NetisrError> {
+    pub(super) fn check_limit(&self, requested: usize) -> Result<(), NetisrError> {
         let most = self.max_qlimit;
-        if asked > most { Err(NetisrError::Limit { asked, most }) } else { Ok(()) }
+        if requested > most { Err(NetisrError::Limit { requested, most }) } else { Ok(()) }
     }
 
-    pub(super) fn check_mode(&self, asked: Mode) -> Result<(), NetisrError> {
-        let other = self.only.filter(|only| *only != asked);
+    pub(super) fn check_mode(&self, requested: Mode) -> Result<(), NetisrError> {
+        let other = self.only.filter(|only| *only != requested);
         other.map_or(Ok(()), |only| Err(NetisrError::OtherMode { only }))
     }
 

@@ -27,14 +27,14 @@ pub enum NetisrError {
     /// The number of workstreams is zero or too large.
     Workstreams {
         /// Number of workstreams that was requested.
-        asked: usize,
+        requested: usize,
         /// Maximum number of workstreams.
         most: usize,
     },
     /// The queue limit is too large (`net.isr.maxqlimit`).
     Limit {
         /// Queue limit that was requested.
-        asked: usize,
+        requested: usize,
         /// Maximum of all queue limits.
         most: usize,
     },
@@ -43,7 +43,7 @@ pub enum NetisrError {
     /// The number of protocols is zero, or larger than [`PROTOCOLS_MAX`].
     Protocols {
         /// Number of protocols to register.
-        asked: usize,
+        requested: usize,
     },
     /// Two protocols have the same name or number.
     Twice {
@@ -80,14 +80,14 @@ impl fmt::Display for NetisrError {
             NetisrError::PolicyUnanswered { protocol } => {
                 write!(f, "{protocol}: policy 'cpu' is not available: the protocol does not select the workstream")
             }
-            NetisrError::Workstreams { asked, most } => {
-                write!(f, "{asked} workstreams: must be 1 to {most}")
+            NetisrError::Workstreams { requested, most } => {
+                write!(f, "{requested} workstreams: must be 1 to {most}")
             }
-            NetisrError::Limit { asked, most } => {
-                write!(f, "queue limit {asked}: must be at most {most} (net.isr.maxqlimit)")
+            NetisrError::Limit { requested, most } => {
+                write!(f, "queue limit {requested}: must be at most {most} (net.isr.maxqlimit)")
             }
             NetisrError::UnknownProtocol(name) => write!(f, "unknown protocol '{name}'"),
-            NetisrError::Protocols { asked } => write!(f, "{asked} protocols: must be 1 to {PROTOCOLS_MAX}"),
+            NetisrError::Protocols { requested } => write!(f, "{requested} protocols: must be 1 to {PROTOCOLS_MAX}"),
             NetisrError::Twice { protocol } => write!(f, "protocol {protocol}: its name or number is already in use"),
             NetisrError::Taken { workstream } => {
                 write!(f, "workstream {workstream} does not exist or already has a worker")

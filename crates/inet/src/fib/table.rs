@@ -195,16 +195,16 @@ impl Table {
     /// pass, all loads from the array come first.
     #[inline(never)]
     fn ask_chunk(&self, asks: [bool; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
-        let (mut entries, mut asked) = ([0u32; CHUNK], [0usize; CHUNK]);
+        let (mut entries, mut requested) = ([0u32; CHUNK], [0usize; CHUNK]);
         let mut n = 0;
         for (at, &asks) in asks.iter().enumerate().take(dst.len()) {
-            asked[n] = at;
+            requested[n] = at;
             n += usize::from(asks);
         }
-        for (entry, &at) in entries.iter_mut().zip(&asked[..n]) {
+        for (entry, &at) in entries.iter_mut().zip(&requested[..n]) {
             *entry = self.level24[slot(dst[at])].load(Ordering::Acquire);
         }
-        for (&entry, &at) in entries.iter().zip(&asked[..n]) {
+        for (&entry, &at) in entries.iter().zip(&requested[..n]) {
             let entry = self.descend(entry, dst[at]);
             out[at] = if entry == 0 { default.entry().hop() } else { Entry(entry).hop() };
         }

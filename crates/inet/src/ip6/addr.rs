@@ -117,9 +117,12 @@ impl<L: Locks> Stack<L> {
             return Err(Refused6::NoRoom);
         }
         drop(routes);
-        let asked = iface.kind == IfaceKind::Ethernet && self.sysctls.dad_count.get() > 0;
-        let state =
-            if asked { AddrState::Tentative(cx.now, self.sysctls.dad_count.get() as u32) } else { AddrState::Valid };
+        let requested = iface.kind == IfaceKind::Ethernet && self.sysctls.dad_count.get() > 0;
+        let state = if requested {
+            AddrState::Tentative(cx.now, self.sysctls.dad_count.get() as u32)
+        } else {
+            AddrState::Valid
+        };
         self.six.own.add(addr.addr.to_bits());
         let mut six = iface.six.lock(cx);
         iface.unsure6.store(true, Ordering::Release);

@@ -82,26 +82,26 @@ impl<L: Locks> Stack<L> {
         header: &ip6::Header,
         via: Option<Via6>,
     ) -> Result<(IfaceId, Ipv6Addr), Obstacle> {
-        let told = |code| Some(Problem::Unreachable { code });
+        let reported = |code| Some(Problem::Unreachable { code });
         if header.src.is_unspecified() {
             return Err((DropReason::Ip6BeyondScope, None));
         }
         if ip6::is_link_local(header.src) {
-            return Err((DropReason::Ip6BeyondScope, told(unreachable::BEYOND_SCOPE)));
+            return Err((DropReason::Ip6BeyondScope, reported(unreachable::BEYOND_SCOPE)));
         }
         let (out, next) = match via {
             Some(Via6::Gateway(out, gateway)) => (out, gateway),
             Some(Via6::Link(out)) => (out, header.dst),
-            Some(Via6::Prohibit) => return Err((DropReason::Ip6Prohibited, told(unreachable::ADMIN_PROHIBITED))),
+            Some(Via6::Prohibit) => return Err((DropReason::Ip6Prohibited, reported(unreachable::ADMIN_PROHIBITED))),
             Some(Via6::Blackhole | Via6::Local(_) | Via6::Broadcast(_) | Via6::Paths(_)) => {
                 return Err((DropReason::Ip6NoRoute, None));
             }
-            Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, told(unreachable::NO_ROUTE))),
+            Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, reported(unreachable::NO_ROUTE))),
         };
         // A packet that leaves by the tunnel by which it arrived would loop between the two ends
         // until its hop limit expires (RFC 4443 3.1).
         if from.is_some_and(|from| from.kind == IfaceKind::Tunnel && from.id == out && from.on_link6(cx, header.dst)) {
-            return Err((DropReason::Ip6GoesBack, told(unreachable::ADDRESS)));
+            return Err((DropReason::Ip6GoesBack, reported(unreachable::ADDRESS)));
         }
         Ok((out, next))
     }

@@ -103,8 +103,8 @@ mod tests {
     /// second.
     fn all(seed: u64, second: u64) -> u64 {
         let (mut limiter, now) = (limiter(seed), Instant::from_millis(second * 1000 + 5));
-        let asked = (0..20 * RATE as u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n * 7919));
-        asked.filter(|dst| limiter.error_allowed(*dst, RATE, now)).count() as u64
+        let requested = (0..20 * RATE as u32).map(|n| Ipv4Addr::from_bits(0x0a00_0000 + n * 7919));
+        requested.filter(|dst| limiter.error_allowed(*dst, RATE, now)).count() as u64
     }
 
     /// The limit of one destination is a quarter of the rate plus a secret fraction of up to a

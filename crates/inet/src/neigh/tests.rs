@@ -51,13 +51,13 @@ impl Table {
         }
         assert_eq!(self.idle(), self.entries.values().filter(|entry| entry.is_idle()).count());
         let incomplete = self.entries.values().filter(|entry| entry.state == State::Incomplete);
-        let (mut asked, mut holding, mut held) = (0, 0, 0);
+        let (mut requested, mut holding, mut held) = (0, 0, 0);
         for entry in incomplete {
-            asked += usize::from(self.asked.all.contains_key(&entry.serial));
-            holding += usize::from(self.asked.holding.contains_key(&entry.serial));
+            requested += usize::from(self.requested.all.contains_key(&entry.serial));
+            holding += usize::from(self.requested.holding.contains_key(&entry.serial));
             held += entry.pending.len();
         }
-        assert_eq!((asked, holding), (self.asked.all.len(), self.asked.holding.len()));
+        assert_eq!((requested, holding), (self.requested.all.len(), self.requested.holding.len()));
         assert_eq!(held, self.held);
     }
 }
@@ -94,8 +94,8 @@ fn used_and_permanent_entries_stay_and_incomplete_ones_are_evicted_last() {
     assert!(table.meets(0, at(0), 4));
     table.lookup(EM0, addr(0), at(1));
     table.set(EM0, addr(1), mac(1), at(1));
-    let asked = table.resolve(EM0, addr(2), pool.get().unwrap(), at(1), rules(4), &pool);
-    assert!(matches!(asked, Resolved::Waits { ask: true }));
+    let requested = table.resolve(EM0, addr(2), pool.get().unwrap(), at(1), rules(4), &pool);
+    assert!(matches!(requested, Resolved::Waits { ask: true }));
     assert!(table.meets(3, at(1), 4) && table.meets(4, at(1), 4), "one slot is left for unknown stations");
     assert!(!table.has(3) && table.has(2));
     table.lookup(EM0, addr(4), at(1));

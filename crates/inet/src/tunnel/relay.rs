@@ -130,23 +130,23 @@ impl<L: Locks> Stack<L> {
         trouble: Option<Trouble>,
         quoted: &Quote<'_>,
     ) -> Option<Trouble> {
-        let Trouble::TooBig(told) = trouble? else { return Some(Trouble::Host) };
+        let Trouble::TooBig(reported) = trouble? else { return Some(Trouble::Host) };
         let (floor, may_be_cut) = match quoted {
             Quote::V4(inner) => (pmtu::FLOOR, !inner.header.df),
             Quote::V6(_) => (pmtu::FLOOR6, false),
         };
-        if told >= quoted.total_len() || may_be_cut {
+        if reported >= quoted.total_len() || may_be_cut {
             return None; // forged: the packet would have passed or been fragmented
         }
         if let Quote::V6(inner) = quoted {
-            if told < pmtu::FLOOR6 {
+            if reported < pmtu::FLOOR6 {
                 return None; // RFC 8201 4: no link has such a small MTU
             }
-            self.note_path6(cx, inner.header.dst, told); // determines the size of fragments sent by this host
+            self.note_path6(cx, inner.header.dst, reported); // determines the size of fragments sent by this host
         }
         // Only the tunnel's MTU is lowered, not the path MTU to the remote address. An attacker
         // that guesses a tunnel's addresses must not affect sockets.
-        let mtu = told.max(floor).saturating_sub(config.overhead());
+        let mtu = reported.max(floor).saturating_sub(config.overhead());
         self.narrow_tunnel(cx, id, mtu);
         Some(Trouble::TooBig(mtu))
     }

@@ -268,16 +268,16 @@ fn the_request_for_a_first_datagram_is_sent_at_once<L: Locks>() {
 fn at_most_one_request_per_second<L: Locks>() {
     let h = host::<L>();
     let s = h.bound(1000);
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for ms in 0..12_000u64 {
         if ms % 3 == 0 {
             let _ = h.send(s, b"?", at(PEER, 9));
         }
         h.advance(Duration::from_millis(1));
-        asked.extend(h.sent(EM0).iter().map(|_| ms));
+        requested.extend(h.sent(EM0).iter().map(|_| ms));
     }
-    assert!((10..=12).contains(&asked.len()), "{asked:?}");
-    assert!(asked.windows(2).all(|two| two[1] - two[0] >= 999), "{asked:?}");
+    assert!((10..=12).contains(&requested.len()), "{requested:?}");
+    assert!(requested.windows(2).all(|two| two[1] - two[0] >= 999), "{requested:?}");
 }
 
 fn a_connected_socket_gets_an_error_after_three_tries<L: Locks>() {
@@ -285,9 +285,9 @@ fn a_connected_socket_gets_an_error_after_three_tries<L: Locks>() {
     let s = h.connected(1000, at(PEER, 9));
     assert_eq!(h.send(s, b"hello?", None), Ok(6));
     h.pass(Duration::from_millis(2_900));
-    let asked = h.sent(EM0);
-    assert_eq!(asked.len(), 3);
-    assert!(asked.iter().all(|frame| arp_of(frame).0.dst == Mac::BROADCAST));
+    let requested = h.sent(EM0);
+    assert_eq!(requested.len(), 3);
+    assert!(requested.iter().all(|frame| arp_of(frame).0.dst == Mac::BROADCAST));
     assert_eq!(h.error(s), None);
     h.pass(Duration::from_millis(200));
     h.sent_nothing(EM0);
@@ -348,9 +348,9 @@ fn a_stale_neighbor_without_an_answer_is_probed_three_times_and_removed<L: Locks
     h.sent(EM0);
     h.forget_counters();
     h.pass(Duration::from_secs(6));
-    let asked = h.sent(EM0);
-    assert_eq!(asked.len(), 3);
-    assert!(asked.iter().all(|frame| arp_of(frame).0.dst == PEER.mac), "unicast, not broadcast");
+    let requested = h.sent(EM0);
+    assert_eq!(requested.len(), 3);
+    assert!(requested.iter().all(|frame| arp_of(frame).0.dst == PEER.mac), "unicast, not broadcast");
     assert_eq!(h.neighbor(PEER.ip), None);
     h.assert_counters("out 3, audit.made 3, arp.requests_sent 3, neigh.failed 1");
     assert_eq!(h.send(s, b"3", at(PEER, 9)), Ok(1));

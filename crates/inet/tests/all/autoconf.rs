@@ -151,10 +151,10 @@ fn a_host_solicits_and_is_configured<L: Locks>() {
     h.advance_secs(1);
     h.advance_secs(1);
     let sent = h.sent6(EM0);
-    let asked = sent.iter().find(|(_, header, _)| header.dst == ALL_ROUTERS).expect("a solicitation");
+    let requested = sent.iter().find(|(_, header, _)| header.dst == ALL_ROUTERS).expect("a solicitation");
     let near = wire::ip6::link_local(ME.mac);
-    assert_eq!((asked.1.src, asked.1.hop_limit, asked.0.dst), (near, 255, Mac::multicast6(ALL_ROUTERS)));
-    match Message::parse(&asked.2, near, ALL_ROUTERS).unwrap() {
+    assert_eq!((requested.1.src, requested.1.hop_limit, requested.0.dst), (near, 255, Mac::multicast6(ALL_ROUTERS)));
+    match Message::parse(&requested.2, near, ALL_ROUTERS).unwrap() {
         Message::Nd(Nd::RouterSolicit { options }) => assert_eq!(options.source_link(), Some(ME.mac)),
         other => panic!("{other:?}"),
     }

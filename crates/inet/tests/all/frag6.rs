@@ -199,17 +199,17 @@ fn a_lower_path_mtu_is_kept_for_ten_minutes<L: Locks>() {
         h.sent6(EM0).iter().map(|(_, header, _)| 40 + usize::from(header.payload_len)).collect::<Vec<_>>()
     };
     assert_eq!(answers(), [1448]);
-    let told = |mtu| {
+    let reported = |mtu| {
         let quoted = Ip6::new(ME6.ip, PEER6.ip, Proto::IPV6_ICMP, [129; 1400]).packet();
         h.inject(EM0, error6(OTHER6.ip, ME6.ip, Problem::TooBig { mtu }, &quoted[..1000]).between(OTHER6, ME6));
     };
-    told(1300);
+    reported(1300);
     assert_eq!(answers(), [1296, 208]);
-    told(60); // below the minimum MTU of a link, so discarded (RFC 8201 4)
+    reported(60); // below the minimum MTU of a link, so discarded (RFC 8201 4)
     assert_eq!(answers(), [1296, 208]);
-    told(1280);
+    reported(1280);
     assert_eq!(answers(), [1280, 224]);
-    told(9000);
+    reported(9000);
     assert_eq!(answers(), [1280, 224]);
     assert_eq!(h.counter("inet.ip6.paths_narrowed"), 2);
     // Errors are accepted only about packets that this host may have sent.

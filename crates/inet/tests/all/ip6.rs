@@ -143,11 +143,11 @@ fn a_group_is_answered_from_our_own_address<L: Locks>() {
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, icmp6.errors_forbidden 1, ip6.in.unknown_next_header 1");
     h.inject(EM0, udp6((PEER6.near, 5), (ALL_NODES, 9), b"").frame(Mac::multicast6(ALL_NODES), PEER6.mac));
     h.assert_counters("in 1, ip6.received 1, ip6.delivered 1, udp.received 1, udp.in.no_socket_broadcast 1");
-    for (kind, told) in [(0x85, true), (0xc5, false), (0x45, false)] {
+    for (kind, reported) in [(0x85, true), (0xc5, false), (0x45, false)] {
         let options = [0, 0, kind, 4, 0, 0, 0, 0];
-        let asked = ping6(PEER6.near, ALL_NODES, b"x").with(Proto::DEST_OPTIONS, &options);
-        h.inject(EM0, asked.frame(Mac::multicast6(ALL_NODES), PEER6.mac));
-        assert_eq!(h.sent6(EM0).len(), usize::from(told), "{kind:#x}");
+        let requested = ping6(PEER6.near, ALL_NODES, b"x").with(Proto::DEST_OPTIONS, &options);
+        h.inject(EM0, requested.frame(Mac::multicast6(ALL_NODES), PEER6.mac));
+        assert_eq!(h.sent6(EM0).len(), usize::from(reported), "{kind:#x}");
     }
     assert_eq!(h.counter("inet.ip6.in.unknown_option"), 3);
 }
@@ -243,7 +243,7 @@ fn unknown_next_headers_are_reported<L: Locks>() {
     let h = Host::<L>::six();
     h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
     h.forget_counters();
-    let told = |ip: Ip6, problem, reason: &str| {
+    let reported = |ip: Ip6, problem, reason: &str| {
         h.wait_a_second();
         h.inject(EM0, ip.between(PEER6, ME6));
         let (_, header, payload) = h.sent6_one(EM0);
@@ -254,18 +254,18 @@ fn unknown_next_headers_are_reported<L: Locks>() {
         ));
     };
     let unknown = Ip6::new(PEER6.ip, ME6.ip, Proto(200), [1; 20]);
-    told(unknown.clone(), param(parameter::NEXT_HEADER, 6), "ip6.in.unknown_next_header");
+    reported(unknown.clone(), param(parameter::NEXT_HEADER, 6), "ip6.in.unknown_next_header");
     let behind = unknown.with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]);
-    told(behind, param(parameter::NEXT_HEADER, 40), "ip6.in.unknown_next_header");
+    reported(behind, param(parameter::NEXT_HEADER, 40), "ip6.in.unknown_next_header");
     for proto in [Proto::IPIP, Proto::IPV6, Proto::GRE, Proto::ESP] {
-        told(
+        reported(
             Ip6::new(PEER6.ip, ME6.ip, proto, [1; 60]),
             param(parameter::NEXT_HEADER, 6),
             "ip6.in.unknown_next_header",
         );
     }
     let port = Problem::Unreachable { code: unreachable::PORT };
-    told(udp6((PEER6.ip, 5), (ME6.ip, 9), b""), port, "udp.received 1, udp.in.no_socket");
+    reported(udp6((PEER6.ip, 5), (ME6.ip, 9), b""), port, "udp.received 1, udp.in.no_socket");
     // An authentication header cannot be verified.
     let auth = ping6(PEER6.ip, ME6.ip, b"x")
         .with(Proto::AUTH, &[0, 4, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
@@ -367,7 +367,7 @@ fn packets_do_not_leave_their_scope<L: Locks>() {
 
 fn reject_and_blackhole_routes<L: Locks>() {
     let h = Host::<L>::router6();
-    let asked = |dst: &str| {
+    let requested = |dst: &str| {
         h.wait_a_second();
         h.inject(EM0, ping6(PEER6.ip, dst.parse().unwrap(), b"on").between(PEER6, ME6));
         let sent = h.sent6(EM0);
@@ -377,10 +377,10 @@ fn reject_and_blackhole_routes<L: Locks>() {
     h.route6("2001:db8:2::/48", Via6::Prohibit);
     h.route6("2001:db8:3::/48", Via6::Blackhole);
     let code = |code| Some(Problem::Unreachable { code });
-    assert_eq!(asked("3fff::1"), code(unreachable::NO_ROUTE));
-    assert_eq!(asked("2001:db8:1::1"), code(unreachable::NO_ROUTE));
-    assert_eq!(asked("2001:db8:2::1"), code(unreachable::ADMIN_PROHIBITED));
-    assert_eq!(asked("2001:db8:3::1"), None);
+    assert_eq!(requested("3fff::1"), code(unreachable::NO_ROUTE));
+    assert_eq!(requested("2001:db8:1::1"), code(unreachable::NO_ROUTE));
+    assert_eq!(requested("2001:db8:2::1"), code(unreachable::ADMIN_PROHIBITED));
+    assert_eq!(requested("2001:db8:3::1"), None);
     let counted = ["no_route", "prohibited"].map(|why| h.counter(&format!("inet.ip6.forward.{why}")));
     assert_eq!(counted, [3, 1]);
     h.sent_nothing(EM1);

@@ -60,7 +60,7 @@ fn an_address_is_probed_before_use<L: Locks>() {
             (Mac::multicast6(group), Ipv6Addr::UNSPECIFIED, group, 255)
         );
         assert!(
-            matches!(Message::parse(payload, header.src, header.dst), Ok(Message::Nd(Nd::Solicit { target: asked, options })) if asked == target && options.source_link().is_none())
+            matches!(Message::parse(payload, header.src, header.dst), Ok(Message::Nd(Nd::Solicit { target: requested, options })) if requested == target && options.source_link().is_none())
         );
     }
     assert_eq!((probes.len(), sent.len(), states(&h)), (2, 4, vec![(ME6.ip, false), (near, false)]));

@@ -123,7 +123,7 @@ fn a_path_is_removed_with_its_iface<L: Locks>() {
     assert!(h.stack.add_paths6(h.cx(), prefix, &[]).is_err());
 }
 
-fn asked(dst: Ipv6Addr, from: Option<(IfaceId, Ipv6Addr)>, l4_ports: (u16, u16)) -> Question<Ipv6Addr> {
+fn requested(dst: Ipv6Addr, from: Option<(IfaceId, Ipv6Addr)>, l4_ports: (u16, u16)) -> Question<Ipv6Addr> {
     Question { dst, zone: None, from, proto: Proto::UDP.0, l4_ports }
 }
 
@@ -133,11 +133,11 @@ fn why_explains_every_step_of_ipv6<L: Locks>() {
     for n in 0..30 {
         h.inject(EM0, flow(n).between(PEER6, ME6));
         let mac = h.sent6_one(EM1).0.dst;
-        let why = h.stack.why6(h.cx(), &asked(BEYOND6, Some((EM0, PEER6.ip)), (1000 + n, 9)));
+        let why = h.stack.why6(h.cx(), &requested(BEYOND6, Some((EM0, PEER6.ip)), (1000 + n, 9)));
         assert_eq!(why.neighbor.map(|known| known.mac), Some(mac), "the path that the flow takes");
         assert_eq!((why.end, why.mtu, why.choice.map(|choice| choice.paths.len())), (None, Some(1500), Some(2)));
     }
-    let why = h.stack.why6(h.cx(), &asked(BEYOND6, None, (0, 0)));
+    let why = h.stack.why6(h.cx(), &requested(BEYOND6, None, (0, 0)));
     assert_eq!(why.matched.map(|route| route.prefix), Some("2001:db8::/32".parse().unwrap()));
     assert_eq!(why.passed_over.iter().map(|route| route.via).collect::<Vec<_>>(), [Via6::Reject]);
     assert_eq!((why.source, why.via), (Some(MY6.ip), h.stack.route6_to(h.cx(), BEYOND6).map(|route| route.via)));
@@ -148,7 +148,7 @@ fn why_predicts_the_drop_reason<L: Locks>() {
     h.stack.add_route6(h.cx(), "2001:db8:1::/48".parse().unwrap(), Via6::Prohibit).unwrap();
     let parse = |text: &str| text.parse::<Ipv6Addr>().unwrap();
     let comes_true = |src: Ipv6Addr, dst: Ipv6Addr, word: &str| {
-        let end = h.stack.why6(h.cx(), &asked(dst, Some((EM0, src)), (1, 2))).end.unwrap();
+        let end = h.stack.why6(h.cx(), &requested(dst, Some((EM0, src)), (1, 2))).end.unwrap();
         assert_eq!(end.word(), word, "{src} to {dst}");
         let before = h.counter(end.name());
         h.inject(EM0, udp6((src, 1), (dst, 2), b"x").between(PEER6, ME6));
@@ -166,7 +166,7 @@ fn why_predicts_the_drop_reason<L: Locks>() {
     // Packets that this host sends.
     let s = h.bound6(any6(1000));
     for (dst, ends) in [("2001:db8:1::1", true), ("3fff::1", true), ("fe80::99", true), ("2001:db8::7", false)] {
-        let end = h.stack.why6(h.cx(), &asked(parse(dst), None, (0, 0))).end;
+        let end = h.stack.why6(h.cx(), &requested(parse(dst), None, (0, 0))).end;
         assert_eq!(end.map(stats::DropReason::word), ends.then_some("no_route"), "{dst}");
         assert_eq!(h.send(s, b"x", std::net::SocketAddr::from((parse(dst), 9))).is_err(), ends, "{dst}");
     }
@@ -175,7 +175,8 @@ fn why_predicts_the_drop_reason<L: Locks>() {
 fn why_explains_groups_and_link_local_addresses<L: Locks>() {
     let h = spread::<L>([1, 1]);
     h.stack.add_route6(h.cx(), "::/0".parse().unwrap(), by_gateway(11)).unwrap();
-    let why = |dst: &str, zone| h.stack.why6(h.cx(), &Question { zone, ..asked(dst.parse().unwrap(), None, (0, 0)) });
+    let why =
+        |dst: &str, zone| h.stack.why6(h.cx(), &Question { zone, ..requested(dst.parse().unwrap(), None, (0, 0)) });
     assert_eq!((why("fe80::9", Some(EM1)).via, why("fe80::9", Some(EM1)).end), (Some(Via6::Link(EM1)), None));
     assert_eq!(why("fe80::9", None).end.map(stats::DropReason::word), Some("no_route"), "no zone");
     assert_eq!(why("ff02::1", Some(EM1)).via, Some(Via6::Broadcast(EM1)));

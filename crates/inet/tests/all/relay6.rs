@@ -102,7 +102,7 @@ fn inner_ip6_of_1280_bytes_always_passes<L: Locks>() {
 
 fn an_outer_ip6_router_lowers_the_tunnel_mtu<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
-    let told = |h: &Host<L>, quoted: &[u8], mtu| {
+    let reported = |h: &Host<L>, quoted: &[u8], mtu| {
         h.inject(
             EM1,
             error6(FAR6.ip, MY6.ip, Problem::TooBig { mtu }, &quoted[..quoted.len().min(1200)]).between(FAR6, MY6),
@@ -111,7 +111,7 @@ fn an_outer_ip6_router_lowers_the_tunnel_mtu<L: Locks>() {
     onward(&h, &four(1460).df().packet());
     let quoted = h.sent_one(EM1)[14..].to_vec();
     h.forget_counters();
-    told(&h, &quoted, 1400);
+    reported(&h, &quoted, 1400);
     let frame = h.sent_one(EM0);
     let (_, header, message) = ip_of(&frame);
     let Ok(icmp4::Message::Unreachable { code, next_mtu, inner }) = icmp4::Message::parse(message) else { panic!() };
@@ -131,11 +131,11 @@ fn an_outer_ip6_router_lowers_the_tunnel_mtu<L: Locks>() {
     let forged =
         Ip6::new(MY6.ip, FAR6.ip, Proto::IPV6, Ip6::new(PEER6.ip, BEYOND6, Proto::UDP, [0; 1300]).packet()).packet();
     h.forget_counters();
-    told(&h, &forged, 9000);
+    reported(&h, &forged, 9000);
     assert_eq!((h.stack.iface(id).unwrap().mtu(), h.sent(EM0).len()), (1360, 0));
-    told(&h, &quoted, 60);
+    reported(&h, &quoted, 60);
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1360, "below 1280, so discarded (RFC 8201 4)");
-    told(&h, &quoted, 1280);
+    reported(&h, &quoted, 1280);
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1240);
     h.sent(EM0);
     h.advance_secs(601);
@@ -168,7 +168,7 @@ fn an_outer_ip4_router_lowers_the_mtu_of_inner_ip6<L: Locks>() {
 
 fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
     let (h, _) = router::<L>(config(Kind::Gif, true));
-    let told = |problem| {
+    let reported = |problem| {
         h.wait_a_second();
         h.sent(EM1);
         let sent: Vec<Vec<u8>> = packets()
@@ -184,7 +184,7 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
         h.sent(EM0)
     };
     for problem in [Problem::Unreachable { code: unreachable::NO_ROUTE }, Problem::TimeExceeded { code: 0 }] {
-        let sent = told(problem);
+        let sent = reported(problem);
         let Ok(icmp4::Message::Unreachable { code: 1, inner, .. }) = icmp4::Message::parse(ip_of(&sent[0]).2) else {
             panic!()
         };
@@ -199,7 +199,7 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
         Problem::TimeExceeded { code: 1 },
         Problem::Parameter { code: 0, pointer: 7 },
     ] {
-        assert!(told(problem).is_empty(), "{problem:?}");
+        assert!(reported(problem).is_empty(), "{problem:?}");
     }
     // A remote address that does not answer is reported to the inner sender as an unreachable host.
     h.stack.remove_neighbor6(h.cx(), EM1, FAR6.ip);
@@ -219,7 +219,7 @@ fn a_tunnel_among_several_paths_relays_errors<L: Locks>() {
     let (h, id) = router::<L>(config(Kind::Gif, true));
     let paths = [Via6::Gateway(id, THERE6), Via6::Gateway(EM1, FAR6.ip)].map(|via| Path { via, weight: 1 });
     h.stack.add_paths6(h.cx(), "2001:db8:7::/48".parse().unwrap(), &paths).unwrap();
-    let mut told = 0;
+    let mut reported = 0;
     for n in 0..40u32 {
         h.wait_a_second();
         h.sent(EM1);
@@ -233,7 +233,7 @@ fn a_tunnel_among_several_paths_relays_errors<L: Locks>() {
         h.inject(EM1, error6(FAR6.ip, MY6.ip, problem, &frame[14..]).between(FAR6, MY6));
         let (_, header, payload) = h.sent6_one(EM0);
         assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::ADDRESS }, "flow {n}");
-        told += 1;
+        reported += 1;
     }
-    assert!((5..=35).contains(&told), "{told} of 40 flows went through the tunnel");
+    assert!((5..=35).contains(&reported), "{reported} of 40 flows went through the tunnel");
 }

@@ -301,16 +301,16 @@ fn why_explains_every_step<L: Locks>() {
     let h = spread::<L, 2>([(11, 1), (12, 1)]);
     h.route("198.51.0.0/16", Via::Reject);
     h.route("0.0.0.0/0", Via::Gateway(EM1, FAR.ip));
-    let asked =
+    let requested =
         |from: Option<(IfaceId, Ipv4Addr)>, l4_ports| Question { dst: NET, zone: None, from, proto: 17, l4_ports };
     for n in 0..30 {
         h.inject(EM0, flow(n).between(PEER, ME));
         let mac = ip_of(&h.sent_one(EM1)).0.dst;
-        let why = h.stack.why(h.cx(), &asked(Some((EM0, PEER.ip)), (1000 + n, 9)));
+        let why = h.stack.why(h.cx(), &requested(Some((EM0, PEER.ip)), (1000 + n, 9)));
         assert_eq!(why.neighbor.map(|known| known.mac), Some(mac), "the path that the flow takes");
         assert_eq!((why.end, why.mtu, why.choice.map(|choice| choice.paths.len())), (None, Some(1500), Some(2)));
     }
-    let why = h.stack.why(h.cx(), &asked(None, (0, 0)));
+    let why = h.stack.why(h.cx(), &requested(None, (0, 0)));
     assert_eq!(why.matched.map(|route| route.prefix), Some(prefix("198.51.100.0/24")));
     assert_eq!(
         why.passed_over.iter().map(|route| route.prefix).collect::<Vec<_>>(),
@@ -319,7 +319,7 @@ fn why_explains_every_step<L: Locks>() {
     assert_eq!(why.source, Some(ME2.ip));
     h.stack.sysctls.source_validation.set(2);
     for (src, word) in [(ME.ip, "own_source"), (FAR.ip, "invalid_source"), (Ipv4Addr::LOCALHOST, "martian_source")] {
-        let why = h.stack.why(h.cx(), &asked(Some((EM0, src)), (1, 2)));
+        let why = h.stack.why(h.cx(), &requested(Some((EM0, src)), (1, 2)));
         assert_eq!(why.end.map(stats::DropReason::word), Some(word), "{src}");
     }
 }

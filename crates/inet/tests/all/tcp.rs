@@ -488,9 +488,9 @@ fn a_closed_listener_resets_unaccepted_connections() {
 
 /// Returns the TCP counters that are not 0, by their names without `tcp.`.
 fn counts(pair: &Pair<Up>, at: usize) -> String {
-    let told = pair.stack(at).snapshot().into_iter().filter(|entry| entry.value > 0);
-    let told = told.filter_map(|entry| Some(format!("{} {}", entry.name.strip_prefix("tcp.")?, entry.value)));
-    told.collect::<Vec<_>>().join(", ")
+    let reported = pair.stack(at).snapshot().into_iter().filter(|entry| entry.value > 0);
+    let reported = reported.filter_map(|entry| Some(format!("{} {}", entry.name.strip_prefix("tcp.")?, entry.value)));
+    reported.collect::<Vec<_>>().join(", ")
 }
 
 #[test]

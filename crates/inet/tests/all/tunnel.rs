@@ -254,8 +254,8 @@ fn speaks_ethernet<L: Locks>(h: &Host<L>, proto: Proto, skip: usize, wrap: impl 
     let inner = |payload: Vec<u8>| payload[skip..].to_vec();
     let s = h.bound(1000);
     h.send(s, b"x", std::net::SocketAddr::from((FAR_IN, 9))).unwrap();
-    let (link, asked) = arp_of(&inner(outer_of(h, proto).1));
-    assert_eq!((link.dst, asked.spa, asked.tpa), (Mac::BROADCAST, NEAR_IN, FAR_IN));
+    let (link, requested) = arp_of(&inner(outer_of(h, proto).1));
+    assert_eq!((link.dst, requested.spa, requested.tpa), (Mac::BROADCAST, NEAR_IN, FAR_IN));
     from_far(h, proto, &wrap(&arp(wire::arp::Op::Reply, them, us)));
     h.sent_nothing(EM1);
     h.poll();
@@ -326,8 +326,8 @@ fn a_packet_too_long_for_the_tunnel_is_reported_with_its_mtu<L: Locks>() {
     let (h, id) = gif::<L>();
     let long = |len: usize| Ip::udp((PEER.ip, 5), (BEYOND, 6), &vec![7; len - 28]);
     h.inject(EM0, long(1481).df().between(PEER, ME));
-    let told = h.sent_one(EM0);
-    let (icmp, _) = icmp_of(&told);
+    let reported = h.sent_one(EM0);
+    let (icmp, _) = icmp_of(&reported);
     assert_eq!((icmp.ty, icmp.code, icmp.rest), (3, unreachable::FRAG_NEEDED, [0, 0, 0x05, 0xc8]));
     h.inject(EM0, long(1480).df().between(PEER, ME));
     assert_eq!(outer_of(&h, Proto::IPIP).0.total_len, 1500);
@@ -360,8 +360,8 @@ fn an_outer_router_lowers_the_tunnel_mtu_for_ten_minutes<L: Locks>() {
     assert_eq!((h.counter("inet.tunnel.narrowed"), h.stack.iface(id).unwrap().mtu()), (0, 1480), "it fitted");
     h.inject(EM1, error_frame(FAR_GATEWAY, ME2, narrow(1300), &quote));
     assert_eq!(h.stack.iface(id).unwrap().mtu(), 1280);
-    let told = h.sent_one(EM0);
-    let (icmp, body) = icmp_of(&told);
+    let reported = h.sent_one(EM0);
+    let (icmp, body) = icmp_of(&reported);
     assert_eq!((icmp.code, icmp.rest), (unreachable::FRAG_NEEDED, [0, 0, 0x05, 0x00]));
     assert_eq!(body, &quote[20..], "the packet that PEER has sent");
     assert_eq!((h.counter("inet.tunnel.relayed"), h.counter("inet.tunnel.narrowed")), (1, 1));
@@ -391,8 +391,8 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
         h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
         let quote = quoted(&h, 576);
         h.inject(EM1, error_frame(FAR_GATEWAY, ME2, problem, &quote));
-        let told = h.sent_one(EM0);
-        let (icmp, body) = icmp_of(&told);
+        let reported = h.sent_one(EM0);
+        let (icmp, body) = icmp_of(&reported);
         assert_eq!((icmp.ty, icmp.code), (3, unreachable::HOST), "{problem:?}");
         assert_eq!(body, &quote[20..]);
         h.pass(Duration::from_secs(1));
@@ -522,8 +522,8 @@ fn an_unresolved_far_end_gives_host_unreachable<L: Locks>() {
     assert!(h.stack.remove_neighbor(h.cx(), EM1, FAR.ip));
     h.inject(EM0, Ip::udp((PEER.ip, 5), (BEYOND, 6), b"12345678").between(PEER, ME));
     h.pass(Duration::from_secs(10));
-    let told = h.sent_one(EM0);
-    let (icmp, body) = icmp_of(&told);
+    let reported = h.sent_one(EM0);
+    let (icmp, body) = icmp_of(&reported);
     assert_eq!((icmp.ty, icmp.code), (3, unreachable::HOST));
     assert_eq!(ip4::HeaderView::of(body).unwrap().dst(), BEYOND);
     // Without a route, there is no neighbor to wait for.

@@ -83,15 +83,15 @@ fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     let s = h.bound(1000);
     let mut cached = 0;
     for _ in 0..2 {
-        for asked in [ME.ip, alias, alias] {
-            h.inject(EM0, Ip::udp((PEER.ip, 9), (asked, 1000), b"?").frame(ME.mac, PEER.mac));
+        for requested in [ME.ip, alias, alias] {
+            h.inject(EM0, Ip::udp((PEER.ip, 9), (requested, 1000), b"?").frame(ME.mac, PEER.mac));
             let got = h.stack.udp_recv(h.cx(), s).unwrap();
-            assert_eq!((got.from, got.to), (at(PEER, 9), asked.into()));
+            assert_eq!((got.from, got.to), (at(PEER, 9), requested.into()));
             let before = h.counter("inet.udp.header_cached");
             assert_eq!(h.send_from(s, b"!", got.from, got.to), Ok(1));
             cached += h.counter("inet.udp.header_cached") - before;
             let frame = h.sent_one(EM0);
-            assert_eq!((ip_of(&frame).1.src, udp_of(&frame).1), (asked, &b"!"[..]));
+            assert_eq!((ip_of(&frame).1.src, udp_of(&frame).1), (requested, &b"!"[..]));
         }
     }
     assert_eq!(cached, 2, "headers are cached for each selected source");

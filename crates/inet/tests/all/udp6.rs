@@ -192,12 +192,12 @@ fn a_reply_is_sent_from_the_address_that_was_addressed<L: Locks>() {
     h.advance_secs(2);
     h.sent(EM0);
     let s = h.bound6(any6(9));
-    for asked in [alias, ME6.ip] {
-        h.inject(EM0, udp6((PEER6.ip, 5), (asked, 9), b"?").between(PEER6, ME6));
+    for requested in [alias, ME6.ip] {
+        h.inject(EM0, udp6((PEER6.ip, 5), (requested, 9), b"?").between(PEER6, ME6));
         let got = h.stack.udp_recv(h.cx(), s).unwrap();
-        assert_eq!(got.to, IpAddr::from(asked));
+        assert_eq!(got.to, IpAddr::from(requested));
         assert_eq!(h.send_from(s, b"!", got.from, got.to), Ok(1));
-        assert_eq!(h.sent6_one(EM0).1.src, asked);
+        assert_eq!(h.sent6_one(EM0).1.src, requested);
     }
     let from = |src: IpAddr| h.send_from(s, b"!", (PEER6.ip, 5).into(), src);
     assert_eq!(from(OTHER6.ip.into()), Err(SendError::BadSource));

@@ -103,8 +103,8 @@ fn a_burst_of_both_families_is_validated_packet_by_packet<L: Locks>() {
 
 fn why_names_the_invalid_source<L: Locks>() {
     let h = router::<L>(2);
-    let asked = |src| Question { dst: FAR6.ip, zone: None, from: Some((EM0, src)), proto: 17, l4_ports: (1, 2) };
-    assert_eq!(h.stack.why6(h.cx(), &asked(PEER6.ip)).end, None);
-    let why = h.stack.why6(h.cx(), &asked(ELSEWHERE));
+    let requested = |src| Question { dst: FAR6.ip, zone: None, from: Some((EM0, src)), proto: 17, l4_ports: (1, 2) };
+    assert_eq!(h.stack.why6(h.cx(), &requested(PEER6.ip)).end, None);
+    let why = h.stack.why6(h.cx(), &requested(ELSEWHERE));
     assert_eq!(why.end, Some(DropReason::Ip6InvalidSource));
 }

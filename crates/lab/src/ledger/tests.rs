@@ -61,8 +61,8 @@ fn an_unexplained_rest_above_five_percent_is_reported() {
         probe: 1.0,
         untimed: 1.0,
     };
-    let told = |unexplained| format!("{:?}", account(unexplained).sheet().rows).contains("MORE THAN 5 %");
-    assert_eq!([-60, -40, 0, 40, 60].map(told), [true, false, false, false, true]);
+    let reported = |unexplained| format!("{:?}", account(unexplained).sheet().rows).contains("MORE THAN 5 %");
+    assert_eq!([-60, -40, 0, 40, 60].map(reported), [true, false, false, false, true]);
 }
 
 #[test]

@@ -125,7 +125,7 @@ pub struct Checked {
     /// Unit of the figures.
     pub unit: &'static str,
     /// The expected value: a figure with its tolerance, or a minimum.
-    pub asked: String,
+    pub requested: String,
     /// Median of the figures of all rounds.
     pub median: f64,
     /// Minimum and maximum of the figures of all rounds.
@@ -145,18 +145,18 @@ pub(super) fn spans(options: &Options) -> usize {
 pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyhow::Result<Vec<Checked>> {
     let span = Duration::from_millis(10 * options.span_ms);
     let mut all = Vec::new();
-    for asked in &ASKED {
+    for requested in &ASKED {
         let mut figures = Vec::new();
         for _ in 0..options.rounds.max(1) {
             if dispatch::stop_requested() {
                 break;
             }
-            progress(asked.what);
-            figures.push((asked.figure)(&observe(asked, options.core, span)?));
+            progress(requested.what);
+            figures.push((requested.figure)(&observe(requested, options.core, span)?));
         }
         figures.sort_by(f64::total_cmp);
         if !figures.is_empty() {
-            all.push(asked.judged(&figures));
+            all.push(requested.judged(&figures));
         }
     }
     Ok(all)
@@ -165,7 +165,7 @@ pub(super) fn measure(options: &Options, mut progress: impl FnMut(&str)) -> anyh
 impl Request {
     fn judged(&self, figures: &[f64]) -> Checked {
         let median = figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN);
-        let (asked, obeyed) = match self.wanted {
+        let (requested, obeyed) = match self.wanted {
             Wanted::Share(share) => (format!("{share:.0} +-{BAND:.0}"), (median - share).abs() <= BAND),
             Wanted::Rate(rate) => {
                 (format!("{rate:.0} +-{:.0} %", RATE_BAND * 100.0), (median / rate - 1.0).abs() <= RATE_BAND)
@@ -175,7 +175,7 @@ impl Request {
         let settings: Vec<String> = self.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let range = [figures.first(), figures.last()].map(|end| end.copied().unwrap_or(f64::NAN));
         let (what, unit, n) = (self.what, self.unit, figures.len());
-        Checked { settings: settings.join(" "), what, unit, asked, median, range, n, obeyed }
+        Checked { settings: settings.join(" "), what, unit, requested, median, range, n, obeyed }
     }
 }
 
@@ -186,13 +186,13 @@ const COUNTS: u8 = 1;
 /// Phase in which the user thread ends.
 const ENDS: u8 = 2;
 
-fn observe(asked: &'static Request, core: usize, span: Duration) -> anyhow::Result<Observed> {
+fn observe(requested: &'static Request, core: usize, span: Duration) -> anyhow::Result<Observed> {
     let config = SwitchConfig::default();
     let switch = Switch::new(&config, Clock::live(Strategy::TscScaled))?;
-    for at in 0..asked.ports {
+    for at in 0..requested.ports {
         switch.add(&Spec::parse(&format!("pktgen(static=on):pg{at}"))?, None)?;
     }
-    for (name, value) in asked.settings {
+    for (name, value) in requested.settings {
         let set = switch.sysctls.set(&format!("kern.polling.{name}"), *value);
         set.context("unknown sysctl")?.map_err(|why| anyhow!("kern.polling.{name}={value}: {why:?}"))?;
     }
@@ -207,7 +207,7 @@ fn observe(asked: &'static Request, core: usize, span: Duration) -> anyhow::Resu
             let seen = pinned
                 .map_or(Ok(()), Err)
                 .map_err(anyhow::Error::from)
-                .and_then(|()| poll(&switch, asked, &phase, span));
+                .and_then(|()| poll(&switch, requested, &phase, span));
             phase.store(ENDS, Ordering::Relaxed);
             seen
         })?
@@ -218,12 +218,12 @@ fn observe(asked: &'static Request, core: usize, span: Duration) -> anyhow::Resu
 }
 
 /// Runs the loop until its burst has settled, then measures for `span`.
-fn poll(switch: &Switch, asked: &Request, phase: &AtomicU8, span: Duration) -> anyhow::Result<Observed> {
+fn poll(switch: &Switch, requested: &Request, phase: &AtomicU8, span: Duration) -> anyhow::Result<Observed> {
     let run = |time: Duration| {
         let until = Instant::now() + time;
         switch.run(None, Until::Stopped, || Instant::now() >= until)
     };
-    run(Duration::from_millis(SETTLE[usize::from(asked.ports == PORTS)]))?;
+    run(Duration::from_millis(SETTLE[usize::from(requested.ports == PORTS)]))?;
     let counts = || {
         let thread = switch.thread(0).context("the switch has no loop")?;
         let counts = &thread.polling.counts;
@@ -267,7 +267,7 @@ pub(super) fn text(rows: &[Checked]) -> String {
             "{:<52}{:<24}{:>14}{:>11}  {:<19}{:>3}  {}",
             row.settings,
             format!("{}, {}", row.what, row.unit),
-            row.asked,
+            row.requested,
             table::number(row.median),
             range,
             row.n,

@@ -72,16 +72,16 @@ fn every_frame_is_accounted_for_in_real_time() {
 #[test]
 fn settings_are_measured_in_real_time_and_checked_against_their_bands() {
     let options = Options { span_ms: 5, rounds: 1, timing: Timing::Live, ..options() };
-    let mut told = 0;
-    let rows = obeyed::measure(&options, |_| told += 1).unwrap();
-    assert_eq!((rows.len(), told), (6, obeyed::spans(&options)));
+    let mut reported = 0;
+    let rows = obeyed::measure(&options, |_| reported += 1).unwrap();
+    assert_eq!((rows.len(), reported), (6, obeyed::spans(&options)));
     // How close the figures come depends on the machine, so `obeyed` may be either; `linerate
     // livelock` judges it.
     for (row, share) in rows.iter().zip(["20 +-5", "50 +-5", "80 +-5"]) {
-        assert_eq!((row.what, row.asked.as_str()), ("CPU share of the user", share));
+        assert_eq!((row.what, row.requested.as_str()), ("CPU share of the user", share));
         assert!((0.0..=100.0).contains(&row.median) && row.range == [row.median; 2], "{row:?}");
-        let asked: f64 = share.split(' ').next().unwrap().parse().unwrap();
-        assert_eq!(row.obeyed, (row.median - asked).abs() <= 5.0);
+        let requested: f64 = share.split(' ').next().unwrap().parse().unwrap();
+        assert_eq!(row.obeyed, (row.median - requested).abs() <= 5.0);
     }
     assert!(rows[3].median > 0.0 && rows[3].median < 55.0, "ticks are not more than hz: {:?}", rows[3]);
     assert!(rows[4].median > 0.0, "{:?}", rows[4]);

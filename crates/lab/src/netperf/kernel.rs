@@ -26,8 +26,8 @@ pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
             set_address(place.family)?;
             beside(
                 play,
-                |over, told| {
-                    far_end::<P::Far, _>(&mut KernelSockets::new(Calls::Wait), place.usual::<P::Far>(), over, told)
+                |over, reported| {
+                    far_end::<P::Far, _>(&mut KernelSockets::new(Calls::Wait), place.usual::<P::Far>(), over, reported)
                 },
                 |play, port| {
                     let at = place.far_at(port);
@@ -38,11 +38,17 @@ pub(super) fn tap<P: Play>(place: &Place, play: &mut P) -> anyhow::Result<()> {
         }
         Asker::Kernel => beside(
             play,
-            |over, told| {
-                let host =
-                    place.build::<Up>(&config, &pairs).inspect_err(|why| drop(told.send(Err(format!("{why:#}")))))?;
-                set_address(place.family).inspect_err(|why| drop(told.send(Err(format!("{why:#}")))))?;
-                far_end::<P::Far, _>(&mut OurSockets::new(&host, Rest::Sleeps), place.usual::<P::Far>(), over, told)?;
+            |over, reported| {
+                let host = place
+                    .build::<Up>(&config, &pairs)
+                    .inspect_err(|why| drop(reported.send(Err(format!("{why:#}")))))?;
+                set_address(place.family).inspect_err(|why| drop(reported.send(Err(format!("{why:#}")))))?;
+                far_end::<P::Far, _>(
+                    &mut OurSockets::new(&host, Rest::Sleeps),
+                    place.usual::<P::Far>(),
+                    over,
+                    reported,
+                )?;
                 balanced(&host)
             },
             |play, port| {
@@ -87,7 +93,7 @@ pub(super) fn native_apart<P: Play>(place: &Place, play: &mut P) -> anyhow::Resu
     let loopback = place.far_at(0);
     beside(
         play,
-        |over, told| far_end::<P::Far, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, told),
+        |over, reported| far_end::<P::Far, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, reported),
         |play, port| {
             let at = place.far_at(port);
             play.near(&mut KernelSockets::new(Calls::Wait), &mut |here, pace| here.step(pace), at)

@@ -47,7 +47,8 @@ impl Place {
 
     fn ours(&self, fetch: &mut Fetch<'_>) -> anyhow::Result<()> {
         let pairs = Pairs::new();
-        let far = |over: &AtomicBool, told: &super::Told| self.far_there::<Fetch<'_>>(&pairs, over, told).map(drop);
+        let far =
+            |over: &AtomicBool, reported: &super::Told| self.far_there::<Fetch<'_>>(&pairs, over, reported).map(drop);
         beside(fetch, far, |fetch, port| {
             let near = self.host::<Light>(0, &pairs)?;
             let (at, over) = (self.far_at(port), AtomicBool::new(false));
@@ -70,7 +71,7 @@ impl Place {
         let loopback = self.far_at(0);
         beside(
             fetch,
-            |over, told| far_end::<Httpd, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, told),
+            |over, reported| far_end::<Httpd, _>(&mut KernelSockets::new(Calls::Wait), loopback, over, reported),
             |fetch, port| {
                 let at = self.far_at(port);
                 each(fetch, || {

@@ -94,7 +94,7 @@ impl Ground for Veth {
                 let mut there = self.far_sockets(Calls::Wait)?;
                 beside(
                     play,
-                    |over, told| far_end::<P::Far, _>(&mut there, usual, over, told),
+                    |over, reported| far_end::<P::Far, _>(&mut there, usual, over, reported),
                     |play, port| kernel::ask_at(play, at(port)),
                 )?;
             }

@@ -106,9 +106,9 @@ fn a_thread_that_outlives_the_profile_is_no_longer_sampled() {
     let _turn = turn();
     let running = start(Options::default()).unwrap();
     let end = Arc::new(AtomicBool::new(false));
-    let told = end.clone();
+    let reported = end.clone();
     let thread = dispatch::spawn_worker("long", None, move |_| {
-        while !told.load(Ordering::Relaxed) {
+        while !reported.load(Ordering::Relaxed) {
             black_box(often(10));
         }
     });

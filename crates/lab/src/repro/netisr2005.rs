@@ -387,14 +387,14 @@ fn why(all: &[Measured]) -> Sheet {
             let Some(change) = of.group.change(&of.side(0), &of.side(at)) else { continue };
             let id = format!("{}.{}", of.column.word(), of.row.id);
             if change.verdict.is_firm()
-                && let Some((cause, told)) = because(of, at, change.verdict)
+                && let Some((cause, reported)) = because(of, at, change.verdict)
             {
                 rows.push(vec![
                     id.into(),
                     (*word).into(),
                     change.verdict.to_string().into(),
                     cause.into(),
-                    told.into(),
+                    reported.into(),
                 ]);
             }
         }
@@ -437,7 +437,7 @@ fn because(of: &Measured, at: usize, verdict: Verdict) -> Option<(&'static str, 
     let stage = queued.stages.iter().map(|(name, ticks)| (name, *ticks, mode.stages.get(name).copied().unwrap_or(0.0)));
     let most = stage.max_by(|a, b| ((a.2 - a.1) * sign).total_cmp(&((b.2 - b.1) * sign)));
     let most = most.map_or(String::new(), |(name, from, to)| format!(", of which {name} {from:.0} -> {to:.0}"));
-    let told = format!(
+    let reported = format!(
         "outside the stack {:.0} -> {:.0}, in it {:.0} -> {:.0}{most}; {frames:.2} frames for {} queued, netisr's wakeups {wakeups:.3} -> \
          {woken:.3}, context switches {switches:.3} -> {switches_too:.3}",
         queued.outside(),
@@ -446,7 +446,7 @@ fn because(of: &Measured, at: usize, verdict: Verdict) -> Option<(&'static str, 
         mode.inside(),
         of.work.each().1
     );
-    Some((cause, told))
+    Some((cause, reported))
 }
 
 /// Returns the output of ministat(1) for queued, direct and hybrid; the report prints it for the
@@ -488,9 +488,9 @@ mod tests {
     #[test]
     fn the_table_is_complete_with_the_reports_figures_and_ministat() {
         let options = Options { quick: true, rounds: Some(3), ..Options::default() };
-        let mut told = 0;
-        let report = netisr2005(&options, &mut |_| told += 1).unwrap();
-        assert_eq!((report.rows.len(), told), (3 * 9 * 3, 27));
+        let mut reported = 0;
+        let report = netisr2005(&options, &mut |_| reported += 1).unwrap();
+        assert_eq!((report.rows.len(), reported), (3 * 9 * 3, 27));
         let columns = Column::ALL.iter().filter(|column| column.threads() <= dispatch::cores()).count();
         let (measured, missing): (Vec<_>, Vec<_>) = report.rows.iter().partition(|row| row.now.is_some());
         assert_eq!(measured.len(), columns * 27, "{missing:?}");
@@ -521,15 +521,17 @@ mod tests {
             "both verdicts"
         );
         for reason in &beside.sheets[1].rows {
-            let [_, Cell::Text(mode), _, Cell::Text(cause), Cell::Text(told)] = &reason[..] else {
+            let [_, Cell::Text(mode), _, Cell::Text(cause), Cell::Text(reported)] = &reason[..] else {
                 panic!("{reason:?}")
             };
             assert!(["direct", "hybrid"].contains(&&**mode), "{mode}");
             let causes = ["queueing", "wakeups", "cache", "not shown by the ledger"];
-            assert!(causes.contains(&&**cause) && told.contains("of which "), "{told}");
+            assert!(causes.contains(&&**cause) && reported.contains("of which "), "{reported}");
             assert!(
-                told.starts_with("outside the stack ") && !told.contains("stack -") && !told.contains("-> -"),
-                "{told}"
+                reported.starts_with("outside the stack ")
+                    && !reported.contains("stack -")
+                    && !reported.contains("-> -"),
+                "{reported}"
             );
         }
         let did = &beside.sheets[2];

@@ -109,8 +109,8 @@ fn latency_row(result: &SizeResult) -> Option<Vec<Cell>> {
 
 fn loss_rows(result: &SizeResult) -> Rows {
     let row = |tried: &Tried| {
-        let percent = (tried.asked as f64 * 100.0 / result.max.max(1) as f64).round() as u64;
-        let counts = [result.size as u64, percent, tried.asked, tried.reached, tried.sent, tried.lost];
+        let percent = (tried.requested as f64 * 100.0 / result.max.max(1) as f64).round() as u64;
+        let counts = [result.size as u64, percent, tried.requested, tried.reached, tried.sent, tried.lost];
         counts.map(Cell::from).into_iter().chain([Cell::from(tried.loss_percent())]).collect()
     };
     result.loss.iter().flatten().map(row).collect()

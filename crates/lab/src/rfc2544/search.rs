@@ -15,7 +15,7 @@ const FLOOR: u64 = 1000;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tried {
     /// Rate at which the tester should send.
-    pub asked: u64,
+    pub requested: u64,
     /// Rate at which frames were actually sent.
     pub reached: u64,
     /// Number of frames sent, in all directions together.
@@ -27,7 +27,7 @@ pub struct Tried {
 impl Tried {
     /// Returns whether the tester missed the rate by more than `resolution`.
     pub fn is_short(&self, resolution: f64) -> bool {
-        (self.reached as f64) < self.asked as f64 * (1.0 - resolution)
+        (self.reached as f64) < self.requested as f64 * (1.0 - resolution)
     }
 
     /// Returns the frames lost, in per cent of those sent (RFC 2544 26.3).
@@ -192,9 +192,9 @@ mod tests {
     /// Returns a device that loses frames above `most` per second; the tester sends at most
     /// `reach`.
     fn device(most: u64, reach: u64) -> impl FnMut(u64) -> Result<Tried, Cut> {
-        move |asked| {
-            let reached = asked.min(reach);
-            Ok(Tried { asked, reached, sent: reached, lost: reached.saturating_sub(most) })
+        move |requested| {
+            let reached = requested.min(reach);
+            Ok(Tried { requested, reached, sent: reached, lost: reached.saturating_sub(most) })
         }
     }
 
@@ -245,8 +245,8 @@ mod tests {
     #[test]
     fn loss_trials_end_after_two_without_loss() {
         let trials = loss(1000, &mut device(750, u64::MAX)).unwrap();
-        let asked: Vec<u64> = trials.iter().map(|tried| tried.asked).collect();
-        assert_eq!(asked, [1000, 900, 800, 700, 600]);
+        let requested: Vec<u64> = trials.iter().map(|tried| tried.requested).collect();
+        assert_eq!(requested, [1000, 900, 800, 700, 600]);
         assert_eq!(trials[0].loss_percent(), 25.0);
         assert_eq!(loss(1000, &mut device(0, u64::MAX)).unwrap().len(), 10);
     }

@@ -165,7 +165,7 @@ impl Trial {
         let sent = u128::from(self.ways.iter().map(|way| way.sent).min().unwrap_or(0));
         let rate = u64::try_from(sent * SECOND / self.took.as_nanos().max(1)).unwrap_or(u64::MAX);
         match self.ask.pace {
-            Pace::Frames(asked) => rate.min(asked),
+            Pace::Frames(requested) => rate.min(requested),
             Pace::FlatOut => rate,
         }
     }

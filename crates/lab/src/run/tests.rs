@@ -7,7 +7,7 @@ use std::rc::Rc;
 /// during which one tick is stolen.
 #[derive(Default)]
 struct Scripted {
-    asked: u64,
+    requested: u64,
     stolen: u64,
     steals: Vec<u64>,
     /// Numbers of the kept trials (from 0) after which the core is slow.
@@ -20,7 +20,7 @@ struct Scripted {
 
 impl Host for Scripted {
     fn elapsed(&mut self) -> Duration {
-        Duration::from_secs(self.asked / 2)
+        Duration::from_secs(self.requested / 2)
     }
 
     fn place(&mut self) -> Result<(), String> {
@@ -30,10 +30,10 @@ impl Host for Scripted {
 
     /// Called before and after each kept trial.
     fn steal(&mut self) -> u64 {
-        if self.asked % 2 == 1 && self.steals.contains(&(self.asked / 2)) {
+        if self.requested % 2 == 1 && self.steals.contains(&(self.requested / 2)) {
             self.stolen += 1;
         }
-        self.asked += 1;
+        self.requested += 1;
         self.stolen
     }
 

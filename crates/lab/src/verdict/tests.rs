@@ -107,17 +107,17 @@ fn the_reported_smallest_difference_is_found_four_times_in_five() {
     // A Cauchy distribution has no deviation to estimate.
     let shapes = Shape::ALL.into_iter().filter(|shape| *shape != Shape::Heavy);
     for (shape, n) in shapes.flat_map(|shape| [10, 20, 30].map(|n| (shape, n))) {
-        let (mut asked, mut found) = (0, 0);
+        let (mut requested, mut found) = (0, 0);
         for seed in 0..300 {
             let mut noise = Noise::shaped(seed, shape);
             let verdict = compare(&mut noise, n, 1.01, 0.03).1;
             let Verdict::Inconclusive { shows_pct: Some(pct) } = verdict else { continue };
-            asked += 1;
+            requested += 1;
             found += u32::from(compare(&mut noise, n, 1.0 + pct / 100.0, 0.03).1 == Verdict::Faster);
         }
-        let share = f64::from(found) / f64::from(asked);
-        println!("{shape:?}, n {n}: {asked} asked, {share:.3} found");
-        assert!(asked > 50 && share >= 0.8, "{shape:?}, n {n}: {asked} asked, {share:.2} found");
+        let share = f64::from(found) / f64::from(requested);
+        println!("{shape:?}, n {n}: {requested} asked, {share:.3} found");
+        assert!(requested > 50 && share >= 0.8, "{shape:?}, n {n}: {requested} asked, {share:.2} found");
     }
 }
 

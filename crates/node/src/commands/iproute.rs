@@ -337,11 +337,11 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandEr
 }
 
 /// Shows the next hop of the queried address or, with `--why`, the reasons for the choice.
-pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u32>) -> Result<String, CommandError> {
-    if asked.why {
-        return Ok(asked.explain(ctl));
+pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u32>) -> Result<String, CommandError> {
+    if requested.why {
+        return Ok(requested.explain(ctl));
     }
-    let (dst, answer) = (asked.dst(), asked.answer(ctl));
+    let (dst, answer) = (requested.dst(), requested.answer(ctl));
     let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route to this address"));
     let exact = Route { prefix: Prefix::host(dst), via: answer.via.ok_or_else(nowhere)? };
     let src = ctl.source_of(exact.via, dst);

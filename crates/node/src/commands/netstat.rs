@@ -135,8 +135,8 @@ fn paragraph(name: &str) -> &str {
 /// Returns the connections in BSD's format; with `servers`, also sockets that wait for any peer.
 fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Protocol>) -> String {
     let wanted = |socket: &Socket| {
-        let asked = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches(['4', '6']));
-        asked && (servers || !socket.state.is_waiting())
+        let requested = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches(['4', '6']));
+        requested && (servers || !socket.state.is_waiting())
     };
     let mut sockets = sockets::all(ctl);
     sockets.retain(wanted);

@@ -150,12 +150,12 @@ fn delete<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, Command
 }
 
 fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
-    let asked = why::route_query::<u32, L>(ctl, args)?;
-    if asked.why || ctl.json {
-        return iproute::got(ctl, &asked);
+    let requested = why::route_query::<u32, L>(ctl, args)?;
+    if requested.why || ctl.json {
+        return iproute::got(ctl, &requested);
     }
-    let dst = asked.dst();
-    let answer = asked.answer(ctl);
+    let dst = requested.dst();
+    let answer = requested.answer(ctl);
     let via =
         answer.via.ok_or_else(|| CommandError::failed(format!("{dst}: not in table: no route to this address")))?;
     let route = Route { prefix: answer.matched.map_or(Prefix::host(dst), |route| route.prefix), via };

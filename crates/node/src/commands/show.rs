@@ -167,8 +167,8 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             out += &format!("\tgone{}\n", why.map(|why| format!(": {why}")).unwrap_or_default());
         }
         out.extend(of(port).iter().map(|warning| format!("\t{warning}\n")));
-        let told = counts(port).into_iter().filter(|entry| entry.value > 0);
-        out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
+        let reported = counts(port).into_iter().filter(|entry| entry.value > 0);
+        out + &reported.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
     };
     ctl.listing(|| Value::Array(ports.iter().map(row).collect()), || ports.iter().map(text).collect())
 }

@@ -49,23 +49,24 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String
     // A filter may be quoted as one word: ss 'sport = :7'.
     let parts: Vec<&str> = words.rest().iter().flat_map(|word| word.split_whitespace()).collect();
     let mut words = Words::new(&parts);
-    let mut asked = SsOptions { json: ctl.json, ..SsOptions::default() };
+    let mut requested = SsOptions { json: ctl.json, ..SsOptions::default() };
     while let Some(word) = words.peek().filter(|word| word.starts_with('-')) {
         words.take();
         let letters = word.strip_prefix('-').filter(|letters| !letters.is_empty());
-        if !letters.is_some_and(|letters| letters.chars().all(|letter| asked.take(letter))) {
+        if !letters.is_some_and(|letters| letters.chars().all(|letter| requested.take(letter))) {
             let known = ["-t", "-u", "-l", "-a", "-n", "-o", "-e", "-m", "-p", "-i", "-s", "-H", "-j", "-4", "-6"];
             return Err(CommandError::unknown("option", word, known.into_iter()));
         }
     }
     let filter = Filter::parse(&mut words)?;
-    asked.all |= filter.has_state();
+    requested.all |= filter.has_state();
     let sockets = sockets::all(ctl);
-    if asked.summary {
-        return Ok(summary(&sockets, asked));
+    if requested.summary {
+        return Ok(summary(&sockets, requested));
     }
-    let rows: Vec<&Socket> = sockets.iter().filter(|socket| asked.wants(socket) && filter.matches(socket)).collect();
-    Ok(listing(ctl, &rows, asked))
+    let rows: Vec<&Socket> =
+        sockets.iter().filter(|socket| requested.wants(socket) && filter.matches(socket)).collect();
+    Ok(listing(ctl, &rows, requested))
 }
 
 /// Returns all sockets, for `show sockets`.
@@ -121,13 +122,13 @@ impl SsOptions {
     }
 }
 
-fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: SsOptions) -> String {
-    if asked.json {
+fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], requested: SsOptions) -> String {
+    if requested.json {
         return format!("{}\n", Value::Array(rows.iter().map(|row| to_json(ctl, row)).collect()));
     }
     let (mut out, name) = (String::new(), ctl.host.stack.name.as_str());
-    if !asked.headless {
-        let process = if asked.process { " Process" } else { "" };
+    if !requested.headless {
+        let process = if requested.process { " Process" } else { "" };
         out += &format!(
             "{:<5} {:<10} {:>6} {:>6} {:>22} {:>22}{process}\n",
             "Netid", "State", "Recv-Q", "Send-Q", "Local Address:Port", "Peer Address:Port"
@@ -143,21 +144,21 @@ fn listing<L: Locks>(ctl: &Ctl<'_, L>, rows: &[&Socket], asked: SsOptions) -> St
             end(ctl, row.local),
             end(ctl, row.peer)
         );
-        if asked.process
+        if requested.process
             && let Some(fd) = row.fd
         {
             out += &format!(" users:((\"{name}\",pid={},fd={fd}))", std::process::id());
         }
-        if asked.timer {
+        if requested.timer {
             out += &details::timer(row);
         }
-        if asked.extended {
+        if requested.extended {
             out += &details::extended(row);
         }
         out.push('\n');
-        if asked.has_below() {
-            let memory = if asked.memory { details::memory(row) } else { String::new() };
-            let info = if asked.info { details::info(row) } else { String::new() };
+        if requested.has_below() {
+            let memory = if requested.memory { details::memory(row) } else { String::new() };
+            let info = if requested.info { details::info(row) } else { String::new() };
             if !(memory.is_empty() && info.is_empty()) {
                 out += &format!("\t{memory}{info}\n");
             }
@@ -215,7 +216,7 @@ fn to_json<L: Locks>(ctl: &Ctl<'_, L>, row: &Socket) -> Value {
 }
 
 /// Returns the summary of `-s`: the number of sockets of each kind.
-fn summary(sockets: &[Socket], asked: SsOptions) -> String {
+fn summary(sockets: &[Socket], requested: SsOptions) -> String {
     let count = |is: &dyn Fn(&Socket) -> bool| sockets.iter().filter(|socket| is(socket)).count();
     let tcp = |state: State| count(&|s| s.netid == Netid::Tcp && s.state == SockState::Tcp(state));
     let syn_recv = tcp(State::SynReceived); // these have no socket yet
@@ -225,7 +226,7 @@ fn summary(sockets: &[Socket], asked: SsOptions) -> String {
     let orphaned = count(&|s| s.netid == Netid::Tcp && s.fd.is_none() && !remembered.contains(&s.state));
     let listening = count(&|s| s.state == SockState::Listen);
     let (estab, closed, timewait) = (tcp(State::Established), tcp(State::Closed), tcp(State::TimeWait));
-    if asked.json {
+    if requested.json {
         let tcp = json!({ "total": all_tcp, "estab": estab, "closed": closed, "orphaned": orphaned,
             "timewait": timewait, "listen": listening, "syn_recv": syn_recv });
         return format!("{}\n", json!({ "total": all_tcp + udp, "tcp": tcp, "udp": { "total": udp } }));

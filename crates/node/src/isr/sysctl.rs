@@ -133,8 +133,8 @@ pub(crate) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>>
 /// netisr, all dispatch is direct, and only the value for direct dispatch is accepted.
 pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> Result<(), IsrError> {
     let Some(about) = setting(name) else { return Ok(()) };
-    let asked = u8::try_from(value).ok();
-    let mode = asked.and_then(Mode::of);
+    let requested = u8::try_from(value).ok();
+    let mode = requested.and_then(Mode::of);
     let Some(netisr) = netisr else {
         let is_so = match about {
             Setting::Mode => mode == Some(Mode::Direct),
@@ -158,7 +158,7 @@ pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> 
         Setting::Limit => netisr.set_default_qlimit(limit)?,
         Setting::OwnMode(protocol) => netisr.set_own_mode(netisr.protocol(protocol)?, mode),
         Setting::Policy(protocol) => {
-            netisr.set_policy(netisr.protocol(protocol)?, asked.and_then(Policy::of).unwrap_or_default())?;
+            netisr.set_policy(netisr.protocol(protocol)?, requested.and_then(Policy::of).unwrap_or_default())?;
         }
         Setting::OwnLimit(protocol) => netisr.set_qlimit(netisr.protocol(protocol)?, limit)?,
     }

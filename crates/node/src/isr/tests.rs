@@ -199,9 +199,9 @@ fn isr_sysctls_have_old_names_and_reject_invalid_values() {
 #[test]
 fn invalid_isr_configurations_are_rejected_with_a_message() {
     let fault = |change: &dyn Fn(&mut HostConfig)| {
-        let mut asked = config("h", "10.0.0.1/24", 2);
-        change(&mut asked);
-        asked.check().unwrap_err()
+        let mut requested = config("h", "10.0.0.1/24", 2);
+        change(&mut requested);
+        requested.check().unwrap_err()
     };
     assert!(fault(&|_| {}).contains("host h: isr.workstreams = 2 needs locks = 'light' or 'heavy'"));
     assert!(fault(&|c| (c.isr.workstreams, c.isr.bind) = (1, true)).contains("isr.bind"));

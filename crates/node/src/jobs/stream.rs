@@ -109,8 +109,8 @@ impl<L: Locks> Work<L> for Stream {
             return self.fail(around, why);
         }
         if let State::Connecting(fd) = self.state {
-            let asked = Events { writable: true, ..Events::default() };
-            let mut polled = [PollFd { fd, asked, told: Events::default() }];
+            let requested = Events { writable: true, ..Events::default() };
+            let mut polled = [PollFd { fd, requested, reported: Events::default() }];
             if around.calls.poll(&mut polled) == 0 {
                 return None;
             }

@@ -165,7 +165,7 @@ fn build_with<L: Locks>(
 /// Returns an error if the port does not support a configured offload or MTU, as `ifconfig` does.
 fn check_iface<L: Locks>(
     config: &HostConfig,
-    asked: &crate::config::IfaceConfig,
+    requested: &crate::config::IfaceConfig,
     host: &Host<L>,
     id: inet::iface::IfaceId,
 ) -> Result<(), BuildError> {
@@ -173,17 +173,17 @@ fn check_iface<L: Locks>(
     let fault = |what| BuildError::Offload {
         host: config.name.clone(),
         iface: iface.name.clone(),
-        port: asked.port.clone(),
+        port: requested.port.clone(),
         what,
     };
     let on = iface.offload();
     let most = host.ports().iter().find(|port| port.iface == id).map_or(u16::MAX, |port| port.caps.mtu);
     let checks = [
-        (asked.ip4csum && !on.tx_ip, "ip4csum"),
-        (asked.udp4csum == Some(true) && !on.tx_l4, "udp4csum"),
-        (asked.tso4 == Some(true) && !on.tso, "tso4"),
-        (asked.rxcsum == Some(true) && !on.rx, "rxcsum"),
-        (asked.mtu.is_some_and(|mtu| mtu > most), "an MTU this large"),
+        (requested.ip4csum && !on.tx_ip, "ip4csum"),
+        (requested.udp4csum == Some(true) && !on.tx_l4, "udp4csum"),
+        (requested.tso4 == Some(true) && !on.tso, "tso4"),
+        (requested.rxcsum == Some(true) && !on.rx, "rxcsum"),
+        (requested.mtu.is_some_and(|mtu| mtu > most), "an MTU this large"),
     ];
     checks.iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, what)| Err(fault(what)))
 }

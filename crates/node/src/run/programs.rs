@@ -71,7 +71,7 @@ impl Programs for NoPrograms {
 pub struct Running<'h> {
     services: Vec<Box<dyn Program + 'h>>,
     /// Programs started by clients of the control socket, with their job numbers.
-    asked: Vec<(u32, Box<dyn Program + 'h>)>,
+    requested: Vec<(u32, Box<dyn Program + 'h>)>,
     start: Option<Start<'h>>,
 }
 
@@ -79,7 +79,7 @@ type Start<'h> = Box<dyn Fn(&[String]) -> Result<Box<dyn Program + 'h>, String> 
 
 impl std::fmt::Debug for Running<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Running").field("services", &self.services.len()).field("asked", &self.asked.len()).finish()
+        f.debug_struct("Running").field("services", &self.services.len()).field("asked", &self.requested.len()).finish()
     }
 }
 
@@ -99,19 +99,19 @@ impl<'h> Running<'h> {
         host.jobs().run_programs();
         let programs = programs.clone();
         let start: Start<'h> = Box::new(move |words| programs.start(host, words));
-        Ok(Running { services, asked: Vec::new(), start: Some(start) })
+        Ok(Running { services, requested: Vec::new(), start: Some(start) })
     }
 
     /// Runs a turn of each program, and returns the amount of work done.
     pub fn turn<L: Locks>(&mut self, host: &Host<L>) -> usize {
         self.take_wanted(host);
-        if self.services.is_empty() && self.asked.is_empty() {
+        if self.services.is_empty() && self.requested.is_empty() {
             return 0;
         }
         let now = host.clock.now();
-        let asked = self.asked.iter_mut().map(|(_, program)| program);
-        let done = self.services.iter_mut().chain(asked).map(|program| program.turn(now)).sum();
-        self.asked.retain_mut(|(id, program)| {
+        let requested = self.requested.iter_mut().map(|(_, program)| program);
+        let done = self.services.iter_mut().chain(requested).map(|program| program.turn(now)).sum();
+        self.requested.retain_mut(|(id, program)| {
             let ended = program.ended().map(|result| result.map_or_else(End::Failed, |()| End::Done));
             let is_over = ended.is_some();
             let goes_on = host.jobs().report(*id, &program.take_output(), ended) && !is_over;
@@ -128,7 +128,7 @@ impl<'h> Running<'h> {
         let Some(start) = &self.start else { return };
         for Wanted { id, words } in host.jobs().take_wanted() {
             match start(&words) {
-                Ok(program) => self.asked.push((id, program)),
+                Ok(program) => self.requested.push((id, program)),
                 Err(why) => drop(host.jobs().report(id, "", Some(End::Failed(why)))),
             }
         }
@@ -137,8 +137,8 @@ impl<'h> Running<'h> {
     /// Returns the earliest time at which a program's turn is due even without input; `None` if no
     /// timer runs.
     pub fn next_timer(&self) -> Option<Instant> {
-        let asked = self.asked.iter().map(|(_, program)| program);
-        self.services.iter().chain(asked).filter_map(|program| program.next_timer()).min()
+        let requested = self.requested.iter().map(|(_, program)| program);
+        self.services.iter().chain(requested).filter_map(|program| program.next_timer()).min()
     }
 
     /// Returns the time for which the host may sleep until a program's timer expires, at most
@@ -156,7 +156,7 @@ impl<'h> Running<'h> {
 
     /// Ends all programs of the host.
     pub fn end(&mut self) {
-        let asked = self.asked.iter_mut().map(|(_, program)| program);
-        self.services.iter_mut().chain(asked).for_each(|program| program.end());
+        let requested = self.requested.iter_mut().map(|(_, program)| program);
+        self.services.iter_mut().chain(requested).for_each(|program| program.end());
     }
 }

@@ -212,9 +212,9 @@ fn split_hosts_reject_other_modes_and_settings() {
     }
     assert_eq!(both.say(0, "sysctl -n net.isr.dispatch net.isr.numthreads").unwrap(), "deferred\n2\n");
     let fault = |change: &dyn Fn(&mut HostConfig)| {
-        let mut asked = config("web", "10.0.0.2/24", 2);
-        change(&mut asked);
-        asked.check().unwrap_err()
+        let mut requested = config("web", "10.0.0.2/24", 2);
+        change(&mut requested);
+        requested.check().unwrap_err()
     };
     assert!(fault(&|c| c.set("locks", "light").unwrap()).contains("host web: stacks = 2"));
     assert!(fault(&|c| c.isr.workstreams = 2).contains("one workstream per stack"));
@@ -279,7 +279,7 @@ fn a_connecting_stack_receives_the_answers() {
         far.set_option(fd, socket::Opt::NonBlocking(true)).unwrap();
     }
     far.listen(listener, 64).unwrap();
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for at in 0..3 {
         for _ in 0..8 {
             let calls = both.stacks[at].shared_calls();
@@ -290,7 +290,7 @@ fn a_connecting_stack_receives_the_answers() {
             calls.connect(datagrams, there).unwrap();
             calls.send(datagrams, b"who").unwrap();
             assert_eq!(calls.connect(stream, there), Err(socket::Errno::EINPROGRESS));
-            asked.push((at, datagrams, stream));
+            requested.push((at, datagrams, stream));
             both.turns(4); // the first one sends an ARP request
         }
     }
@@ -302,7 +302,7 @@ fn a_connecting_stack_receives_the_answers() {
             calls.send_to(echo, &buffer[..n], &from).unwrap();
         }
     }
-    for (at, datagrams, stream) in asked {
+    for (at, datagrams, stream) in requested {
         let (calls, mut buffer) = (both.stacks[at].shared_calls(), [0; 8]);
         assert_eq!(calls.recv(datagrams, &mut buffer), Ok(3), "stack {at}");
         assert_eq!(calls.peer_addr(stream), Ok(there), "stack {at}");

@@ -116,9 +116,9 @@ impl Switch {
         loop {
             let mut thread = lock(thread);
             while thread.turn() == Then::Again && !thread.is_lock_requested() {}
-            let asked = thread.is_lock_requested();
+            let requested = thread.is_lock_requested();
             drop(thread);
-            if asked {
+            if requested {
                 std::thread::sleep(Duration::from_micros(20));
             } else if !flow.rest(number - self.loops()) {
                 return;
@@ -174,9 +174,9 @@ impl Switch {
                 break;
             }
         }
-        let asked = thread.is_lock_requested();
+        let requested = thread.is_lock_requested();
         drop(thread);
-        if asked {
+        if requested {
             std::thread::sleep(Duration::from_micros(20));
         }
         Ok(())

@@ -88,11 +88,11 @@ impl EventSender {
             EventKind::Addresses => &mut self.addresses,
             EventKind::Ports => &mut self.ports,
         };
-        let told = ring.push(sync.clone()).is_ok();
-        if !told {
+        let reported = ring.push(sync.clone()).is_ok();
+        if !reported {
             self.lose(sync.kind());
         }
-        told
+        reported
     }
 
     fn lose(&mut self, about: EventKind) {

@@ -18,7 +18,7 @@ use wire::Mac;
 /// sleep of the host.
 struct Silent {
     fd: UnixStream,
-    asked: Arc<AtomicU32>,
+    requested: Arc<AtomicU32>,
 }
 
 impl RxHalf for Silent {
@@ -27,7 +27,7 @@ impl RxHalf for Silent {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requested.fetch_add(1, Ordering::Relaxed);
         Some(self.fd.as_fd())
     }
 }
@@ -67,12 +67,12 @@ fn a_wait_is_measured_from_its_start() {
 fn a_call_does_not_sleep_when_a_round_made_data_ready() {
     let host = host();
     let (fd, _other) = UnixStream::pair().unwrap();
-    let asked = Arc::new(AtomicU32::new(0));
+    let requested = Arc::new(AtomicU32::new(0));
     let port = Port {
         name: "silent".to_string(),
         spec: "silent".to_string(),
         caps: Caps::PLAIN,
-        rx: Box::new(Silent { fd, asked: asked.clone() }),
+        rx: Box::new(Silent { fd, requested: requested.clone() }),
         tx: Box::new(Sink),
         counts: Arc::new(PortCounts::default()),
         nic: None,
@@ -86,7 +86,7 @@ fn a_call_does_not_sleep_when_a_round_made_data_ready() {
         calls.send_to(fd, &[n], &at).unwrap();
         let mut got = [9; 4];
         assert_eq!(calls.recv(fd, &mut got).unwrap(), 1); // through the loopback queue: no frame of any port
-        assert_eq!((got[0], asked.load(Ordering::Relaxed)), (n, 0), "the host did not sleep");
+        assert_eq!((got[0], requested.load(Ordering::Relaxed)), (n, 0), "the host did not sleep");
     }
     calls.set_option(fd, socket::Opt::RecvTimeout(Some(clock::Duration::from_millis(100)))).unwrap();
     // If the thread is scheduled again only after its timeout, the call does not sleep, and the
@@ -95,7 +95,7 @@ fn a_call_does_not_sleep_when_a_round_made_data_ready() {
         let until = host.clock.now().after(clock::Duration::from_millis(100));
         assert_eq!(calls.recv(fd, &mut [0; 4]), Err(socket::Errno::EAGAIN));
         assert!(host.clock.now() >= until);
-        if asked.load(Ordering::Relaxed) > 0 {
+        if requested.load(Ordering::Relaxed) > 0 {
             return;
         }
     }

@@ -18,8 +18,8 @@ const ONCE: u32 = libc::EPOLLONESHOT as u32;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Polled {
     pub token: c_int,
-    pub asked: c_short,
-    pub told: c_short,
+    pub requested: c_short,
+    pub reported: c_short,
 }
 
 fn until(now: Instant, timeout_ms: c_int) -> Instant {
@@ -29,22 +29,22 @@ fn until(now: Instant, timeout_ms: c_int) -> Instant {
 impl Door {
     /// `poll`: returns the number of descriptors with events.
     pub fn poll(&self, fds: &mut [Polled], timeout_ms: c_int) -> usize {
-        let asked = fds.to_vec();
+        let requested = fds.to_vec();
         let attempt = move |state: &mut State, chance| {
-            let mut told = asked.clone();
-            for fd in &mut told {
+            let mut reported = requested.clone();
+            for fd in &mut reported {
                 let all = state.ready(fd.token);
-                let wanted = fd.asked as u16 as u32 | ALWAYS | libc::POLLNVAL as u32;
-                fd.told = (all.unwrap_or(libc::POLLNVAL as u32) & wanted) as c_short;
+                let wanted = fd.requested as u16 as u32 | ALWAYS | libc::POLLNVAL as u32;
+                fd.reported = (all.unwrap_or(libc::POLLNVAL as u32) & wanted) as c_short;
             }
-            let some = told.iter().any(|fd| fd.told != 0);
-            (some || chance == Chance::Last).then_some(told)
+            let some = reported.iter().any(|fd| fd.reported != 0);
+            (some || chance == Chance::Last).then_some(reported)
         };
-        let told = self.wait(move |state| until(state.host.now, timeout_ms), attempt).unwrap_or_default();
-        for (fd, told) in fds.iter_mut().zip(told) {
-            fd.told = told.told;
+        let reported = self.wait(move |state| until(state.host.now, timeout_ms), attempt).unwrap_or_default();
+        for (fd, reported) in fds.iter_mut().zip(reported) {
+            fd.reported = reported.reported;
         }
-        fds.iter().filter(|fd| fd.told != 0).count()
+        fds.iter().filter(|fd| fd.reported != 0).count()
     }
 
     /// `epoll_create`.
@@ -79,8 +79,8 @@ impl Door {
     pub fn epoll_wait(&self, epoll: c_int, most: usize, timeout_ms: c_int) -> Done<Vec<(u32, u64)>> {
         self.enter(|state| state.files.epoll(epoll).map(drop))?;
         let attempt = move |state: &mut State, chance| {
-            let told = state.epoll(epoll, most);
-            (chance == Chance::Last || !matches!(&told, Ok(told) if told.is_empty())).then_some(told)
+            let reported = state.epoll(epoll, most);
+            (chance == Chance::Last || !matches!(&reported, Ok(reported) if reported.is_empty())).then_some(reported)
         };
         self.wait(move |state| until(state.host.now, timeout_ms), attempt).unwrap_or_else(|| Ok(Vec::new()))
     }
@@ -90,18 +90,18 @@ impl State {
     /// Returns all events of a descriptor, in `poll`'s bits.
     fn ready(&mut self, token: c_int) -> Option<u32> {
         let socket = self.files.get(token).ok()?;
-        let asked = Events { readable: true, writable: true, ..Events::default() };
-        let mut fds = [PollFd { fd: socket.fd, asked, told: Events::default() }];
+        let requested = Events { readable: true, writable: true, ..Events::default() };
+        let mut fds = [PollFd { fd: socket.fd, requested, reported: Events::default() }];
         self.host.calls().poll(&mut fds);
-        let [PollFd { mut told, .. }] = fds;
+        let [PollFd { mut reported, .. }] = fds;
         if socket.shut_read {
-            (told.readable, told.peer_closed) = (true, true);
-            told.hangup |= self.is_shut_for_writing(socket.fd.0 & !inet::tcp::SOCK_BIT);
+            (reported.readable, reported.peer_closed) = (true, true);
+            reported.hangup |= self.is_shut_for_writing(socket.fd.0 & !inet::tcp::SOCK_BIT);
         }
-        let connected = socket.fd.is_stream() && told.writable && !told.error && !told.hangup;
+        let connected = socket.fd.is_stream() && reported.writable && !reported.error && !reported.hangup;
         if connected && !self.is_shut_for_writing(socket.fd.0 & !inet::tcp::SOCK_BIT) {
-            told.writable = self.is_roomy(token, socket.fd.0 & !inet::tcp::SOCK_BIT).unwrap_or(true);
-            if !told.writable
+            reported.writable = self.is_roomy(token, socket.fd.0 & !inet::tcp::SOCK_BIT).unwrap_or(true);
+            if !reported.writable
                 && let Ok(socket) = self.files.socket(token)
             {
                 socket.no_space = true; // requests a notification
@@ -111,13 +111,13 @@ impl State {
         // reports a hangup.
         let fresh = socket.fd.is_stream() && self.is_fresh(socket.fd.0 & !inet::tcp::SOCK_BIT);
         let bits = [
-            (told.readable, libc::POLLIN | libc::POLLRDNORM),
-            (told.writable || fresh, libc::POLLOUT | libc::POLLWRNORM),
-            (told.error, libc::POLLERR),
-            (told.hangup || fresh, libc::POLLHUP),
-            (told.peer_closed, libc::POLLRDHUP),
-            (told.urgent, libc::POLLPRI),
-            (told.invalid, libc::POLLNVAL),
+            (reported.readable, libc::POLLIN | libc::POLLRDNORM),
+            (reported.writable || fresh, libc::POLLOUT | libc::POLLWRNORM),
+            (reported.error, libc::POLLERR),
+            (reported.hangup || fresh, libc::POLLHUP),
+            (reported.peer_closed, libc::POLLRDHUP),
+            (reported.urgent, libc::POLLPRI),
+            (reported.invalid, libc::POLLNVAL),
         ];
         Some(bits.iter().filter(|(on, _)| *on).fold(0, |all, (_, bit)| all | *bit as u32))
     }
@@ -135,7 +135,7 @@ impl State {
     /// Returns the current events of an epoll instance.
     fn epoll(&mut self, epoll: c_int, most: usize) -> Done<Vec<(u32, u64)>> {
         let interests = self.files.epoll(epoll)?.interests.clone();
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (token, mut interest) in interests {
             // An edge is new data, or space for a writer that found none before.
             let starved = self.files.get(token).is_ok_and(|socket| socket.no_space);
@@ -149,15 +149,15 @@ impl State {
             }
             let silent = interest.spent || interest.events & EDGE != 0 && !interest.fresh;
             let ready = all & (interest.events | ALWAYS);
-            if !silent && ready != 0 && told.len() < most {
-                told.push((ready, interest.data));
+            if !silent && ready != 0 && reported.len() < most {
+                reported.push((ready, interest.data));
                 (interest.fresh, interest.spent) = (false, interest.events & ONCE != 0);
             }
             if let Some(kept) = self.files.epoll(epoll)?.interests.get_mut(&token) {
                 *kept = interest;
             }
         }
-        Ok(told)
+        Ok(reported)
     }
 
     /// Returns a summary of what a socket has received so far, with which edges are detected.

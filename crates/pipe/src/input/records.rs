@@ -23,14 +23,14 @@ pub(super) struct Records<R> {
 
 impl<R: Read> Records<R> {
     /// Creates a reader of records. `start` contains bytes that have already been read from `from`.
-    /// If `asked` is `None`, reads until the version of the format follows from the first two
+    /// If `requested` is `None`, reads until the version of the format follows from the first two
     /// records.
-    pub fn new(start: Vec<u8>, from: R, asked: Option<Format>) -> Result<Records<R>, BadInput> {
+    pub fn new(start: Vec<u8>, from: R, requested: Option<Format>) -> Result<Records<R>, BadInput> {
         let end = start.len();
         let mut buf = start;
         buf.resize(ROOM, 0);
         let mut records = Records { from, buf, start: 0, end, offset: 0, at_end: false, form: Form::V1 };
-        if let Some(format) = asked {
+        if let Some(format) = requested {
             records.form = if format == Format::Bin2 { Form::V2 } else { Form::V1 };
             return Ok(records);
         }

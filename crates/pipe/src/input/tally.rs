@@ -14,7 +14,7 @@ pub struct Tally {
     /// Number of lines or records that are not frames.
     pub bad: u64,
     /// Line number and error of the first ten lines or records that are not frames.
-    pub told: Vec<(u64, Warned)>,
+    pub reported: Vec<(u64, Warned)>,
     /// Number of frames that precede the first bad line in its batch.
     pub good: usize,
 }
@@ -42,8 +42,8 @@ impl std::fmt::Display for Warned {
 impl Tally {
     /// Adds the counts of lines that come after those counted so far.
     pub fn append(&mut self, behind: &Tally) {
-        for (line, bad) in behind.told.iter().take(TOLD.saturating_sub(self.told.len())) {
-            self.told.push((self.lines + line, bad.clone()));
+        for (line, bad) in behind.reported.iter().take(TOLD.saturating_sub(self.reported.len())) {
+            self.reported.push((self.lines + line, bad.clone()));
         }
         self.lines += behind.lines;
         self.bad += behind.bad;
@@ -55,14 +55,14 @@ impl Tally {
             self.good = good;
         }
         self.bad += 1;
-        if self.told.len() < TOLD {
-            self.told.push((self.lines, why));
+        if self.reported.len() < TOLD {
+            self.reported.push((self.lines, why));
         }
     }
 
     /// Returns the error of the first bad line; `None` if no line was bad.
     pub fn first_bad(&self) -> Option<BadInput> {
-        let (line, why) = self.told.first()?;
+        let (line, why) = self.reported.first()?;
         Some(match why {
             Warned::Line(why) => BadInput::Line { line: *line, why: *why },
             Warned::Json(why) | Warned::Record(why) => BadInput::Json { line: *line, why: why.clone() },

@@ -8,8 +8,8 @@ use wire::text::Stamp;
 const LINE: &str = "FFFFFFFFFFFF 0022CF63967B 8899 23 1E 0A\n";
 
 /// Returns all frames of a stream, the counts of lines, and the format.
-fn all(bytes: &[u8], piece: usize, asked: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
-    let mut input = Input::new(Pieces(bytes.to_vec(), piece), asked, strict);
+fn all(bytes: &[u8], piece: usize, requested: Option<Format>, strict: bool) -> Result<Read1, BadInput> {
+    let mut input = Input::new(Pieces(bytes.to_vec(), piece), requested, strict);
     let (mut frames, mut got) = (Frames::new(), Vec::new());
     while input.read(&mut frames)? {
         got.extend(frames.iter().map(|(bytes, time)| (bytes.to_vec(), time)));
@@ -36,9 +36,9 @@ fn bad_lines_are_counted_reported_and_skipped() {
     let (frames, tally, _) = all(text.as_bytes(), 7, None, false).unwrap();
     assert_eq!(frames.len(), 3);
     assert_eq!((tally.lines, tally.bad), (6, 2));
-    let told: Vec<String> = tally.told.iter().map(|(line, why)| format!("{line}: {why}")).collect();
+    let reported: Vec<String> = tally.reported.iter().map(|(line, why)| format!("{line}: {why}")).collect();
     assert_eq!(
-        told,
+        reported,
         ["2: column 1: 'z' is not a hexadecimal digit", "5: column 6: frame of 2 bytes: must be at least 14"]
     );
     let error = all(text.as_bytes(), 7, None, true).unwrap_err().to_string();
@@ -60,9 +60,9 @@ fn an_endless_line_is_one_bad_line_in_bounded_memory() {
     text.extend(std::iter::repeat_n(b'0', 3_000_000));
     text.push(b'\n');
     text.extend(LINE.as_bytes());
-    for asked in [None, Some(Format::Jsonl)] {
-        let (frames, tally, _) = all(&text, 50_000, asked, false).unwrap();
-        let expected = if asked.is_none() { (2, 1) } else { (0, 3) };
+    for requested in [None, Some(Format::Jsonl)] {
+        let (frames, tally, _) = all(&text, 50_000, requested, false).unwrap();
+        let expected = if requested.is_none() { (2, 1) } else { (0, 3) };
         assert_eq!((frames.len(), tally.bad), expected);
         assert_eq!(tally.lines, 3);
     }
@@ -150,7 +150,7 @@ fn json_errors_are_described() {
     for (line, why) in bad {
         let (frames, tally, _) = all(format!("{good}\n{line}\n").as_bytes(), 1000, None, false).unwrap();
         assert_eq!(frames.len(), 1);
-        assert_eq!(tally.told[0].1.to_string(), why);
+        assert_eq!(tally.reported[0].1.to_string(), why);
     }
 }
 
@@ -170,12 +170,12 @@ proptest! {
             };
             let frames: Vec<_> = frames.iter().map(|(bytes, bits)| (bytes.clone(), time(*bits))).collect();
             let bytes = written(&frames, format);
-            let (got, tally, told) = all(&bytes, piece, None, true).unwrap();
+            let (got, tally, reported) = all(&bytes, piece, None, true).unwrap();
             prop_assert_eq!(got, frames);
             prop_assert_eq!(tally.bad, 0);
             if !bytes.is_empty() {
                 let expected = if format.is_text() { Format::Text } else { format };
-                prop_assert_eq!(told, expected);
+                prop_assert_eq!(reported, expected);
             }
         }
     }

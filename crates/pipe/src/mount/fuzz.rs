@@ -86,8 +86,8 @@ fn request(code: u32, unique: u64, node: u64, body: &[u8]) -> Vec<u8> {
     bytes.extend(body);
     // struct fuse_read_in: fh, offset, size.
     if let Some(size) = bytes.get_mut(IN_HEADER + 16..IN_HEADER + 20) {
-        let asked = u32::from_ne_bytes([size[0], size[1], size[2], size[3]]);
-        size.copy_from_slice(&(asked % READ).to_ne_bytes());
+        let requested = u32::from_ne_bytes([size[0], size[1], size[2], size[3]]);
+        size.copy_from_slice(&(requested % READ).to_ne_bytes());
     }
     bytes
 }

@@ -27,8 +27,9 @@ fn answer(frame: &[u8]) -> Vec<u8> {
     out[..6].copy_from_slice(&frame[6..12]);
     out[6..12].copy_from_slice(&THEIRS.0);
     if frame[12..14] == [8, 6] {
-        let asked = arp::Packet::parse(&frame[14..]).unwrap();
-        let reply = arp::Packet { op: arp::Op::Reply, sha: THEIRS, spa: asked.tpa, tha: asked.sha, tpa: asked.spa };
+        let requested = arp::Packet::parse(&frame[14..]).unwrap();
+        let reply =
+            arp::Packet { op: arp::Op::Reply, sha: THEIRS, spa: requested.tpa, tha: requested.sha, tpa: requested.spa };
         out[14..42].copy_from_slice(&reply.emit());
         return out;
     }
@@ -42,10 +43,10 @@ fn answer(frame: &[u8]) -> Vec<u8> {
 #[test]
 fn arp_is_resolved_then_round_trips_are_measured() {
     let mut ping = ping(3, 10);
-    let asked = ping.poll(us(0)).unwrap();
-    assert_eq!((&asked[..6], asked.len()), (&[0xff; 6][..], 60));
+    let requested = ping.poll(us(0)).unwrap();
+    assert_eq!((&requested[..6], requested.len()), (&[0xff; 6][..], 60));
     assert_eq!(ping.poll(us(1)), None);
-    assert_eq!(ping.input(&answer(&asked), us(50)), None);
+    assert_eq!(ping.input(&answer(&requested), us(50)), None);
     for (n, rtt) in [(0, 30), (1, 10), (2, 20)] {
         let at = 50 + n * 10_000;
         assert_eq!(ping.next_event(), us(at));
@@ -65,21 +66,21 @@ fn arp_is_resolved_then_round_trips_are_measured() {
 #[test]
 fn arp_requests_end_after_ten_tries() {
     let mut ping = ping(3, 10);
-    let mut asked = 0;
+    let mut requested = 0;
     let mut now = us(0);
     while !ping.is_over(now) {
-        asked += usize::from(ping.poll(now).is_some());
+        requested += usize::from(ping.poll(now).is_some());
         now = ping.next_event();
     }
-    assert_eq!((asked, now, ping.figures()), (10, Instant::from_millis(5000), Figures::default()));
+    assert_eq!((requested, now, ping.figures()), (10, Instant::from_millis(5000), Figures::default()));
     assert_eq!(ping.figures().percentile(50), None);
 }
 
 #[test]
 fn lost_replies_time_out_and_late_ones_are_stray() {
     let mut ping = ping(2, 0);
-    let asked = ping.poll(us(0)).unwrap();
-    ping.input(&answer(&asked), us(0));
+    let requested = ping.poll(us(0)).unwrap();
+    ping.input(&answer(&requested), us(0));
     let first = ping.poll(us(0)).unwrap();
     assert_eq!(ping.poll(us(99_999)), None);
     assert!(ping.poll(us(100_000)).is_some());
@@ -111,8 +112,8 @@ proptest! {
     #[test]
     fn any_received_frame_is_handled(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 0..20), flip in 0..98_usize) {
         let mut ping = ping(3, 0);
-        let asked = ping.poll(us(0)).unwrap();
-        ping.input(&answer(&asked), us(0));
+        let requested = ping.poll(us(0)).unwrap();
+        ping.input(&answer(&requested), us(0));
         let mut reply = answer(&ping.poll(us(0)).unwrap());
         reply[flip] ^= 0x40;
         ping.input(&reply, us(1));

@@ -231,10 +231,10 @@ fn map_of(id: u32) -> Option<OwnedFd> {
     let program = by_id(PROG_GET_FD_BY_ID, id)?;
     let mut maps = [0u32; 1];
     // Fields of struct bpf_prog_info: nr_map_ids at byte 52, map_ids at 56, name at 64.
-    let mut asked = [0u8; 80];
-    asked.get_mut(52..56)?.copy_from_slice(&word(1));
-    asked.get_mut(56..64)?.copy_from_slice(&pointer(maps.as_mut_ptr()));
-    let info = info_of(program.as_fd(), asked)?;
+    let mut requested = [0u8; 80];
+    requested.get_mut(52..56)?.copy_from_slice(&word(1));
+    requested.get_mut(56..64)?.copy_from_slice(&pointer(maps.as_mut_ptr()));
+    let info = info_of(program.as_fd(), requested)?;
     if at(&info, 52) != 1 || info.get(64..80) != Some(&NAME[..]) {
         return None;
     }
@@ -254,15 +254,15 @@ fn by_id(command: i32, id: u32) -> Option<OwnedFd> {
     unsafe { bpf_fd(command, &mut Attr::of(&[&word(id)])) }.ok()
 }
 
-/// Reads information about an object. `asked` may contain a pointer to an array, and the array's
+/// Reads information about an object. `requested` may contain a pointer to an array, and the array's
 /// length.
-fn info_of<const N: usize>(fd: BorrowedFd<'_>, mut asked: [u8; N]) -> Option<[u8; N]> {
-    let into = pointer(asked.as_mut_ptr());
+fn info_of<const N: usize>(fd: BorrowedFd<'_>, mut requested: [u8; N]) -> Option<[u8; N]> {
+    let into = pointer(requested.as_mut_ptr());
     let parts: [&[u8]; 3] = [&fd_word(fd), &word(N as u32), &into];
-    // SAFETY: `asked` is alive during the call and N bytes long. The only pointer that it can
+    // SAFETY: `requested` is alive during the call and N bytes long. The only pointer that it can
     // contain is set by `map_of`, and points to a live array of the stated length.
     unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut Attr::of(&parts)) }.ok()?;
-    Some(asked)
+    Some(requested)
 }
 
 /// Returns the 32-bit word at byte offset `place`; 0 beyond the end.

@@ -38,7 +38,7 @@ pub(super) struct PacketRx {
     /// True if large segments are passed on unsplit.
     whole: bool,
     vnet_hdr: bool,
-    asked: u32,
+    requested: u32,
     /// Time of the last poll.
     now: Instant,
     is_down: bool,
@@ -87,7 +87,7 @@ impl PacketRx {
             rx_csum,
             whole: config.lro,
             vnet_hdr: config.vnet_hdr,
-            asked: 0,
+            requested: 0,
             now: Instant::ZERO,
             is_down: false,
             gone: false,
@@ -198,8 +198,8 @@ impl PacketRx {
 
     /// Checks for lost frames, and the interface's state. Called after an empty poll.
     fn look(&mut self) {
-        self.asked = self.asked.wrapping_add(1);
-        if self.asked % LOOK_EVERY != 1 {
+        self.requested = self.requested.wrapping_add(1);
+        if self.requested % LOOK_EVERY != 1 {
             return;
         }
         count_lost(&self.ring, &self.counts, &mut self.seen);

@@ -75,8 +75,8 @@ fn frames_of_a_kernel_socket_are_received() {
         let (mut port, mut netlink, socket) = world(&config, &pool);
         assert_eq!((port.name.as_str(), port.caps.mtu, port.caps.rx_csum), ("tap0", 1500, true));
         socket.send_to(b"first", (US, 9)).unwrap();
-        let asked = receive(&mut port, |f| f[12..14] == [8, 6]);
-        let request = arp::Packet::parse(&asked[0].0[14..]).unwrap();
+        let requested = receive(&mut port, |f| f[12..14] == [8, 6]);
+        let request = arp::Packet::parse(&requested[0].0[14..]).unwrap();
         assert_eq!((request.spa, request.tpa, request.sha), (KERNEL, US, KERNEL_MAC));
         netlink.add_neighbor("tap0", US, OUR_MAC).unwrap();
         socket.send_to(b"second", (US, 9)).unwrap();

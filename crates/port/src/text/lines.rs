@@ -33,7 +33,7 @@ pub(crate) struct Lines {
     /// Number of lines read so far.
     lines: u64,
     bad: u64,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 impl Lines {
@@ -50,7 +50,7 @@ impl Lines {
             skipping: false,
             lines: 0,
             bad: 0,
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -137,8 +137,8 @@ impl Lines {
 
     fn warn(&mut self, why: &str) {
         self.bad += 1;
-        if self.told.len() < TOLD {
-            self.told.push(format!("line {}, {why}", self.lines));
+        if self.reported.len() < TOLD {
+            self.reported.push(format!("line {}, {why}", self.lines));
         }
     }
 
@@ -152,11 +152,11 @@ impl Lines {
     /// bad lines.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let sum = (self.bad > 0).then(|| format!("{} of {} lines are not valid frames", self.bad, self.lines));
-        self.told.iter().cloned().chain(sum).collect()
+        self.reported.iter().cloned().chain(sum).collect()
     }
 
     /// Returns the warning about the first bad line; `None` if there is none.
     pub(crate) fn first_bad(&self) -> Option<&str> {
-        self.told.first().map(String::as_str)
+        self.reported.first().map(String::as_str)
     }
 }

@@ -316,7 +316,7 @@ impl Player<'_> {
         let mut fds = Vec::new();
         for entry in entries {
             let fd = self.fd(entry.field("fd").ok_or("poll(): fd is missing")?)?;
-            fds.push(PollFd { fd, asked: events(entry.field("events")), told: Events::default() });
+            fds.push(PollFd { fd, requested: events(entry.field("events")), reported: Events::default() });
         }
         let timeout = value(timeout)?;
         let until = match timeout {
@@ -326,12 +326,12 @@ impl Player<'_> {
         loop {
             self.calls().poll(&mut fds);
             for poll in &mut fds {
-                poll.told.hangup &= poll.asked.hangup;
+                poll.reported.hangup &= poll.requested.hangup;
                 // In C, poll() reports the following two events only if they were requested.
-                poll.told.peer_closed &= poll.asked.peer_closed;
-                poll.told.urgent &= poll.asked.urgent;
+                poll.reported.peer_closed &= poll.requested.peer_closed;
+                poll.reported.urgent &= poll.requested.urgent;
             }
-            let ready = fds.iter().filter(|poll| poll.told != Events::default()).count();
+            let ready = fds.iter().filter(|poll| poll.reported != Events::default()).count();
             if ready == 0 && self.cx().now < until {
                 if self.drive(until).is_none() {
                     return Ok(Err(Errno::EINTR));
@@ -340,8 +340,11 @@ impl Player<'_> {
             }
             for (poll, entry) in fds.iter().zip(entries) {
                 let stated = events(entry.field("revents"));
-                if entry.field("revents").is_some() && stated != poll.told {
-                    return Err(format!("poll(): wrong events\n  expected: {stated:?}\n  actual:   {:?}", poll.told));
+                if entry.field("revents").is_some() && stated != poll.reported {
+                    return Err(format!(
+                        "poll(): wrong events\n  expected: {stated:?}\n  actual:   {:?}",
+                        poll.reported
+                    ));
                 }
             }
             return Ok(Ok(ready as i64));

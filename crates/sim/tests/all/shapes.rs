@@ -32,7 +32,7 @@ fn address(host: &HostConfig) -> Ipv4Addr {
 /// Sends a datagram from every host to every echo service. Returns the pairs of hosts without a
 /// reply.
 fn unanswered(world: &mut World, hosts: &[HostConfig]) -> Vec<String> {
-    let mut asked: Vec<(String, HostId, Fd, Vec<u8>)> = Vec::new();
+    let mut requested: Vec<(String, HostId, Fd, Vec<u8>)> = Vec::new();
     for from in hosts {
         for to in echoes(hosts).into_iter().filter(|to| to.name != from.name) {
             let id = world.host_named(&from.name).unwrap();
@@ -41,7 +41,7 @@ fn unanswered(world: &mut World, hosts: &[HostConfig]) -> Vec<String> {
             calls.set_option(fd, Opt::NonBlocking(true)).unwrap();
             let payload = format!("{} to {}", from.name, to.name).repeat(40).into_bytes();
             calls.send_to(fd, &payload, &SocketAddr::from((address(to), 7))).unwrap();
-            asked.push((format!("{} to {}", from.name, to.name), id, fd, payload));
+            requested.push((format!("{} to {}", from.name, to.name), id, fd, payload));
         }
     }
     world.run_for(Duration::from_secs(2));
@@ -52,7 +52,7 @@ fn unanswered(world: &mut World, hosts: &[HostConfig]) -> Vec<String> {
         calls.close(fd).unwrap();
         got == Ok(true)
     };
-    asked.into_iter().filter(|(_, id, fd, payload)| !came(world, *id, *fd, payload)).map(|(who, ..)| who).collect()
+    requested.into_iter().filter(|(_, id, fd, payload)| !came(world, *id, *fd, payload)).map(|(who, ..)| who).collect()
 }
 
 /// Sends a stream of `n` bytes from host `from` to host `to`; returns the time it took.

@@ -199,8 +199,12 @@ fn stream(seed: u64, trace: &str) {
             break;
         }
     }
-    let told: Vec<_> = apps.iter().map(|app| (app.sent, app.got, app.over)).collect();
-    assert_eq!(told, [(plan.bytes[0], plan.bytes[1], true), (plan.bytes[1], plan.bytes[0], true)], "stalled: {plan:?}");
+    let reported: Vec<_> = apps.iter().map(|app| (app.sent, app.got, app.over)).collect();
+    assert_eq!(
+        reported,
+        [(plan.bytes[0], plan.bytes[1], true), (plan.bytes[1], plan.bytes[0], true)],
+        "stalled: {plan:?}"
+    );
     for app in &apps {
         world.host(app.host).calls().close(app.fd).unwrap();
     }

@@ -173,8 +173,8 @@ impl Exchange {
     }
 
     fn finish_connect<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Result<(), Progress> {
-        let asked = Events { writable: true, ..Events::default() };
-        if calls.poll(&mut [PollFd { fd: self.fd, asked, told: Events::default() }]) == 0 {
+        let requested = Events { writable: true, ..Events::default() };
+        if calls.poll(&mut [PollFd { fd: self.fd, requested, reported: Events::default() }]) == 0 {
             return Ok(());
         }
         match calls.take_error(self.fd) {

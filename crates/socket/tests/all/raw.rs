@@ -82,8 +82,8 @@ fn raw_sockets_are_polled_connected_and_shut_down_like_others() {
     let (a, b) = (w.a(), w.b());
     let proto = Proto(253);
     let (tx, rx) = (a.raw_socket(Domain::Inet, proto).unwrap(), b.raw_socket(Domain::Inet, proto).unwrap());
-    let asked = Events { readable: true, ..Events::default() };
-    let mut fds = [PollFd { fd: rx, asked, told: Events::default() }];
+    let requested = Events { readable: true, ..Events::default() };
+    let mut fds = [PollFd { fd: rx, requested, reported: Events::default() }];
     assert_eq!(b.poll(&mut fds), 0);
     b.connect(rx, at(1, 0)).unwrap();
     assert_eq!((b.peer_addr(rx), b.local_addr(rx)), (Ok(at(1, 0)), Ok(at(2, 0))));

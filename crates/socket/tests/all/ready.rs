@@ -5,17 +5,17 @@ use linerate_socket::{Calls, Errno, Events, Fd, PollFd, Poller, SendFlags};
 use lock::{Locks, Up};
 use std::net::Shutdown;
 
-fn told<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> Events {
-    let asked = Events { readable: true, writable: true, ..Events::default() };
-    let mut fds = [PollFd { fd, asked, told: Events::default() }];
+fn reported<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> Events {
+    let requested = Events { readable: true, writable: true, ..Events::default() };
+    let mut fds = [PollFd { fd, requested, reported: Events::default() }];
     calls.poll(&mut fds);
-    fds[0].told
+    fds[0].reported
 }
 
 /// Returns the readiness of a descriptor as letters, one per flag of poll(2): In, Out, error (X),
 /// Hup, Pri, RDHUP (E), Nval.
 fn levels<L: Locks>(calls: &Calls<'_, L>, fd: Fd) -> String {
-    let t = told(calls, fd);
+    let t = reported(calls, fd);
     [
         (t.readable, 'I'),
         (t.writable, 'O'),

@@ -232,19 +232,19 @@ fn many_threads_connect_at_once() {
 fn poll_reports_requested_events_to_threads() {
     with_host(|host| {
         let socket = UdpSocket::bind(host.clone(), "127.0.0.1:9").unwrap();
-        let asked = Events { readable: true, ..Events::default() };
-        let told = || {
-            let mut fds = [linerate_socket::PollFd { fd: socket.fd(), asked, told: Events::default() }];
+        let requested = Events { readable: true, ..Events::default() };
+        let reported = || {
+            let mut fds = [linerate_socket::PollFd { fd: socket.fd(), requested, reported: Events::default() }];
             host.with(|calls| calls.poll(&mut fds));
-            fds[0].told.readable
+            fds[0].reported.readable
         };
-        assert!(!told());
+        assert!(!reported());
         socket.send_to(b"x", "127.0.0.1:9").unwrap();
         let until = Instant::now() + Duration::from_secs(10);
-        while !told() && Instant::now() < until {
+        while !reported() && Instant::now() < until {
             std::thread::yield_now();
         }
-        assert!(told());
+        assert!(reported());
         assert_eq!(Light::NAME, "light");
     });
 }
@@ -354,8 +354,8 @@ fn poll_reports_freed_memory() {
         calls.watch(&poller, client.fd()).unwrap();
         poller.ready(&calls, 16, &mut Vec::new()); // discards earlier events
         drop(held); // resets the connections, which frees the unread data
-        let told = poller.wait(&calls, Some(Duration::from_secs(30)));
-        assert_eq!(told, Some(client.fd()));
+        let reported = poller.wait(&calls, Some(Duration::from_secs(30)));
+        assert_eq!(reported, Some(client.fd()));
         while let Err(why) = (&client).write(&[7; 20_000]) {
             assert_eq!(why.kind(), ErrorKind::WouldBlock);
             assert_eq!(poller.wait(&calls, Some(Duration::from_secs(30))), Some(client.fd()));

@@ -40,9 +40,9 @@ impl Tcb {
         let reply = self.on_segment(seg, now);
         match taken {
             None => assert_eq!(format!("{short:?}"), before, "declined {seg:?}, and changed something"),
-            Some(told) => {
+            Some(reported) => {
                 assert_eq!(format!("{short:?}"), format!("{self:?}"), "of {before} by {seg:?}");
-                assert_eq!(reply, told);
+                assert_eq!(reply, reported);
             }
         }
         reply

@@ -116,7 +116,7 @@ fn blanks_are_optional_everywhere() {
 
 #[test]
 fn errors_name_cause_and_column() {
-    let told = |text: &str| match read(Kind::best(), text.as_bytes()).0 {
+    let reported = |text: &str| match read(Kind::best(), text.as_bytes()).0 {
         Next::Bad { why, used } => {
             assert_eq!(used, text.len());
             why.to_string()
@@ -128,15 +128,15 @@ fn errors_name_cause_and_column() {
         text[at] = c;
         text.into_iter().collect::<String>()
     };
-    assert_eq!(told(&bad_at(31, 'G')), "column 32: 'G' is not a hexadecimal digit");
-    assert_eq!(told(&bad_at(167, '\0')), "column 168: byte 0x00 is not a hexadecimal digit");
-    assert_eq!(told(&LINE.replace(" 20\n", " 2\n")), "column 168: odd number of hexadecimal digits");
-    assert_eq!(told("0022CF63967B 8899\n"), "column 18: frame of 8 bytes: must be at least 14");
-    assert_eq!(told("0000000000000000\n"), "column 17: frame of 0 bytes: must be at least 14");
+    assert_eq!(reported(&bad_at(31, 'G')), "column 32: 'G' is not a hexadecimal digit");
+    assert_eq!(reported(&bad_at(167, '\0')), "column 168: byte 0x00 is not a hexadecimal digit");
+    assert_eq!(reported(&LINE.replace(" 20\n", " 2\n")), "column 168: odd number of hexadecimal digits");
+    assert_eq!(reported("0022CF63967B 8899\n"), "column 18: frame of 8 bytes: must be at least 14");
+    assert_eq!(reported("0000000000000000\n"), "column 17: frame of 0 bytes: must be at least 14");
     let long = "00".repeat(MAX_FRAME + 1) + "\n";
-    assert_eq!(told(&long), "column 524290: frame is longer than 262144 bytes");
+    assert_eq!(reported(&long), "column 524290: frame is longer than 262144 bytes");
     let endless = " ".repeat(MAX_READ + 1);
-    assert_eq!(told(&endless), "column 1048577: no newline within 1048576 bytes");
+    assert_eq!(reported(&endless), "column 1048577: no newline within 1048576 bytes");
 }
 
 #[test]

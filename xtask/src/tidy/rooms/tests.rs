@@ -47,8 +47,8 @@ fn inside_a_room_a_missing_or_distant_reason_is_found() {
 
 #[test]
 fn an_unsafe_fn_needs_a_safety_section() {
-    let told = "/// Reads.\n///\n/// # Safety\n/// `a` is valid.\n#[inline]\npub unsafe fn a() {}\n";
-    assert_eq!(found(told), Vec::<String>::new());
+    let reported = "/// Reads.\n///\n/// # Safety\n/// `a` is valid.\n#[inline]\npub unsafe fn a() {}\n";
+    assert_eq!(found(reported), Vec::<String>::new());
     assert!(found("/// Reads.\nunsafe fn a() {}\n")[0].contains("# Safety"));
     assert!(found("pub unsafe extern \"C\" fn a() {}\n")[0].contains("# Safety"));
 }

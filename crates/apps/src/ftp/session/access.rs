@@ -88,9 +88,9 @@ impl Session {
                 self.only_epsv = true;
                 self.reply(cx.now, "200 Command okay.");
             }
-            asked if asked == family.as_bytes() => self.open_listener(true, cx),
+            requested if requested == family.as_bytes() => self.open_listener(true, cx),
             b"1" | b"2" => self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})")),
-            asked if asked.iter().all(u8::is_ascii_digit) => {
+            requested if requested.iter().all(u8::is_ascii_digit) => {
                 self.reply(cx.now, &format!("522 Network protocol not supported, use ({family})"));
             }
             _ => self.reply(cx.now, "501 Syntax error in parameters or arguments: expected a protocol number or ALL."),

@@ -281,8 +281,8 @@ fn a_file_is_sent_and_ends_the_test() {
         // The receiver does not count data in flight at the end of the test.
         let [sent, received] = pair.client.server.app.moved();
         assert!(sent == 2 * len as u64 && received <= sent, "{len}: each stream sends it: {sent}, {received}");
-        let said = pair.client.server.app.take_output();
-        assert_eq!(said.matches(&format!("(100%) of {}\n", path.display())).count(), 2, "{said}");
+        let printed = pair.client.server.app.take_output();
+        assert_eq!(printed.matches(&format!("(100%) of {}\n", path.display())).count(), 2, "{printed}");
         pair.is_clean();
     }
     // A missing file.
@@ -343,8 +343,8 @@ fn a_long_test_keeps_the_last_lines_of_output() {
         test.stop(Instant::from_millis(1));
         test.line("the last");
         assert_eq!(test.take_lines(), "the last\n");
-        assert!(test.said.len() <= (1 << 20) + (128 << 10));
-        assert_eq!(test.said.ends_with("the last\n"), role == Role::Server);
+        assert!(test.printed.len() <= (1 << 20) + (128 << 10));
+        assert_eq!(test.printed.ends_with("the last\n"), role == Role::Server);
     }
 }
 
@@ -414,15 +414,15 @@ fn a_stopped_side_reports_partial_results() {
                     pair.carry();
                 }
                 let (client, server) = (&mut pair.client.server.app, &mut pair.server.server.app);
-                let (result, said) = (client.result().cloned(), [client.take_output(), server.take_output()]);
-                let case = format!("{rounds} rounds, client {is_client}: {result:?} {said:?}");
+                let (result, printed) = (client.result().cloned(), [client.take_output(), server.take_output()]);
+                let case = format!("{rounds} rounds, client {is_client}: {result:?} {printed:?}");
                 if was_running {
                     let why = if is_client { ClientError::Interrupted } else { ClientError::Terminated };
                     assert_eq!(result, Some(Err(why)), "{case}");
                     let expected = ["the client has terminated", "the server has terminated"];
-                    assert!(said[1].contains(expected[usize::from(!is_client)]), "{case}");
-                    assert!(said[0].contains("sender") && said[0].contains("receiver"), "{case}");
-                    assert!(said[1].contains("sender") || said[1].contains("receiver"), "{case}");
+                    assert!(printed[1].contains(expected[usize::from(!is_client)]), "{case}");
+                    assert!(printed[0].contains("sender") && printed[0].contains("receiver"), "{case}");
+                    assert!(printed[1].contains("sender") || printed[1].contains("receiver"), "{case}");
                     assert_eq!(server.counts.abandoned.get(), 1, "{case}");
                     assert!(!server.is_testing() && pair.client.net.fds() == 0, "{case}");
                 }
@@ -501,14 +501,14 @@ fn concurrent_tests_are_limited() {
         rig.run_until_idle();
         (control, rig.net.far_recv(control, 100))
     };
-    let (one, said) = begin(&mut rig, b'1', "udp");
-    assert_eq!(said, [9, 10]);
+    let (one, printed) = begin(&mut rig, b'1', "udp");
+    assert_eq!(printed, [9, 10]);
     // UDP streams have no cookie, so the second UDP test of this client address waits until the
     // first one has all its streams.
-    let (other, said) = begin(&mut rig, b'2', "udp");
-    assert_eq!(said, [9]);
-    let (_, said) = begin(&mut rig, b'3', "tcp");
-    assert_eq!(said, [255]);
+    let (other, printed) = begin(&mut rig, b'2', "udp");
+    assert_eq!(printed, [9]);
+    let (_, printed) = begin(&mut rig, b'3', "tcp");
+    assert_eq!(printed, [255]);
     let from = |port| SocketAddr::from(([1, 0, 0, 2], port));
     rig.net.far_send_datagram(from(7001), to, b"9876");
     rig.run_until_idle();

@@ -24,7 +24,7 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
         // received of the current response.
         let (mut due, mut sent, mut got) = (options.burst as u64 + 1, 0, 0);
         due = due.min(meter.goal);
-        let mut asked = due;
+        let mut requested = due;
         while self.goes_on(&mut meter, found.messages)? {
             let mut pace = Pace::Wait;
             while due > 0 {
@@ -62,8 +62,8 @@ impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, 
                 if let (Some(times), Some(begun)) = (&mut found.times, begun.pop_front()) {
                     times.add(self.sockets.now().since(begun));
                 }
-                if asked < meter.goal {
-                    (asked, due) = (asked + 1, due + 1);
+                if requested < meter.goal {
+                    (requested, due) = (requested + 1, due + 1);
                 }
                 break; // as in netperf, the next request is sent before the next receive
             }

@@ -88,9 +88,12 @@ fn reports_are_announced_before_addresses() {
         lan.left();
     }
     lan.send(1, &[report(GROUP)], secs(1));
-    let told = events(&mut lan);
-    assert!(matches!(told[0], SyncEvent::Said(_)), "the report comes before all addresses: {:?}", told[0]);
-    assert_eq!((told.len(), told[0].kind(), told[1].kind()), (1025, EventKind::Ports, EventKind::Addresses));
+    let reported = events(&mut lan);
+    assert!(matches!(reported[0], SyncEvent::Said(_)), "the report comes before all addresses: {:?}", reported[0]);
+    assert_eq!(
+        (reported.len(), reported[0].kind(), reported[1].kind()),
+        (1025, EventKind::Ports, EventKind::Addresses)
+    );
     assert_eq!(lan.bridge.take_lost_events(EventKind::Addresses), 1100 + 1 - 1024);
     assert_eq!(
         (lan.bridge.take_lost_events(EventKind::Addresses), lan.bridge.take_lost_events(EventKind::Ports)),

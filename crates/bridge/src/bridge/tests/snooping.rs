@@ -218,11 +218,11 @@ fn asking() -> SnoopConfig {
 fn the_querier_sends_queries_and_yields() {
     let mut lan = Lan::new(&[Member::default(); 3], 64);
     lan.bridge.set_snooping(Some(asking()), secs(0));
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for now in 0..300 {
         lan.bridge.poll(secs(now));
         while let Some(query) = lan.bridge.take_query() {
-            asked.push((now, query.bytes()[12] == 8));
+            requested.push((now, query.bytes()[12] == 8));
             let mut frame = lan.pool.get().unwrap();
             frame.extend(query.bytes()).unwrap();
             lan.bridge.send_all(frame, query.vid, &mut lan.out);
@@ -234,9 +234,9 @@ fn the_querier_sends_queries_and_yields() {
             assert_eq!(lan.left(), [1, 1, 1]);
         }
     }
-    assert_eq!(asked.iter().filter(|(_, four)| *four).map(|(at, _)| *at).collect::<Vec<_>>(), [0, 32, 157, 282]);
-    assert_eq!(asked.iter().filter(|(_, four)| !four).count(), 4);
-    assert_eq!(lan.bridge.snoop_counts().asked, 8);
+    assert_eq!(requested.iter().filter(|(_, four)| *four).map(|(at, _)| *at).collect::<Vec<_>>(), [0, 32, 157, 282]);
+    assert_eq!(requested.iter().filter(|(_, four)| !four).count(), 4);
+    assert_eq!(lan.bridge.snoop_counts().requested, 8);
     // After a leave, the group is queried twice; listeners that do not answer expire.
     for port in [0, 1] {
         at(&mut lan, port, report(GROUP), 300);
@@ -256,8 +256,8 @@ fn the_querier_sends_queries_and_yields() {
         lan.bridge.set_snooping(Some(asking()), secs(400));
         at(&mut lan, 2, query(Ipv4Addr::new(10, 0, 0, last), Ipv4Addr::UNSPECIFIED), 399);
         lan.bridge.poll(secs(400));
-        let asked = std::iter::from_fn(|| lan.bridge.take_query()).filter(|query| query.bytes()[12] == 8).count();
-        assert_eq!(asked, asks);
+        let requested = std::iter::from_fn(|| lan.bridge.take_query()).filter(|query| query.bytes()[12] == 8).count();
+        assert_eq!(requested, asks);
     }
 }
 

@@ -10,14 +10,14 @@ pub enum State {
 }
 
 pub fn begin(p: &mut Port) {
-    enter(p, if p.asked.edge { State::Edge } else { State::NotEdge });
+    enter(p, if p.requested.edge { State::Edge } else { State::NotEdge });
 }
 
 pub fn step(p: &mut Port) -> bool {
-    let nobody = p.edge_delay_while == 0 && p.asked.auto_edge && p.send_rstp && p.proposing;
+    let nobody = p.edge_delay_while == 0 && p.requested.auto_edge && p.send_rstp && p.proposing;
     let next = match p.detection {
-        State::Edge if !p.port_enabled && !p.asked.edge || !p.oper_edge => State::NotEdge,
-        State::NotEdge if !p.port_enabled && p.asked.edge || nobody => State::Edge,
+        State::Edge if !p.port_enabled && !p.requested.edge || !p.oper_edge => State::NotEdge,
+        State::NotEdge if !p.port_enabled && p.requested.edge || nobody => State::Edge,
         _ => return false,
     };
     enter(p, next);

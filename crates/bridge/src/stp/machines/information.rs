@@ -47,7 +47,7 @@ pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     };
     if matches!(next, State::SuperiorDesignated | State::RepeatedDesignated) {
         p.held = 0;
-        b.asked.relay |= p.role == PortRole::Root;
+        b.requested.relay |= p.role == PortRole::Root;
     }
     enter(p, next);
     true

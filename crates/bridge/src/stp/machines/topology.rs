@@ -24,11 +24,11 @@ pub fn begin(p: &mut Port) {
 
 pub fn step(p: &mut Port, b: &mut Tree) -> bool {
     let active = matches!(p.role, PortRole::Root | PortRole::Designated);
-    let told = p.rcvd_tc || p.rcvd_tcn || p.rcvd_tc_ack || p.tc_prop;
+    let reported = p.rcvd_tc || p.rcvd_tcn || p.rcvd_tc_ack || p.tc_prop;
     let next = match p.topology {
         State::Inactive if p.learn && !p.fdb_flush => State::Learning,
         State::Learning if active && p.forward && !p.oper_edge => State::Detected,
-        State::Learning if told => State::Learning,
+        State::Learning if reported => State::Learning,
         State::Learning if !active && !p.learn && !p.learning => State::Inactive,
         State::Active if !active || p.oper_edge => State::Learning,
         State::Active if p.rcvd_tcn => State::NotifiedTcn,
@@ -53,7 +53,7 @@ fn enter(p: &mut Port, b: &mut Tree, state: State) {
         State::Learning => (p.rcvd_tc, p.rcvd_tcn, p.rcvd_tc_ack, p.tc_prop) = (false, false, false, false),
         State::Detected => {
             pr::new_tc_while(p, b);
-            b.asked.tc_prop = Some(p.no);
+            b.requested.tc_prop = Some(p.no);
             p.new_info = true;
         }
         State::Active => {}
@@ -63,7 +63,7 @@ fn enter(p: &mut Port, b: &mut Tree, state: State) {
             if p.role == PortRole::Designated {
                 p.tc_ack = true;
             }
-            b.asked.tc_prop = Some(p.no);
+            b.requested.tc_prop = Some(p.no);
         }
         State::Propagating => {
             pr::new_tc_while(p, b);

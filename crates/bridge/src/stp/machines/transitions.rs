@@ -164,14 +164,14 @@ fn enter(p: &mut Port, b: &mut Tree, state: State) {
             p.rr_while = p.fwd_delay();
         }
         State::RootProposed | State::AlternateProposed => {
-            b.asked.sync = true;
+            b.requested.sync = true;
             p.proposed = false;
         }
         State::RootAgreed => {
             (p.proposed, p.sync) = (false, false);
             (p.agree, p.new_info) = (true, true);
         }
-        State::ReRoot => b.asked.re_root = true,
+        State::ReRoot => b.requested.re_root = true,
         State::RootLearn | State::DesignatedLearn => {
             p.fd_while = p.forward_delay();
             p.learn = true;

@@ -73,10 +73,10 @@ fn loop_guard_prevents_a_loop_on_a_unidirectional_link() {
         for n in 0..3 {
             world.bridge(0x1000 * n, StpVersion::Stp, 0);
         }
-        let asked = StpPort { loop_guard, ..StpPort::default() };
-        world.connect_as(&[0, 1], Duplex::Full, Duration::from_millis(1), asked);
-        world.connect_as(&[0, 2], Duplex::Full, Duration::from_millis(1), asked);
-        let blocked = world.connect_as(&[1, 2], Duplex::Full, Duration::from_millis(1), asked);
+        let requested = StpPort { loop_guard, ..StpPort::default() };
+        world.connect_as(&[0, 1], Duplex::Full, Duration::from_millis(1), requested);
+        world.connect_as(&[0, 2], Duplex::Full, Duration::from_millis(1), requested);
+        let blocked = world.connect_as(&[1, 2], Duplex::Full, Duration::from_millis(1), requested);
         world.start();
         world.run(secs(100));
         assert_eq!((world.spans(), world.bridges[2].stp.state(1)), (Ok(()), PortState::Discarding));

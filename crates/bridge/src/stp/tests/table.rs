@@ -15,10 +15,10 @@ pub fn config() -> StpConfig {
 }
 
 /// Returns a bridge with ports 0 and 1, both up.
-pub fn two_ports(asked: StpPort, link: Link) -> Stp {
+pub fn two_ports(requested: StpPort, link: Link) -> Stp {
     let mut stp = Stp::new(config(), START).unwrap();
     for no in 0..2 {
-        stp.add_port(no, asked, START).unwrap();
+        stp.add_port(no, requested, START).unwrap();
         stp.set_link(no, link, START);
     }
     stp
@@ -102,7 +102,7 @@ fn values_out_of_range_are_rejected() {
     assert_eq!(new(StpConfig { forward_delay_s: 11, ..config() }), Ok(()));
     assert_eq!(new(StpConfig { max_age_s: 6, hello_s: 2, ..config() }), Ok(()));
     let mut stp = two_ports(StpPort::default(), UP);
-    let mut add = |no, asked| stp.add_port(no, asked, START);
+    let mut add = |no, requested| stp.add_port(no, requested, START);
     assert_eq!(add(2, StpPort { priority: 8, ..StpPort::default() }), Err(StpError::PortPriority(8)));
     assert_eq!(add(2, StpPort { path_cost: Some(0), ..StpPort::default() }), Err(StpError::PathCost(0)));
     assert_eq!(add(1, StpPort::default()), Err(StpError::Exists(1)));
@@ -233,13 +233,13 @@ fn a_proposal_syncs_the_others_and_is_agreed_to() {
     assert_eq!(view.times, Times { message_age: 1, max_age: 20, hello: 2, forward_delay: 15 });
     // The BPDU of the other port has its message age increased by a second, and contains a
     // proposal.
-    let told = effects.iter().find_map(|effect| match effect {
+    let reported = effects.iter().find_map(|effect| match effect {
         Effect::Transmit(1, Bpdu::Rst(config)) => Some(*config),
         _ => None,
     });
-    let told = told.unwrap();
-    assert_eq!((told.message_age, told.root_path_cost, told.root), (256, 20_000, view.root));
-    assert!(told.flags.contains(Flags::PROPOSAL) && told.flags.role() == SenderRole::Designated);
+    let reported = reported.unwrap();
+    assert_eq!((reported.message_age, reported.root_path_cost, reported.root), (256, 20_000, view.root));
+    assert!(reported.flags.contains(Flags::PROPOSAL) && reported.flags.role() == SenderRole::Designated);
     // An agreement to this BPDU lets the port forward.
     let agreement =
         Config { flags: Flags::AGREEMENT.with_role(SenderRole::Root), root_path_cost: 40_000, ..said(0x1000) };

@@ -95,14 +95,14 @@ impl World {
         self.connect_as(bridges, duplex, delay, StpPort::default())
     }
 
-    pub fn connect_as(&mut self, bridges: &[usize], duplex: Duplex, delay: Duration, asked: StpPort) -> usize {
+    pub fn connect_as(&mut self, bridges: &[usize], duplex: Duplex, delay: Duration, requested: StpPort) -> usize {
         let segment = self.segments.len();
         let mut ends = Vec::new();
         for bridge in bridges {
             let b = &mut self.bridges[*bridge];
             let no = b.ports.len() as PortNo;
             b.ports.push((PortState::Discarding, segment));
-            b.stp.add_port(no, asked, self.now).unwrap();
+            b.stp.add_port(no, requested, self.now).unwrap();
             ends.push((*bridge, no));
         }
         self.segments.push(Segment { ends, carrier: false, passes: true, deaf_to: None, duplex, delay });
@@ -143,10 +143,10 @@ impl World {
         self.bridges[bridge].alive = alive;
         if alive {
             let config = *self.bridges[bridge].stp.config();
-            let asked: Vec<_> = self.bridges[bridge].stp.ports().map(|port| port.asked).collect();
+            let requested: Vec<_> = self.bridges[bridge].stp.ports().map(|port| port.requested).collect();
             let mut stp = Stp::new(config, self.now).unwrap();
-            for (no, asked) in asked.into_iter().enumerate() {
-                stp.add_port(no as PortNo, asked, self.now).unwrap();
+            for (no, requested) in requested.into_iter().enumerate() {
+                stp.add_port(no as PortNo, requested, self.now).unwrap();
             }
             self.bridges[bridge].stp = stp;
         } else {

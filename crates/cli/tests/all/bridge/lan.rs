@@ -37,11 +37,11 @@ impl Kind {
 /// Runs a shell line, which must succeed. Returns its output.
 #[track_caller]
 pub fn ok(line: &str) -> String {
-    said(Command::new("sh").args(["-c", line]), line)
+    printed(Command::new("sh").args(["-c", line]), line)
 }
 
 #[track_caller]
-fn said(command: &mut Command, line: &str) -> String {
+fn printed(command: &mut Command, line: &str) -> String {
     let output = run(command);
     assert!(output.status.success(), "{line}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -72,7 +72,7 @@ impl Host {
     /// Runs a shell line in the host, which must succeed. Returns its output.
     #[track_caller]
     pub fn ok(&self, line: &str) -> String {
-        said(&mut self.sh(line), line)
+        printed(&mut self.sh(line), line)
     }
 
     pub fn addr(&self) -> String {

@@ -38,19 +38,21 @@ impl Drop for Iperf {
 pub fn iperf(from: &Host, to: &Host, flags: &str) -> Value {
     for _ in 0..5 {
         let output = run(&mut from.sh(&format!("exec iperf3 -J --connect-timeout 3000 -c {} {flags}", to.addr())));
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-        if output.status.success() && told["error"].is_null() {
-            return told;
+        let reported: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if output.status.success() && reported["error"].is_null() {
+            return reported;
         }
-        println!("iperf3 {flags}: {}, {}", output.status, told["error"]);
+        println!("iperf3 {flags}: {}, {}", output.status, reported["error"]);
         std::thread::sleep(Duration::from_millis(500));
     }
     panic!("iperf3 {flags} failed five times");
 }
 
 #[track_caller]
-fn bits(told: &Value) -> f64 {
-    told["end"]["sum_received"]["bits_per_second"].as_f64().unwrap_or_else(|| panic!("no sum of what arrived: {told}"))
+fn bits(reported: &Value) -> f64 {
+    reported["end"]["sum_received"]["bits_per_second"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("no sum of what arrived: {reported}"))
 }
 
 /// Runs TCP in both directions, then a short UDP test.

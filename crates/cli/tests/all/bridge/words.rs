@@ -2,14 +2,14 @@
 
 use super::lan::Kind::Tap;
 use super::lan::{Lan, dropped, end, ok};
-use crate::common::{Running, has, isolated, linerate, run, said};
+use crate::common::{Running, has, isolated, linerate, printed, run};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 /// Returns exit status and standard error of a command that ends by itself. Its standard output
 /// must be empty.
 fn refused(words: &[&str]) -> (Option<i32>, String) {
-    let (code, out, err) = said(&run(&mut linerate(&[&["bridge"], words].concat())));
+    let (code, out, err) = printed(&run(&mut linerate(&[&["bridge"], words].concat())));
     assert_eq!(out, "", "{words:?}");
     (code, err)
 }
@@ -54,7 +54,7 @@ fn missing_privileges_are_reported() {
         let mut plain = std::process::Command::new("setpriv");
         plain.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]);
         plain.args([env!("CARGO_BIN_EXE_linerate"), "bridge", "tap:p1", "null:b"]);
-        let (code, _, err) = said(&run(&mut plain));
+        let (code, _, err) = printed(&run(&mut plain));
         assert_eq!(code, Some(1), "{err}");
         assert!(err.contains("port tap:p1") && err.contains("CAP_NET_ADMIN"), "{err}");
     });

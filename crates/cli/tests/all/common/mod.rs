@@ -218,9 +218,9 @@ fn end_group(leader: u32) {
 #[track_caller]
 pub fn refused(line: &str, code: i32, why: &str) {
     let output = run(&mut linerate(&line.split_whitespace().collect::<Vec<_>>()));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{line}: {said}");
-    assert!(said.contains(why) && said.trim_end().lines().count() == 1, "{line}: {said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{line}: {printed}");
+    assert!(printed.contains(why) && printed.trim_end().lines().count() == 1, "{line}: {printed}");
 }
 
 /// Returns a path for temporary files that is unique within the test program.
@@ -277,7 +277,7 @@ impl Drop for Dir {
 }
 
 /// Returns exit code, standard output and standard error of a command.
-pub fn said(output: &Output) -> (Option<i32>, String, String) {
+pub fn printed(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }

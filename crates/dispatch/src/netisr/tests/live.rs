@@ -144,15 +144,15 @@ fn a_queue_limit_of_zero_rejects_everything() {
 fn invalid_settings_are_rejected() {
     let made = |config: Config, protocols| Netisr::<Number>::new(config, protocols).map(drop).unwrap_err();
     let refused = made(Config { workstreams: 65, ..Config::default() }, protocols());
-    assert_eq!(refused, NetisrError::Workstreams { asked: 65, most: 64 });
+    assert_eq!(refused, NetisrError::Workstreams { requested: 65, most: 64 });
     assert_eq!(refused.to_string(), "65 workstreams: must be 1 to 64");
     let two = Config { workstreams: 3, max_workstreams: 2, ..Config::default() };
-    assert_eq!(made(two, protocols()), NetisrError::Workstreams { asked: 3, most: 2 });
+    assert_eq!(made(two, protocols()), NetisrError::Workstreams { requested: 3, most: 2 });
     assert_eq!(
         made(Config { workstreams: 0, ..Config::default() }, protocols()),
-        NetisrError::Workstreams { asked: 0, most: 64 }
+        NetisrError::Workstreams { requested: 0, most: 64 }
     );
-    assert_eq!(made(Config::default(), Vec::new()), NetisrError::Protocols { asked: 0 });
+    assert_eq!(made(Config::default(), Vec::new()), NetisrError::Protocols { requested: 0 });
     let twice = || vec![Protocol::new("ip", 1), Protocol::new("ip", 2)];
     assert_eq!(made(Config::default(), twice()), NetisrError::Twice { protocol: "ip" });
     let unanswered = vec![Protocol { policy: Policy::Cpu, ..Protocol::new("ip", 1) }];
@@ -161,7 +161,7 @@ fn invalid_settings_are_rejected() {
     let isr = netisr(1, Mode::Direct);
     let ip = isr.protocol("ip").unwrap();
     assert_eq!(isr.set_policy(ip, Policy::Cpu), Err(NetisrError::PolicyUnanswered { protocol: "ip" }));
-    assert_eq!(isr.set_qlimit(ip, 10_241), Err(NetisrError::Limit { asked: 10_241, most: 10_240 }));
+    assert_eq!(isr.set_qlimit(ip, 10_241), Err(NetisrError::Limit { requested: 10_241, most: 10_240 }));
     assert_eq!(isr.qlimit(ip), 256);
     isr.set_default_qlimit(300).unwrap();
     assert_eq!(isr.qlimit(ip), 300);

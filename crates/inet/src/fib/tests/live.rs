@@ -53,12 +53,12 @@ fn read<A: Matched>(
     ended: &AtomicBool,
     ask: &[A],
 ) -> u64 {
-    let (mut out, mut asked, mut last) = (vec![None; ask.len()], 0, false);
+    let (mut out, mut requested, mut last) = (vec![None; ask.len()], 0, false);
     while !last {
         last = ended.load(Ordering::SeqCst);
         let pinned = reader.pins().pin_at(thread);
         let before = at.load(Ordering::SeqCst);
-        if asked % 2 == 0 {
+        if requested % 2 == 0 {
             reader.lookup_burst(&pinned, ask, &mut out);
         } else {
             ask.iter().zip(&mut out).for_each(|(dst, out)| *out = reader.lookup(&pinned, *dst));
@@ -66,13 +66,13 @@ fn read<A: Matched>(
         // The change after the published version may be under way.
         let after = (at.load(Ordering::SeqCst) + 1).min(versions.len() - 1);
         drop(pinned);
-        asked += 1;
+        requested += 1;
         for (&dst, &answer) in ask.iter().zip(&out) {
             let mut true_ones = versions[before..=after].iter().map(|version| naive(version, dst));
             assert!(true_ones.any(|it| it == answer), "{}: {answer:?} at {before}..={after}", dst.to_addr());
         }
     }
-    asked
+    requested
 }
 
 pub(super) fn readers_see_what_was_true<A: Matched + Sync>(changes: &[Change<A>], first: Version<A>, ask: &[A]) {

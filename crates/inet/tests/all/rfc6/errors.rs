@@ -94,9 +94,9 @@ fn errors_are_limited_per_sender<L: Locks>() {
         knows6(&h, EM0, src, OTHER.mac);
         h.inject(EM0, flood(src));
     }
-    let told = sent6(&h, EM0).len();
-    assert!((1..=100).contains(&told), "one /64 gets {told} errors");
-    assert_eq!(h.counter("inet.icmp6.errors_limited"), 2_000 - told as u64);
+    let reported = sent6(&h, EM0).len();
+    assert!((1..=100).contains(&reported), "one /64 gets {reported} errors");
+    assert_eq!(h.counter("inet.icmp6.errors_limited"), 2_000 - reported as u64);
     // Another network still gets errors.
     h.inject(EM1, P6::new(FAR6, ME26, 253, *b"????").by_far());
     assert!(sent6_one(&h, EM1).is_icmp(4, 1));

@@ -257,10 +257,10 @@ fn a_tunnel_is_one_hop<L: Locks>() {
         assert_eq!(class_and_hops(&outer_of(&h, outer, inner).inner).1, 1);
         from_peer(&h, &on_its_way(inner, 0, 1, b"none left"));
         h.sent_nothing(EM1);
-        let told = h.sent_one(EM0);
+        let reported = h.sent_one(EM0);
         match inner {
-            Four => assert_eq!(packets::icmp_of(&told).0.ty, 11),
-            Six => assert!(Got::of(PEER.mac, &told[14..]).is_icmp(3, 0)),
+            Four => assert_eq!(packets::icmp_of(&reported).0.ty, 11),
+            Six => assert!(Got::of(PEER.mac, &reported[14..]).is_icmp(3, 0)),
         }
         h.stack.set_tunnel(h.cx(), id, Config { ttl: Some(7), ..ends(outer) }).unwrap();
         from_peer(&h, &on_its_way(inner, 0, 64, b"seven"));

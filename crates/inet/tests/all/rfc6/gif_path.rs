@@ -63,8 +63,8 @@ fn packets_of_1280_bytes_always_pass<L: Locks>() {
         assert_eq!(inner, expected);
         // A packet of one byte more is reported, with an MTU of 1280.
         from_peer(&h, &on_its_way(Six, 0, 64, &[7; 1281 - 48]));
-        let told = sent6_one(&h, EM0);
-        assert!(told.is_icmp(2, 0) && told.word() == 1280, "{told:?}");
+        let reported = sent6_one(&h, EM0);
+        assert!(reported.is_icmp(2, 0) && reported.word() == 1280, "{reported:?}");
         h.sent_nothing(EM1);
     }
 }
@@ -97,15 +97,15 @@ fn outer_errors_are_relayed_to_the_inner_sender<L: Locks>() {
             from_peer(&h, &on_its_way(inner, 0, 64, b"lost on its way"));
             let there = outer_of(&h, outer, inner);
             h.inject(EM1, about_outer(outer, four, six, &there.packet));
-            let told = h.sent_one(EM0);
+            let reported = h.sent_one(EM0);
             match inner {
                 Four => {
-                    let (problem, quoted) = packets::icmp_of(&told);
+                    let (problem, quoted) = packets::icmp_of(&reported);
                     assert_eq!((problem.ty, problem.code), (3, 1), "{outer:?} {inner:?}");
                     assert_eq!((&quoted[..8], &quoted[12..28]), (&there.inner[..8], &there.inner[12..28]));
                 }
                 Six => {
-                    let got = Got::of(PEER.mac, &told[14..]);
+                    let got = Got::of(PEER.mac, &reported[14..]);
                     assert!(got.is_icmp(1, 3) && got.dst == PEER6, "{outer:?}: {got:?}");
                     assert_eq!(got.quoted(), there.inner);
                 }
@@ -133,10 +133,10 @@ fn a_lower_outer_path_mtu_is_relayed_to_the_inner_sender<L: Locks>() {
         h.sent(EM1);
         // A further packet of that length is reported with the new MTU.
         from_peer(&h, &packet);
-        let told = h.sent_one(EM0);
+        let reported = h.sent_one(EM0);
         match inner {
-            Four => assert_eq!(u32::from_be_bytes(packets::icmp_of(&told).0.rest), inside as u32),
-            Six => assert_eq!(Got::of(PEER.mac, &told[14..]).word(), inside as u32),
+            Four => assert_eq!(u32::from_be_bytes(packets::icmp_of(&reported).0.rest), inside as u32),
+            Six => assert_eq!(Got::of(PEER.mac, &reported[14..]).word(), inside as u32),
         }
         h.sent_nothing(EM1);
         // RFC 8201 4, RFC 1191: a forged error does not lower the MTU for inner IPv6 packets below

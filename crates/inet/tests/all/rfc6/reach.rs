@@ -58,8 +58,8 @@ fn a_neighbor_is_solicited_three_times<L: Locks>() {
         h.pass(Duration::from_millis(3));
     }
     sent6_nothing(&h, EM1);
-    let told = sent6_one(&h, EM0);
-    assert!(told.is_icmp(1, 3) && told.dst == PEER6, "{told:?}");
+    let reported = sent6_one(&h, EM0);
+    assert!(reported.is_icmp(1, 3) && reported.dst == PEER6, "{reported:?}");
     assert_eq!(entry(&h, target), None);
     h.assert_counters(
         "in 1, ip6.received 1, ip6.forwarded 1, neigh.created 1, neigh.failed 1, neigh.timeout 1, nd.solicits_sent 3, audit.made 4, \
@@ -75,12 +75,12 @@ fn each_packet_to_an_unresolved_neighbor_is_reported<L: Locks>() {
     }
     assert_eq!(sent6(&h, EM1).len(), 1);
     h.pass(Duration::from_secs(4));
-    let told = sent6(&h, EM0);
+    let reported = sent6(&h, EM0);
     assert_eq!(
-        told.iter().map(|got| (got.body[1], *got.body.last().unwrap())).collect::<Vec<_>>(),
+        reported.iter().map(|got| (got.body[1], *got.body.last().unwrap())).collect::<Vec<_>>(),
         (0..5).map(|n| (3, n)).collect::<Vec<_>>()
     );
-    assert!(told.iter().all(|got| got.quoted()[7] == 63), "as the packet would have been forwarded");
+    assert!(reported.iter().all(|got| got.quoted()[7] == 63), "as the packet would have been forwarded");
     assert_eq!(h.stack.held(h.cx()), 0);
 }
 
@@ -298,12 +298,12 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
         sent6(h, EM1).iter().any(|got| got.to == mac && got.body.ends_with(b"hello"))
     };
     assert!((0x20..0x30).all(|n| resolved(&h, n)));
-    let mut asked = 0;
+    let mut requested = 0;
     for n in 0..20_000u32 {
         let dst = Ipv6Addr::from_bits(on(1, 0).to_bits() | 0x1_0000_0000 | u128::from(n));
         h.inject(EM0, echo_from(PEER6, dst, b"scan").by_peer());
         if n % 100 == 0 {
-            asked += sent6(&h, EM1).len();
+            requested += sent6(&h, EM1).len();
             let all = h.stack.neighbors6(h.cx());
             let incomplete = all.iter().filter(|n| n.state == State::Incomplete).count();
             assert!(all.len() <= 256 && incomplete <= 128, "{} and {incomplete}", all.len());
@@ -318,7 +318,7 @@ fn a_scan_leaves_room_for_neighbors<L: Locks>() {
             h.advance(Duration::from_millis(20));
         }
     }
-    assert!(asked <= 21_000, "one solicitation for an address, and few repeated: {asked}");
+    assert!(requested <= 21_000, "one solicitation for an address, and few repeated: {requested}");
     assert!(h.counter("inet.neigh.displaced") + h.counter("inet.neigh.share_full") > 10_000);
     h.sent(EM0);
     // The errors about the scan are within their limit. After the scan, the state is as before.

@@ -82,11 +82,11 @@ fn a_packet_in_a_routing_loop_expires<L: Locks>() {
     route6(&h, "2001:db8:0:8::/64", Via6::Gateway(EM0, OTHER6));
     let lost = echo_from(PEER6, on(8, 8), b"round and round").hop(10);
     h.inject(EM0, lost.by_peer());
-    let (mut rounds, mut told) = (0, 0);
+    let (mut rounds, mut reported) = (0, 0);
     for _ in 0..50 {
         for got in sent6(&h, EM0) {
             if got.dst == PEER6 {
-                told += usize::from(got.is_icmp(3, 0));
+                reported += usize::from(got.is_icmp(3, 0));
                 continue;
             }
             if got.dst != on(8, 8) {
@@ -97,7 +97,7 @@ fn a_packet_in_a_routing_loop_expires<L: Locks>() {
             h.inject(EM0, back.frame(OTHER.mac, ME.mac));
         }
     }
-    assert_eq!((rounds, told), (9, 1));
+    assert_eq!((rounds, reported), (9, 1));
     h.audit();
 }
 

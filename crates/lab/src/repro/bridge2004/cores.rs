@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn on_one_core_every_rung_has_the_reason() {
         let ladder = steps::ladder(4, &steps::HugePages::Available);
-        let mut told = Vec::new();
-        let mut show = |progress: Progress| told.push(progress.what);
+        let mut reported = Vec::new();
+        let mut show = |progress: Progress| reported.push(progress.what);
         let options = Options::default().run(1);
         let mut study = Study::new("cores", options.clone(), PARTS, &mut show);
         let cores = climb(&mut study, 4, "ports=4", &ladder, (1, Alone::Measured), &options).unwrap();
@@ -216,6 +216,6 @@ mod tests {
         let why = "two loops need two cores, and this program has 1";
         assert!(rows.iter().all(|row| row.now.is_none() && row.missing.as_deref() == Some(why)));
         assert!(sheet.rows.iter().all(|row| row.len() == sheet.head.len() && row[1] == Cell::from(why)));
-        assert_eq!(told.len(), PARTS);
+        assert_eq!(reported.len(), PARTS);
     }
 }

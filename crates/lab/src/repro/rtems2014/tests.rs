@@ -216,14 +216,14 @@ fn the_reports_figures_are_listed_with_ours() {
 fn curls(fails: impl Fn(&str, u32) -> Option<anyhow::Error> + 'static) -> (Report, Sheet) {
     let all = variants();
     let chosen: Vec<&Variant> = all.iter().filter(|variant| ["a", "b", "c"].contains(&variant.id)).collect();
-    let (asked, fails): (Rc<RefCell<Vec<String>>>, _) = (Rc::default(), Rc::new(fails));
+    let (requested, fails): (Rc<RefCell<Vec<String>>>, _) = (Rc::default(), Rc::new(fails));
     let complaints = Rc::default();
     let hosts = Shared::new(move || {
-        let (asked, fails) = (Rc::clone(&asked), Rc::clone(&fails));
+        let (requested, fails) = (Rc::clone(&requested), Rc::clone(&fails));
         let ask = move |order: &str| {
             let row = order.rsplit_once(' ').map_or(order, |(row, _)| row).to_owned();
-            let before = asked.borrow().iter().filter(|other| **other == row).count() as u32;
-            asked.borrow_mut().push(row.clone());
+            let before = requested.borrow().iter().filter(|other| **other == row).count() as u32;
+            requested.borrow_mut().push(row.clone());
             fails(&row, before).map_or_else(|| Ok("1000000 1000000 500000".to_owned()), Err)
         };
         Ok(curl::Hosts::new(ask, &complaints))

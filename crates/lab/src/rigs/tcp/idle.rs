@@ -39,10 +39,10 @@ pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
     // A test's thread would have its own arena, from which glibc returns no memory to the system.
     command.env("MALLOC_ARENA_MAX", "1");
     let child = Child::start(command).context("cannot measure the memory of connections")?;
-    let told = child.ready();
+    let reported = child.ready();
     let numbers: Vec<f64> =
-        told.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| told.to_owned())?;
-    let [fresh, used, kept] = numbers[..] else { bail!("{}", told) };
+        reported.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| reported.to_owned())?;
+    let [fresh, used, kept] = numbers[..] else { bail!("{}", reported) };
     Ok(Idle { fresh, used, kept })
 }
 

@@ -277,11 +277,11 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandEr
 }
 
 /// Shows the next hop of the queried address or, with `--why`, the reasons for the choice.
-pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, asked: &why::RouteQuery<u128>) -> Result<String, CommandError> {
-    if asked.why {
-        return Ok(asked.explain(ctl));
+pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u128>) -> Result<String, CommandError> {
+    if requested.why {
+        return Ok(requested.explain(ctl));
     }
-    let (dst, answer) = (asked.dst(), asked.answer(ctl));
+    let (dst, answer) = (requested.dst(), requested.answer(ctl));
     let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route to this address"));
     let (via, src) = (answer.via.ok_or_else(nowhere)?, answer.source);
     let exact = Route6 { prefix: Prefix6::host(dst), via };

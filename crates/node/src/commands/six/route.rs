@@ -63,12 +63,12 @@ pub(in super::super) fn add<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
 
 /// Runs `route -6 get`.
 pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandError> {
-    let asked = why::route_query::<u128, L>(ctl, args)?;
-    if asked.why || ctl.json {
-        return ip::got(ctl, &asked);
+    let requested = why::route_query::<u128, L>(ctl, args)?;
+    if requested.why || ctl.json {
+        return ip::got(ctl, &requested);
     }
-    let dst = asked.dst();
-    let answer = asked.answer(ctl);
+    let dst = requested.dst();
+    let answer = requested.answer(ctl);
     let nowhere = || CommandError::failed(format!("{dst}: not in table: no route to this address"));
     let via = answer.via.ok_or_else(nowhere)?;
     let route = Route6 { prefix: answer.matched.map_or(Prefix6::host(dst), |route| route.prefix), via };

@@ -81,11 +81,12 @@ impl Link {
                 let link = eth::Header::parse(frame.bytes()).unwrap();
                 let packet = &frame.bytes()[eth::HEADER_LEN..];
                 if link.ethertype == EtherType::ARP {
-                    let asked = arp::Packet::parse(packet).unwrap();
-                    if asked.tpa == SERVER && asked.op == arp::Op::Request {
+                    let requested = arp::Packet::parse(packet).unwrap();
+                    if requested.tpa == SERVER && requested.op == arp::Op::Request {
                         let (sha, spa) = (SERVER_MAC, SERVER);
-                        let told = arp::Packet { op: arp::Op::Reply, sha, spa, tha: asked.sha, tpa: asked.spa };
-                        self.send(asked.sha, EtherType::ARP, &told.emit());
+                        let reported =
+                            arp::Packet { op: arp::Op::Reply, sha, spa, tha: requested.sha, tpa: requested.spa };
+                        self.send(requested.sha, EtherType::ARP, &reported.emit());
                     }
                     continue;
                 }

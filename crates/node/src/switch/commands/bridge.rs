@@ -106,7 +106,7 @@ fn links(of: &Control<'_>, only: Option<PortNo>) -> String {
     // Without a spanning tree, the values are those with which a tree would start. iproute2 prints
     // priorities in the six bits of 802.1D-1998.
     let costs = |number: PortNo, link: Link| match ports.get(&number) {
-        Some(port) => (port.asked.priority / 16 * 4, port.path_cost),
+        Some(port) => (port.requested.priority / 16 * 4, port.path_cost),
         None => (32, tree::cost(link)),
     };
     let flags = |link: Link| match link {

@@ -186,8 +186,8 @@ fn ports(switch: &Switch, json: bool) -> String {
         let mut out = format!("{}: {} mtu {} loop {}\n", info.name, queue.spec, info.caps.mtu, queue.thread);
         out.extend(gone.iter().map(|why| format!("\tgone: {why}\n")));
         out.extend(warnings.iter().map(|warning| format!("\t{warning}\n")));
-        let told = counts.iter().filter(|entry| entry.value > 0);
-        out + &told.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
+        let reported = counts.iter().filter(|entry| entry.value > 0);
+        out + &reported.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
     };
     listing(json, || rows.iter().map(row).collect(), || rows.iter().map(text).collect())
 }

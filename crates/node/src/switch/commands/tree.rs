@@ -156,7 +156,7 @@ fn seconds(args: &Args<'_>) -> u16 {
 /// Returns the member given in a command, with its settings in the spanning tree.
 fn tree_port(of: &Control<'_>, args: &Args<'_>) -> Result<(PortNo, StpPort), CommandError> {
     let number = of.member(args)?;
-    let asked = of.switch.tree(|stp| stp.port(number).map(|port| port.asked)).flatten();
+    let requested = of.switch.tree(|stp| stp.port(number).map(|port| port.requested)).flatten();
     let name = args.text("IF");
     let outside = || {
         CommandError::failed(format!(
@@ -164,7 +164,7 @@ fn tree_port(of: &Control<'_>, args: &Args<'_>) -> Result<(PortNo, StpPort), Com
             of.switch.name
         ))
     };
-    Ok((number, asked.ok_or_else(outside)?))
+    Ok((number, requested.ok_or_else(outside)?))
 }
 
 /// Changes the spanning tree settings of a member.
@@ -233,11 +233,11 @@ pub(super) fn ports(switch: &Switch) -> BTreeMap<PortNo, StpPortView> {
 
 /// Returns the flags of a member that depend on the spanning tree (net/if_bridgevar.h).
 pub(super) fn flags(port: &StpPortView) -> impl Iterator<Item = (u32, &'static str)> {
-    let auto_ptp = port.asked.point_to_point == PointToPoint::Auto;
+    let auto_ptp = port.requested.point_to_point == PointToPoint::Auto;
     [
         (true, 0x4, "STP"),
         (port.edge, 0x20, "EDGE"),
-        (port.asked.auto_edge, 0x40, "AUTOEDGE"),
+        (port.requested.auto_edge, 0x40, "AUTOEDGE"),
         (port.point_to_point, 0x80, "PTP"),
         (auto_ptp, 0x100, "AUTOPTP"),
     ]
@@ -247,20 +247,20 @@ pub(super) fn flags(port: &StpPortView) -> impl Iterator<Item = (u32, &'static s
 
 /// Returns `role .. state ..` and the active guard of a member in the spanning tree.
 pub(super) fn describe_port(port: &StpPortView) -> String {
-    let asked = [
-        (port.asked.bpdu_guard, " bpduguard"),
-        (port.asked.root_guard, " rootguard"),
-        (port.asked.loop_guard, " loopguard"),
-        (port.asked.bpdu_filter, " bpdufilter"),
+    let requested = [
+        (port.requested.bpdu_guard, " bpduguard"),
+        (port.requested.root_guard, " rootguard"),
+        (port.requested.loop_guard, " loopguard"),
+        (port.requested.bpdu_filter, " bpdufilter"),
     ];
-    let asked: String = asked.into_iter().filter_map(|(on, word)| on.then_some(word)).collect();
+    let requested: String = requested.into_iter().filter_map(|(on, word)| on.then_some(word)).collect();
     let guarded = match port.guarded {
         Some(Guarded::Bpdu(_)) => " guard bpdu",
         Some(Guarded::Root) => " guard root",
         Some(Guarded::Loop) => " guard loop",
         None => "",
     };
-    format!("\t        role {} state {}{asked}{guarded}\n", role(port.role), state(port.state))
+    format!("\t        role {} state {}{requested}{guarded}\n", role(port.role), state(port.state))
 }
 
 /// Returns `priority N path cost N proto rstp`, which follows a member's number. Without a spanning
@@ -269,7 +269,7 @@ pub(super) fn describe_cost(port: Option<&StpPortView>, link: Link) -> String {
     match port {
         Some(port) => {
             let proto = if port.rapid { "rstp" } else { "stp" };
-            format!("priority {} path cost {} proto {proto}", port.asked.priority, port.path_cost)
+            format!("priority {} path cost {} proto {proto}", port.requested.priority, port.path_cost)
         }
         None => format!("priority {} path cost {}", StpPort::default().priority, cost(link)),
     }
@@ -319,11 +319,11 @@ pub(super) fn to_json(switch: &Switch) -> Value {
         let (config, view) = (stp.config(), stp.view());
         let port = |port: StpPortView| {
             json!({ "ifname": name(port.port), "role": role(port.role), "state": state(port.state),
-                    "priority": port.asked.priority, "cost": port.path_cost, "edge": port.edge, "ptp": port.point_to_point,
+                    "priority": port.requested.priority, "cost": port.path_cost, "edge": port.edge, "ptp": port.point_to_point,
                     "designated_bridge": port.designated.bridge.to_string(),
-                    "asked": { "edge": port.asked.edge, "autoedge": port.asked.auto_edge, "bpduguard": port.asked.bpdu_guard,
-                               "rootguard": port.asked.root_guard, "loopguard": port.asked.loop_guard,
-                               "bpdufilter": port.asked.bpdu_filter },
+                    "asked": { "edge": port.requested.edge, "autoedge": port.requested.auto_edge, "bpduguard": port.requested.bpdu_guard,
+                               "rootguard": port.requested.root_guard, "loopguard": port.requested.loop_guard,
+                               "bpdufilter": port.requested.bpdu_filter },
                     "guarded": port.guarded.map(|guarded| format!("{guarded:?}").to_lowercase()),
                     "counters": object(&counters(&port.counts)) })
         };

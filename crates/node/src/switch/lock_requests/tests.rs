@@ -98,9 +98,9 @@ fn loom_lock_requests_a_thread_that_holds_its_lock_asleep_lets_go_when_asked() {
                 break;
             }
             called.sleep(|| false); // lock held: only a request ends it
-            let asked = called.lock_requests.is_pending();
+            let requested = called.lock_requests.is_pending();
             drop(held);
-            if asked {
+            if requested {
                 loom::thread::yield_now(); // it sleeps for 20 µs then
             }
         }

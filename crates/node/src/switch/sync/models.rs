@@ -30,14 +30,14 @@ fn loom_news_what_is_lost_is_noticed_and_asked_for_again() {
         let now = Instant::from_millis(1);
         let teller = loom::thread::spawn(move || {
             let tell = |n| sender.send(&SyncEvent::At(address(n), 1, now));
-            let told = (0..TOLD).map(tell).filter(|told| *told).count();
-            (sender, told)
+            let reported = (0..TOLD).map(tell).filter(|reported| *reported).count();
+            (sender, reported)
         });
         let (mut bridge, counts) = (replica(), SyncCounts::default());
         let mut missed = receiver.receive(&mut bridge, &counts, now);
-        let (sender, told) = teller.join().unwrap();
+        let (sender, reported) = teller.join().unwrap();
         missed |= receiver.receive(&mut bridge, &counts, now);
-        let lost = told < usize::from(TOLD);
+        let lost = reported < usize::from(TOLD);
         assert_eq!(missed, lost, "the loss is noticed if and only if an event was lost");
         assert_eq!(sender.take_resend_request(), lost, "a repetition is requested after a loss");
         assert!(!sender.take_resend_request(), "once");

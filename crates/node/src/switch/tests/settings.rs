@@ -27,8 +27,8 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     let mut lan = Lan::with(4, 2, 0, Clock::sim(&clock));
     lan.say("ifconfig bridge0 mute 3 60 hellotime 1").unwrap();
     let mute = |lan: &Lan| lan.switch.thread(1).unwrap().bridge.mute();
-    let asked = Mute { moves: 3, lasts: Duration::from_secs(60), ..Mute::default() };
-    assert_eq!(mute(&lan), Some(asked), "a timer of the tree does not change muting");
+    let requested = Mute { moves: 3, lasts: Duration::from_secs(60), ..Mute::default() };
+    assert_eq!(mute(&lan), Some(requested), "a timer of the tree does not change muting");
     lan.say("ifconfig bridge0 stp p2 stp p3").unwrap();
     flap(&mut lan, [0, 1], 8);
     assert!(lan.say("ifconfig").unwrap().contains("muted: addresses moved"), "p0 and p1 are in no tree");
@@ -44,7 +44,7 @@ fn a_spanning_tree_takes_muting_from_its_own_ports_alone() {
     flap(&mut lan, [2, 3], 20);
     assert_eq!((muted(&lan, 2), muted(&lan, 3)), (false, false));
     lan.say("ifconfig bridge0 proto none").unwrap();
-    assert_eq!(mute(&lan), Some(asked), "the setting from before the tree");
+    assert_eq!(mute(&lan), Some(requested), "the setting from before the tree");
     flap(&mut lan, [2, 3], 20);
     assert!(muted(&lan, 2) || muted(&lan, 3));
     lan.say("ifconfig bridge0 -mute").unwrap();
@@ -172,7 +172,7 @@ fn a_querier_queries_each_vlan_and_lists_listeners_once() {
     let clock = SimClock::new();
     let mut lan = Lan::with(3, 2, 0, Clock::sim(&clock));
     lan.say("ifconfig bridge0 querier 10.0.0.1 querier fe80::1").unwrap();
-    let asked = |lan: &mut Lan| {
+    let requested = |lan: &mut Lan| {
         clock.advance(Duration::from_secs(200));
         lan.turn();
         let of = |frames: Vec<Vec<u8>>| {
@@ -181,9 +181,9 @@ fn a_querier_queries_each_vlan_and_lists_listeners_once() {
         [0, 1, 2].map(|at| of(lan.receive(at)))
     };
     let both = vec![0x0800, 0x86dd];
-    assert_eq!(asked(&mut lan), [both.clone(), both.clone(), both.clone()]);
+    assert_eq!(requested(&mut lan), [both.clone(), both.clone(), both.clone()]);
     lan.say("ifconfig bridge0 vlanfilter untagged p0 10 untagged p1 20 untagged p2 20").unwrap();
-    assert_eq!(asked(&mut lan), [both.clone(), both.clone(), both.clone()], "each query in its own VLAN");
+    assert_eq!(requested(&mut lan), [both.clone(), both.clone(), both.clone()], "each query in its own VLAN");
     assert_eq!(
         lan.json("ifconfig")["snoop"]["querier"],
         json!({ "v4": "10.0.0.1", "v6": "fe80::1", "vlans": [10, 20] })
@@ -199,10 +199,10 @@ fn a_querier_queries_each_vlan_and_lists_listeners_once() {
     assert_eq!(rows.len(), 1, "{mdb}");
     assert_eq!((&rows[0]["port"], &rows[0]["grp"], &rows[0]["vid"]), (&json!("p1"), &json!("239.1.2.3"), &json!(20)));
     assert!(lan.say("bridge mdb").unwrap().starts_with("dev bridge0 port p1 grp 239.1.2.3 temp vid 20  2"));
-    asked(&mut lan);
+    requested(&mut lan);
     lan.say("ifconfig bridge0 -querier").unwrap();
     assert_eq!(lan.json("bridge mdb")[0]["mdb"].as_array().unwrap().len(), 1, "still known");
-    assert_eq!(asked(&mut lan), [const { Vec::<u16>::new() }; 3]);
+    assert_eq!(requested(&mut lan), [const { Vec::<u16>::new() }; 3]);
     for (words, said) in [
         ("querier 10.0.0", "expected an IP address"),
         ("querier 2001:db8::1", "link-local"),

@@ -18,10 +18,12 @@ impl Switch {
         let config = StpConfig { address: self.mac, ..config };
         let mut stp = Stp::new(config, now)?;
         let mut tree = lock(&self.tree);
-        let ports: Vec<(PortNo, StpPort)> =
-            tree.as_ref().map(|old| old.stp.ports().map(|port| (port.port, port.asked)).collect()).unwrap_or_default();
-        for (port, asked) in ports {
-            stp.add_port(port, asked, now)?;
+        let ports: Vec<(PortNo, StpPort)> = tree
+            .as_ref()
+            .map(|old| old.stp.ports().map(|port| (port.port, port.requested)).collect())
+            .unwrap_or_default();
+        for (port, requested) in ports {
+            stp.add_port(port, requested, now)?;
         }
         *tree = Some(Tree { stp, ageing: BTreeMap::new(), aged: now });
         drop(tree);
@@ -50,15 +52,15 @@ impl Switch {
     ///
     /// # Errors
     /// Returns an [`StpError`] for a priority or cost that the standard does not permit.
-    pub fn set_tree_port(&self, number: PortNo, asked: StpPort) -> Result<(), StpError> {
+    pub fn set_tree_port(&self, number: PortNo, requested: StpPort) -> Result<(), StpError> {
         let now = self.clock.now();
         {
             let mut tree = lock(&self.tree);
             let Some(tree) = tree.as_mut() else { return Ok(()) };
             if tree.stp.port(number).is_some() {
-                tree.stp.set_port(number, asked, now)?;
+                tree.stp.set_port(number, requested, now)?;
             } else {
-                tree.stp.add_port(number, asked, now)?;
+                tree.stp.add_port(number, requested, now)?;
                 lock(&self.links).next = Instant::ZERO;
             }
         }

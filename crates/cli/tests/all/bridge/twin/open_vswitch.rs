@@ -39,7 +39,7 @@ impl OpenVswitch {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let dir = Dir::new(&format!("ovs{}", MADE.fetch_add(1, Ordering::Relaxed)));
         let (db, socket) = (dir.path("conf.db"), format!("unix:{}", dir.path("db.sock")));
-        said(Command::new("ovsdb-tool").args(["create", &db, SCHEMA]));
+        printed(Command::new("ovsdb-tool").args(["create", &db, SCHEMA]));
         let remote = format!("--remote=p{socket}");
         let mut processes = vec![start(&dir, &["ovsdb-server", &db, &remote, &named(&dir, "db")])];
         until("the database's socket", PATIENCE_S, || std::fs::exists(dir.path("db.sock")).unwrap());
@@ -105,11 +105,11 @@ fn port(at: usize, set: &Set) -> String {
 }
 
 fn vsctl(socket: &str, words: &[&str]) {
-    said(Command::new("ovs-vsctl").args([&format!("--db={socket}"), "--timeout=10"]).args(words));
+    printed(Command::new("ovs-vsctl").args([&format!("--db={socket}"), "--timeout=10"]).args(words));
 }
 
 #[track_caller]
-fn said(command: &mut Command) {
+fn printed(command: &mut Command) {
     let output = run(command);
     assert!(output.status.success(), "{command:?}: {output:?}");
 }

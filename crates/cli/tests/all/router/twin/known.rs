@@ -166,8 +166,8 @@ pub const KNOWN: &[Known] = &[
         alike: |came, ours, theirs| {
             let leads = |dst: Ipv4Addr| matches!(dst.octets(), [10, 0..=2, ..]);
             let nowhere = header_of(&came.frame).is_some_and(|header| !leads(header.dst));
-            let told = theirs.iter().flatten().all(|frame| matches!(error_of(frame), Some((3 | 12, _))));
-            if came.is_from_elsewhere() && nowhere && told && is_empty(ours) {
+            let reported = theirs.iter().flatten().all(|frame| matches!(error_of(frame), Some((3 | 12, _))));
+            if came.is_from_elsewhere() && nowhere && reported && is_empty(ours) {
                 *theirs = Out::default();
             }
         },

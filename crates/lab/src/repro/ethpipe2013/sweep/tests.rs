@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns a simulated delay that identifies its path: the block size, and whether blocks are
 /// filled.
-fn told(_: usize, between: Between) -> anyhow::Result<Delays> {
+fn reported(_: usize, between: Between) -> anyhow::Result<Delays> {
     let median = match between {
         Between::Pipe => 1.0,
         Between::Dd(block, Blocks::Full) => block as f64,
@@ -16,7 +16,7 @@ fn told(_: usize, between: Between) -> anyhow::Result<Delays> {
 #[test]
 fn every_block_size_has_its_measured_median_and_percentile() {
     let mut rows = Vec::new();
-    let sheet = delays_by(3, 64, &mut rows, told);
+    let sheet = delays_by(3, 64, &mut rows, reported);
     let figures: Vec<(&str, f64, u32)> = rows
         .iter()
         .map(|row| (row.id.as_str(), row.now.as_ref().unwrap().median, row.now.as_ref().unwrap().n))
@@ -45,7 +45,7 @@ fn a_failed_block_size_has_the_reason_and_is_not_retried() {
             tried += 1;
             anyhow::bail!("dd: killed");
         }
-        told(size, between)
+        reported(size, between)
     };
     let sheet = delays_by(3, 1518, &mut rows, fails);
     let missing: Vec<&str> =

@@ -79,7 +79,7 @@ impl Served {
         let config = config(&variant, &tap, at)?;
         let (say, said) = mpsc::channel();
         let enough = Arc::new(AtomicBool::new(false));
-        let told = enough.clone();
+        let reported = enough.clone();
         let thread = dispatch::spawn_worker(&format!("ftpd.{}", variant.id), Some(core), move |_| {
             // Sending fails only after the receiver has ended.
             let _ =
@@ -90,7 +90,7 @@ impl Served {
                     let _ = say.send(Output::Running);
                 }
             };
-            host::run(&config, 21, app, &mut each, &mut |_| told.load(Ordering::Relaxed))
+            host::run(&config, 21, app, &mut each, &mut |_| reported.load(Ordering::Relaxed))
         })?;
         let mut schedstat = String::new();
         loop {
