@@ -1,11 +1,11 @@
 //! ARP (RFC 826, RFC 5227): input, replies, announcements and address conflicts.
 //!
 //! A received packet may update the neighbor table and may be answered with a reply in a new frame.
-//! Its own frame is then dropped as consumed. Following RFC 826's merge flag, a sender is stored
-//! only if it is in the table already, or if the packet is a request for one of our addresses.
-//! Unsolicited replies therefore cannot fill the table. If another station uses one of our
-//! addresses, the stack counts the conflict and defends the address with an announcement, at most
-//! once in ten seconds (RFC 5227 2.4 b).
+//! The received frame itself is always dropped, normally with the reason `ArpConsumed`. Following
+//! RFC 826's merge flag, a sender is stored only if it is in the table already, or if the packet is
+//! a request for one of our addresses. Unsolicited replies therefore cannot fill the table. If
+//! another station uses one of our addresses, the stack counts the conflict and defends the address
+//! with an announcement, at most once in ten seconds (RFC 5227 2.4 b).
 
 mod probe;
 
@@ -114,8 +114,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends an ARP request for `addr`: by broadcast, or by unicast to `known`, the MAC address of
-    /// a table entry that the request confirms.
+    /// Sends an ARP request for `addr`. If `known` is set, the request is sent by unicast to this
+    /// MAC address, to confirm the neighbor entry that contains it. Otherwise it is broadcast.
     pub(crate) fn arp_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv4Addr, known: Option<Mac>) {
         let spa = self.source_for(cx, iface, addr).unwrap_or(Ipv4Addr::UNSPECIFIED);
         let packet = Packet { op: Op::Request, sha: iface.mac, spa, tha: known.unwrap_or(Mac::ZERO), tpa: addr };

@@ -344,8 +344,8 @@ pub struct Counters {
     pub(crate) nesting: AtomicU32,
     /// Transmit queues to which this thread has added frames since its last flush.
     pub(crate) staged: AtomicQueueSet,
-    /// Number of this thread's transmit queue plus 1; 0 if the queue is derived from the thread's
-    /// number.
+    /// Number of the transmit queue that this thread uses, plus 1; 0 if the queue is derived from
+    /// the thread's number.
     pub(crate) queue: AtomicU32,
     /// Counters of the audit of frames.
     pub audit: Audit,
@@ -407,7 +407,8 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Returns the number of frames unaccounted for; must be 0 whenever the stack is idle.
+    /// Returns the number of frames unaccounted for: the sum of received and created frames minus
+    /// that of sent, consumed, dropped and held ones. It must be 0 whenever the stack is idle.
     pub fn imbalance(&self) -> i64 {
         let entered = self.received.wrapping_add(self.made);
         let left = self.sent.wrapping_add(self.consumed).wrapping_add(self.dropped).wrapping_add(self.held);

@@ -5,8 +5,8 @@
 //! has four entries per cache line. The hash has 64 bits and is computed from the addresses and
 //! ports with a secret key. The table does not store the addresses: the caller confirms a match
 //! with the Pcb, which it accesses anyway. A lookup tries the four-tuple first, then the local
-//! address and port, then the local port alone. It skips the kinds of keys that no Pcb uses. IPv4
-//! addresses are stored as IPv4-mapped IPv6 addresses, so one table serves both families. A
+//! address and port, then the local port alone. It skips the steps for which there are no Pcbs.
+//! IPv4 addresses are stored as IPv4-mapped IPv6 addresses, so one table serves both families. A
 //! dual-stack socket has one entry per family.
 
 use crate::zone;
@@ -227,7 +227,7 @@ impl<A: Bits> From<Ends<A>> for Tuple {
     }
 }
 
-/// Fields that a lookup compares.
+/// Addresses and ports that one step of a lookup compares with those of the Pcbs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probe {
     /// Local and remote address and port, as for a connected socket.
@@ -267,8 +267,8 @@ impl<A: Bits> EndsProbe<A> {
         hash(self.key, (ends.local & self.local).addr(), (ends.remote & self.remote).addr(), ports & self.ports)
     }
 
-    /// Returns whether datagrams that are equal in the fields of this probe are treated alike by
-    /// `socket`: it accepts all of them or none.
+    /// Returns whether `socket` accepts either all or none of the datagrams that are equal in the
+    /// fields of this probe.
     #[inline(always)]
     pub(crate) fn covers(&self, socket: Ends<A>) -> bool {
         (self.local == A::ALL || socket.local == A::default()) && (self.remote == A::ALL || socket.remote_port.0 == 0)
@@ -383,8 +383,8 @@ impl Table {
                 break;
             }
             let home = slot.hash as usize & mask;
-            // `slot` can move into the gap only if its home is not between the gap and its
-            // position.
+            // The entry can move into the gap only if the slot that its hash selects is not between
+            // the gap and its present slot.
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
                 if let Some(place) = self.slots.get_mut(gap) {
                     *place = slot;

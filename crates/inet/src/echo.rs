@@ -1,9 +1,9 @@
 //! Echo requests sent by this host and the answers to them, for `ping` and `traceroute`.
 //!
-//! All requests of an exchange contain its identifier (RFC 792, RFC 4443 4.1). Replies to these
-//! requests and ICMP errors about them are queued in the exchange until they are read. The
-//! identifier is random, so an off-path attacker that does not see the requests cannot forge
-//! answers.
+//! Each run of `ping` or `traceroute` opens an exchange. All of its requests contain the identifier
+//! of the exchange (RFC 792, RFC 4443 4.1). Replies to these requests and ICMP errors about them
+//! are queued in the exchange until they are read. The identifier is random, so an off-path
+//! attacker that does not see the requests cannot forge answers.
 
 mod exchanges;
 

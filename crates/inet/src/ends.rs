@@ -88,7 +88,7 @@ pub(crate) enum Families {
 }
 
 impl Families {
-    /// Returns the families that an unbound socket accepts.
+    /// Returns the families of the datagrams that an unbound socket of `domain` accepts.
     pub(crate) fn of(domain: Domain) -> Families {
         if domain == Domain::Inet { Families::V4 } else { Families::Both }
     }
@@ -112,7 +112,7 @@ impl SockEnds {
         SockEnds::between(ends.local.addr(), ends.remote.addr(), ends.local_port, ends.remote_port)
     }
 
-    /// Creates the addresses and ports of a socket without a peer.
+    /// Creates the addresses and ports of a socket that is bound but not connected.
     pub(crate) fn bound(local: Addr, local_port: L4Port) -> SockEnds {
         SockEnds::between(local, local.any(), local_port, L4Port(0))
     }
@@ -127,7 +127,8 @@ impl SockEnds {
         }
     }
 
-    /// Returns the key of the demux entry; for a dual-stack socket, the keys of both entries.
+    /// Returns the key of the socket's demux entry; for a dual-stack socket, the keys of both
+    /// entries.
     pub(crate) fn tuples(self) -> impl Iterator<Item = Tuple> {
         let (first, second) = match self {
             SockEnds::V4(ends) => (Tuple::from(ends), None),

@@ -1,5 +1,5 @@
 //! Differences between IPv4 and IPv6, for the protocols above them: the trait [`Family`],
-//! implemented for the bits of an address.
+//! implemented for the integer types of addresses ([`u32`], [`u128`]).
 //!
 //! UDP and TCP are written once, generic over this trait. An IPv6 link-local address in memory
 //! contains the number of its interface ([`zone`]), which packets never contain.
@@ -66,7 +66,8 @@ pub(crate) struct Glimpse<A> {
     pub(crate) upper: (usize, usize),
 }
 
-/// An address family, implemented for the bits of its addresses; 0 is the unspecified address.
+/// An address family, implemented for the integer type of its addresses: [`u32`] or [`u128`]. 0 is
+/// the unspecified address.
 pub(crate) trait Family: Bits + Matched {
     /// Domain of the family's sockets.
     const DOMAIN: Domain;
@@ -109,8 +110,8 @@ pub(crate) trait Family: Bits + Matched {
     fn is_for_links(src: Self, dst: Self) -> bool;
     /// Returns the partial checksum of the pseudo header of a packet with `len` payload bytes.
     fn pseudo(src: Self, dst: Self, proto: Proto, len: u32) -> Partial;
-    /// Returns the partial checksum with which the checksum of an ICMP message of `len` bytes
-    /// begins: that of the pseudo header for ICMPv6, zero for ICMP.
+    /// Returns the initial value for the checksum of an ICMP message of `len` bytes: the sum of the
+    /// pseudo header for ICMPv6, zero for ICMPv4.
     fn icmp_seed(src: Self, dst: Self, len: u32) -> Partial;
     /// Reads the IP header of a packet for this host. `zone` is the receiving interface, which
     /// becomes part of IPv6 link-local addresses. An IPv6 packet must have no extension headers.
@@ -143,8 +144,8 @@ pub(crate) trait Family: Bits + Matched {
     /// Completes a header written by [`Family::emit`] with the payload length and the ECN bits.
     /// `sum` is the partial checksum that `emit` returned.
     fn finish(header: &mut [u8], sum: Partial, upper_len: u16, ecn: u8);
-    /// Prepends the IP header and sends a packet by `exit`. If `by_port` is true, the port computes
-    /// the transport checksum.
+    /// Prepends the IP header to a packet and sends it by `exit`. If `by_port` is true, the port
+    /// computes the transport checksum.
     fn send<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,

@@ -16,11 +16,12 @@
 //! The table stores a [`NextHopId`], which is an index into the caller's table of next hops, not an
 //! address.
 //!
-//! Speed, measured with 1 M routes that have the prefix lengths of BGP, in bursts of 32, in ticks
-//! of a TSC of 2.0 GHz: with huge pages, a lookup takes 7 ticks over 64 k random addresses and 16
-//! to 18 ticks over 1 M, where the memory loads alone take 13 to 17. With 4 kB pages it takes 11
-//! and 20 ticks. On the same machine, rte_lpm of DPDK 22.11 with 4 kB pages takes 11 and 22 ticks.
-//! Source: `linerate bench parts`, minimum of 31 samples on a shared machine.
+//! Speed, measured with bursts of 32 lookups and 1 M routes with the prefix lengths of the
+//! Internet's table, in ticks of a TSC of 2.0 GHz. With huge pages, a lookup takes 7 ticks over
+//! 64 k random addresses and 16 to 18 ticks over 1 M, where the memory loads alone take 13 to 17.
+//! With 4 kB pages it takes 11 and 20 ticks. On the same machine, rte_lpm of DPDK 22.11 with 4 kB
+//! pages takes 11 and 22 ticks. Source: `linerate bench parts`, minimum of 31 samples on a shared
+//! machine.
 //!
 //! A lookup is a longest prefix match as in RFC 1812 5.2.4.3 (2), without type of service or
 //! metrics. There is one route per prefix.
@@ -130,7 +131,7 @@ impl Matcher<u32> for ListOrTable {
     }
 }
 
-/// Selects the matcher of a family.
+/// Selects the longest-prefix matcher of an address family.
 pub trait Matched: AddrBits {
     /// Matcher type.
     type Matcher: Matcher<Self>;

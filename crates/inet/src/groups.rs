@@ -2,9 +2,9 @@
 //! RFC 3810 4 and 6.
 //!
 //! A socket has a source filter for each group that it has joined on an interface.
-//! [`igmp`](crate::igmp) and [`mld`](crate::mld) report the filter that results from merging those
-//! of all sockets. They report it when it changes, once more after a random delay, and in answer to
-//! queries.
+//! [`igmp`](crate::igmp) and [`mld`](crate::mld) report one filter per group, which results from
+//! merging the filters of all sockets. They report it when it changes, once more after a random
+//! delay, and in answer to queries.
 
 mod memberships;
 
@@ -144,8 +144,8 @@ impl<L: Locks> Stack<L> {
 }
 
 /// Distributes records to reports with at most `room` bytes of records each. A long source list is
-/// split over several records. Only in a record with an exclude list it is truncated, so that more
-/// is received than the sockets need (RFC 3376 4.2.16).
+/// split over several records. An exclude list cannot be split and is truncated instead, so that
+/// more is received than the sockets need (RFC 3376 4.2.16).
 pub(crate) fn reports(records: &[NewRecord], room: usize) -> Vec<Vec<NewRecord>> {
     let (mut all, mut report, mut used) = (Vec::new(), Vec::new(), 0);
     for record in records {

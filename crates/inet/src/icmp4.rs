@@ -1,7 +1,7 @@
 //! ICMP for IPv4: echo, errors in both directions (RFC 792, RFC 1122 3.2.2, RFC 1812 4.3).
 //!
 //! No error is sent about an ICMP error, a broadcast, a multicast, a fragment other than the first,
-//! or a packet with a source address that is not of a single host. Errors are rate limited per
+//! or a packet whose source address does not identify a single host. Errors are rate limited per
 //! destination. The limit varies at random, so that an attacker can neither measure it (SAD DNS)
 //! nor exhaust it for other destinations. A received error is reported to the socket that sent the
 //! quoted packet.
@@ -333,8 +333,8 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns whether this ICMP message is an error, or is empty or of an unknown type, so that it may
-/// be one.
+/// Returns whether this ICMP message is or may be an error. It may be one if it is empty or of an
+/// unknown type.
 fn is_error(message: &[u8]) -> bool {
     use icmp4::ty;
     !matches!(message.first(), Some(&(ty::ECHO_REPLY | ty::ECHO_REQUEST | 9 | 10 | 13..=18)))

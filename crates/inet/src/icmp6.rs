@@ -1,10 +1,10 @@
 //! ICMP for IPv6: echo, and errors in both directions (RFC 4443).
 //!
-//! No error is sent about an error, a redirect, or a packet with a source address that is not of a
-//! single host. About a packet to a multicast group, only two errors are sent: packet too big, and
-//! unknown option (RFC 4443 2.4 e). An error is never longer than 1280 bytes. The rate limit works
-//! like that of ICMPv4, but is separate from it. A received error is passed to the tunnel or socket
-//! that sent the quoted packet. It can also lower a path MTU.
+//! No error is sent about an error, a redirect, or a packet whose source address does not identify
+//! a single host. About a packet to a multicast group, only two errors are sent: packet too big,
+//! and unknown option (RFC 4443 2.4 e). An error is never longer than 1280 bytes. The rate limit
+//! works like that of ICMPv4, but is separate from it. A received error is passed to the tunnel or
+//! socket that sent the quoted packet. It can also lower a path MTU.
 
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};

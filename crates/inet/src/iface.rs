@@ -125,8 +125,8 @@ pub struct Iface<L: Locks> {
     /// it.
     pub(crate) probe: crate::arp::Probe,
     pub(crate) speaks6: AtomicBool,
-    /// True if an IPv6 address for which there is still a route may be tentative, duplicate or
-    /// removed. The fast path then checks the state of each destination address.
+    /// True if the FIB may contain an IPv6 address of this interface that is tentative, duplicate
+    /// or removed. The fast path then checks the state of each destination address.
     pub(crate) unsure6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
     pub(crate) queues: Queues<L>,
@@ -232,7 +232,7 @@ impl<L: Locks> Iface<L> {
         self.addrs.lock(cx).clone()
     }
 
-    /// Returns the number of frames waiting for the port.
+    /// Returns the number of frames that wait in the transmit queues for the port.
     pub fn staged(&self, cx: Cx) -> usize {
         self.queues.iter().map(|queue| queue.lock(cx).burst.len()).sum()
     }
@@ -275,8 +275,8 @@ impl<L: Locks> Ifaces<L> {
     }
 
     /// Restores a removed interface with this name and MAC address for which `like` returns true;
-    /// `None` if there is none. Restoring prevents that repeated creation uses up the interface
-    /// numbers.
+    /// `None` if there is none. Restoring prevents repeated removal and creation from using up the
+    /// interface numbers.
     pub(crate) fn bring_back(&self, name: &str, mac: Mac, like: impl Fn(&Iface<L>) -> bool) -> Option<&Iface<L>> {
         let mut all = self.0.iter().map_while(|slot| slot.get()).map(|iface| &**iface);
         let gone = all.find(|iface| iface.is_gone() && iface.name == name && iface.mac == mac && like(iface))?;

@@ -52,15 +52,15 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     /// still has its Ethernet header, which must have this destination. `trusted` is true if
     /// checksums that the port has verified need not be verified again.
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
-    /// Returns whether the fast path may deliver packets to `dst`, which is an address of `iface`
-    /// that may be in the course of duplicate address detection.
+    /// Returns whether the fast path may deliver packets to `dst`, an address of `iface`. For IPv6,
+    /// it may do so only if duplicate address detection for the address has succeeded.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     /// Returns the sysctl that selects the mode of source validation.
     fn source_validation(sysctls: &Sysctls) -> &Sysctl;
     /// Returns the source address of a packet that [`Input::open`] accepted.
     fn source_in(packet: &[u8]) -> Self;
-    /// Returns whether a packet with this source address comes from its link only, so that no route
-    /// leads to the address.
+    /// Returns whether this source address is used only on the local link (for IPv6, link-local and
+    /// unspecified addresses), so that the FIB contains no route to it.
     fn is_near(self) -> bool;
     /// Processes a chunk on the slow path and counts all of its packets as received.
     /// [`Input::open`] accepted all packets except those in `slow`. If `framed` is true, the

@@ -41,9 +41,9 @@ enum Destination {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Delivers, forwards or drops the packets of a chunk that have different next hops;
-    /// consecutive packets with the same next hop are processed together. `udp` contains the UDP
-    /// datagrams for this host that were found before; they are delivered last.
+    /// Delivers, forwards or drops the packets of a chunk with several next hops. Consecutive
+    /// packets with the same next hop are processed together. `udp` contains the UDP datagrams for
+    /// this host that were already found; they are delivered last.
     #[inline(never)]
     fn ip4_route(
         &self,

@@ -42,6 +42,6 @@ pub struct Answer {
     pub kind: Kind,
 }
 
-/// Open exchanges of a host: identifier of each, with its queued answers.
+/// Open exchanges of a host, each with its identifier and its queued answers.
 #[derive(Debug, Default)]
 pub(crate) struct Exchanges(pub(super) Vec<(u16, VecDeque<Answer>)>);

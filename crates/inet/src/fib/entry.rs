@@ -77,8 +77,8 @@ impl Entry {
         (u32::from(len) + 2) << Entry::LEN_AT
     }
 
-    /// Returns this entry. Returns "no route" instead of the entry of the default route, which is
-    /// stored separately.
+    /// Returns this entry or, if it belongs to the default route, "no route", since the default
+    /// route is stored separately.
     pub(super) fn beside_default(self) -> Entry {
         if self.0 < Entry::bound(0) { Entry::NONE } else { self }
     }

@@ -6,10 +6,10 @@
 //! match took 18 TSC ticks per lookup with 3 routes and mixed addresses, mostly for mispredicted
 //! branches. Comparing all rows takes 2.3 ticks in bursts of 32.
 //!
-//! A row is one word, which one store changes. The writer then increments the version. A reader
-//! compares the version before and after it reads all rows. If the version is the same, at most one
-//! row changed meanwhile, and the result was correct before or after that change. Otherwise the
-//! reader repeats the lookup; it never waits for a writer.
+//! A row is one word, which one store changes. The writer then increments the version of the list.
+//! A reader compares the version before and after it reads all rows. If the version is the same, at
+//! most one row changed meanwhile, and the result was correct before or after that change.
+//! Otherwise the reader repeats the lookup; it never waits for a writer.
 
 use super::entry::{CHUNK, Entry, NextHopId};
 use super::prefix::Prefix;
@@ -53,8 +53,8 @@ impl Row {
         Row { addr: (word >> 32) as u32, mask, entry }
     }
 
-    /// Returns the entry, or 0 if `dst` is not in the prefix. The code has no `if`, which the
-    /// compiler would turn into a branch.
+    /// Returns the entry of this row, or 0 if `dst` is not in its prefix. The code has no `if`,
+    /// which the compiler would turn into a branch.
     #[inline(always)]
     fn entry_for(&self, dst: u32) -> u32 {
         self.entry.0 & u32::from(dst & self.mask == self.addr).wrapping_neg()

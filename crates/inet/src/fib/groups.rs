@@ -24,8 +24,8 @@ const FIRST: usize = 64;
 const SEGMENTS: usize = 17;
 const GROUPS_MAX: usize = FIRST * ((1 << SEGMENTS) - 1);
 const _: () = assert!(GROUPS_MAX >= 2 * DEFAULT_LIMIT && GROUPS_MAX * QUARTERS < INDEX as usize);
-/// Bits of a reference that are the number of a quarter of a group. The matcher uses the two bits
-/// above them.
+/// Mask of the bits of a reference that contain a position, counted in quarters of a group. The
+/// matcher uses the two bits above them.
 const INDEX: u32 = (1 << 29) - 1;
 /// Number of entries in a quarter of a group.
 pub(super) const IN_QUARTER: usize = 4;
@@ -38,8 +38,8 @@ const WAITING: usize = 1 << 16;
 /// number.
 const ASK_AT: usize = 64;
 
-/// Returns whether an entry is a reference. For the OR of several entries, returns whether one of
-/// them is.
+/// Returns whether an entry is a reference. For the bitwise OR of several entries, returns whether
+/// at least one of them is a reference.
 #[inline(always)]
 pub(super) fn is_group(entry: u32) -> bool {
     entry & GROUP != 0
@@ -63,8 +63,8 @@ impl Below for Groups {
     }
 }
 
-/// Sets every entry in `entries` and in the groups below to `with`, except those of prefixes longer
-/// than `len`.
+/// Sets the entries in `entries`, and in the groups to which they refer, to `with`, except entries
+/// of prefixes longer than `len`.
 ///
 /// The insertion and the removal of a prefix of `len` bits both use this function. It works for a
 /// removal because, while a prefix is present, no entry for its addresses belongs to a shorter
@@ -82,8 +82,8 @@ pub(super) fn paint(entries: &[AtomicU32], groups: &impl Below, len: u8, with: E
     }
 }
 
-/// Returns the number of the segment that contains a quarter, and the index of the quarter's first
-/// word in that segment.
+/// Returns the number of the segment that contains the quarter with the number `quarter`, and the
+/// index of the quarter's first word in that segment.
 #[inline(always)]
 fn place(quarter: usize) -> (usize, usize) {
     let at = quarter + FIRST * QUARTERS;
@@ -166,8 +166,8 @@ impl Groups {
     }
 }
 
-/// Allocator of groups and quarters: those that no entry refers to, and the number allocated so
-/// far.
+/// Allocator of groups and quarters. It contains the numbers of those that no entry refers to, and
+/// the number of groups allocated so far.
 pub struct Spare {
     groups: Free,
     quarters: Free,

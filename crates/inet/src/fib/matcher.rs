@@ -16,8 +16,8 @@ pub trait Matcher<A>: Default + Send + Sync {
     fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
     /// Returns whether there is memory for a new prefix.
     fn has_room(prefix: IpPrefix<A>, spare: &Spare) -> bool;
-    /// Adds the route to `prefix`, or changes its next hop. The route is in `routes` already. The
-    /// caller has checked [`Matcher::has_room`].
+    /// Adds the route to `prefix`, or changes its next hop. `routes` contains all routes, including
+    /// this one. The caller has checked [`Matcher::has_room`].
     fn insert(
         &self,
         prefix: IpPrefix<A>,

@@ -119,7 +119,7 @@ impl<A: AddrBits> IpPrefix<A> {
         Ok(IpPrefix::masked(A::of(addr), len))
     }
 
-    /// Returns the prefix that contains only `addr`, with the length of an address.
+    /// Returns the prefix that contains only `addr`: a /32 for IPv4, a /128 for IPv6.
     pub fn host(addr: A::Addr) -> IpPrefix<A> {
         IpPrefix { addr: A::of(addr), len: A::BITS }
     }

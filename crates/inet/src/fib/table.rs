@@ -69,7 +69,7 @@ code!(AtomicU16, u16);
 
 pub(super) struct Table {
     codes: Box<[AtomicU8; SLOTS]>,
-    /// Two-byte codes. Once set, they replace `codes`, which then no longer change.
+    /// Two-byte codes. Once set, they replace `codes`, which is not updated any more.
     wide: OnceLock<Box<[AtomicU16; SLOTS]>>,
     level24: Box<[AtomicU32; SLOTS]>,
     groups: Groups,
@@ -87,7 +87,7 @@ impl Table {
         }
     }
 
-    /// Writes the codes for the array entries `slots`.
+    /// Computes and writes the codes of the array entries in the range `slots`.
     fn encode(&self, slots: std::ops::Range<usize>) {
         fn write<C: Code>(codes: &[C], entries: &[AtomicU32]) {
             codes.iter().zip(entries).for_each(|(code, entry)| code.write(C::of(entry.load(Ordering::Relaxed))));
@@ -170,8 +170,9 @@ impl Table {
     /// random load takes 23 TSC ticks from an array of 64 MB, 19 from 32 MB, 14 from 16 MB, and 7
     /// from 4 MB. 1 M routes have 2 M range boundaries, so no structure for them fits into the L2
     /// cache. Two alternatives were measured with the array of 64 MB. Reading the full entries
-    /// without branches takes the same time with the prefix lengths of BGP, and 14 ticks more with
-    /// 1 M /32 routes. Collecting the groups in a list first takes 3 to 6 ticks more in both cases.
+    /// without branches takes the same time with the prefix lengths of the Internet's table, and 14
+    /// ticks more with 1 M /32 routes. Collecting the groups in a list first takes 3 to 6 ticks
+    /// more in both cases.
     #[inline]
     fn lookup_chunk<C: Code>(&self, by: &[C; SLOTS], dst: &[u32], out: &mut [Option<NextHopId>]) -> bool {
         let default = self.default.read();
@@ -191,8 +192,8 @@ impl Table {
         self.default.is_still(default)
     }
 
-    /// Looks up the addresses that have the code [`Code::ASK`], which `asks` marks. As in the first
-    /// pass, all loads from the array come first.
+    /// Looks up the addresses for which `asks` is true, since their code is [`Code::ASK`]. All
+    /// loads from the array come first, so that they overlap.
     #[inline(never)]
     fn ask_chunk(&self, asks: [bool; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
         let (mut entries, mut requested) = ([0u32; CHUNK], [0usize; CHUNK]);
@@ -222,7 +223,7 @@ impl Table {
         entry
     }
 
-    /// Sets `entry` for all addresses of `prefix` for which there is no longer prefix. Returns
+    /// Sets `entry` for all addresses of `prefix` that no more specific prefix covers. Returns
     /// `None` if this needs a new group and none is left, which cannot happen if `prefix` is
     /// already present.
     pub(super) fn insert(&self, prefix: Prefix, entry: Entry, spare: &mut Spare, pins: &Pins) -> Option<()> {

@@ -290,7 +290,7 @@ impl<'a> Change<'a> {
         self.remove(&slots[0], depth, prefix, cover);
     }
 
-    /// Sets `answer` for the addresses of `prefix` for which there is no longer prefix. `slot` is
+    /// Sets `answer` for all addresses of `prefix` that no more specific prefix covers. `slot` is
     /// the entry at `depth` from which the change begins. Returns `None` if there is not enough
     /// memory.
     fn insert(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, answer: Entry) -> Option<()> {
@@ -376,7 +376,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Sets `cover` for the addresses of `prefix` for which there is no longer prefix. `slot` is
+    /// Sets `cover` for all addresses of `prefix` that no more specific prefix covers. `slot` is
     /// the entry at `depth` from which the change begins.
     fn remove(&mut self, slot: &AtomicU32, depth: u8, prefix: Prefix6, cover: Entry) {
         let (key, len, now) = (prefix.bits(), prefix.len(), slot.load(Ordering::Relaxed));
@@ -445,7 +445,7 @@ fn slot(addr: u128) -> usize {
     (addr >> (128 - ROOT_BITS)) as usize
 }
 
-/// Returns the 4 address bits after the first `depth`.
+/// Returns the 4 address bits that follow the first `depth` bits.
 #[inline(always)]
 fn nibble(addr: u128, depth: u8) -> usize {
     let half = if depth < 64 { (addr >> 64) as u64 } else { addr as u64 };

@@ -9,8 +9,8 @@ use wire::ip6;
 
 /// Maximum number of sources in the filter of a socket for a group.
 pub const SOURCES_MAX: usize = 64;
-/// Maximum number of sources that are stored from queries for particular sources. If there are
-/// more, the answer is for the whole group.
+/// Maximum number of sources stored for a group from queries for particular sources. If the queries
+/// list more, the answer is for the whole group.
 const QUERIED_MAX: usize = 256;
 /// The group of all hosts, which every interface has always joined and which is never reported.
 pub(crate) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
@@ -28,7 +28,7 @@ pub enum FilterMode {
 /// Source filter of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SourceFilter {
-    /// Meaning of the sources.
+    /// Meaning of `sources`: included or excluded.
     pub mode: FilterMode,
     /// Sources to include or exclude.
     pub sources: BTreeSet<IpAddr>,
@@ -66,7 +66,7 @@ impl SourceFilter {
     }
 }
 
-/// Changes of a group that were not yet reported twice.
+/// Changes of a group's filter that have not been reported twice yet.
 #[derive(Debug, Default)]
 pub(super) struct Change {
     pub(super) mode: bool,
@@ -78,7 +78,7 @@ pub(super) struct Change {
 pub(crate) struct Group {
     /// Sockets that have joined the group, with their filters.
     pub(super) members: Vec<(usize, SourceFilter)>,
-    /// Filter that results from merging those of all members.
+    /// Filter that results from merging the filters of all members.
     pub(super) filter: SourceFilter,
     pub(super) change: Change,
     /// Time at which the report of a change is repeated; `None` if no repetition is due.

@@ -1,9 +1,9 @@
 //! Transmit queues of an interface. Each has a stage: a short queue of frames that wait for the
 //! port.
 //!
-//! A port of a host that several threads share may have several transmit queues. Threads then send
-//! by different queues, so that they do not write common cache lines. To keep frames in order, a
-//! connection with unacknowledged data uses only one queue, and so does a tunnel.
+//! If several threads share a host, its ports may have several transmit queues. The threads then
+//! send by different queues, so that they do not write common cache lines. To keep frames in order,
+//! a connection with unacknowledged data uses only one queue, and so does a tunnel.
 
 use super::id::IfaceId;
 use buf::{Burst, Frame};
@@ -125,7 +125,7 @@ fn queue<L: Locks>(iface: IfaceId, at: usize) -> CachePadded<Queue<L>> {
     CachePadded(Guarded::new(TxStage { own: QueueSet::of(iface, at), burst: Burst::new(), output: None }))
 }
 
-/// A queue with its lock.
+/// A transmit queue with its lock.
 pub(crate) type Queue<L> = Guarded<L, TxStage>;
 
 /// Transmit queues of a port.
@@ -140,7 +140,7 @@ pub(crate) struct Queues<L: Locks> {
 }
 
 impl<L: Locks> Queues<L> {
-    /// Creates one queue, without an output.
+    /// Creates the queues of an interface: one queue, without an output.
     pub(crate) fn new(iface: IfaceId) -> Queues<L> {
         Queues { iface, first: queue(iface, 0), more: OnceLock::new(), others: AtomicUsize::new(0) }
     }

@@ -19,7 +19,7 @@ pub enum OutputError {
     IfaceDown,
 }
 
-/// Outgoing interface of a packet of this host, and its receiver on that link.
+/// Outgoing interface of a packet of this host, and the receiver of the packet on that link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit<A = Ipv4Addr> {
     pub(crate) iface: IfaceId,

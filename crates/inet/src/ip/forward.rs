@@ -207,7 +207,8 @@ pub(crate) fn pass_on<const H: usize>(
     packet.push_link_if(mtu, write) || pass_on_large(packet, mtu, write)
 }
 
-/// Performs [`pass_on`] for a large TCP segment or a packet in a lent buffer.
+/// Performs [`pass_on`] for a large TCP segment, or for a packet in a buffer that a [`buf::Held`]
+/// keeps for retransmission.
 #[inline(never)]
 fn pass_on_large<const H: usize>(
     packet: &mut Frame,

@@ -125,8 +125,8 @@ fn build(pool: &Pool, header: &Header, options: &[u8], payload: &[u8]) -> Option
     Some(frame)
 }
 
-/// Copies those flags of the packet that are also true for a fragment. All checksums are already
-/// computed.
+/// Copies to `fragment` the flags of `packet` that are also true for a fragment. All checksums are
+/// already computed.
 fn facts_of(packet: &Frame, mut fragment: Frame) -> Frame {
     fragment.set_flags(packet.flags().without(Flags::RX_L4_OK).without(Flags::TX_IP_CSUM));
     fragment

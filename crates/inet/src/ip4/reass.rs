@@ -11,19 +11,19 @@
 //! |---|---|---|
 //! | no payload; MF and length not a multiple of 8; end above 65,535 | fragment | `FragMalformed` |
 //! | TCP at offset 8, or the first 16 bytes cut (RFC 1858, 3128) | fragment | `FragMalformed` |
-//! | same offset, length, MF and bytes as a held one (jolt2) | fragment | `FragDuplicate` |
-//! | other overlap with a held one (Teardrop, RFC 5722) | datagram, poisoned | `FragOverlap` |
-//! | a second one without MF, or data after the end | datagram, poisoned | `FragMalformed` |
+//! | same offset, length, MF and bytes as a held fragment (jolt2) | fragment | `FragDuplicate` |
+//! | other overlap with a held fragment (Teardrop, RFC 5722) | datagram, poisoned | `FragOverlap` |
+//! | a second fragment without MF, or data after the end | datagram, poisoned | `FragMalformed` |
 //! | more fragments or bytes than allowed per datagram | datagram, poisoned | `FragEvicted` |
 //! | more datagrams or bytes than allowed | oldest datagram (see below) | `FragEvicted` |
 //! | incomplete [`Limits::timeout`] after the first arrival | datagram | `FragTimeout` |
 //! | complete, but no buffer of its size is available | datagram | `FragNoBuffer` |
-//! | complete, but some CE, others not ECN-capable (RFC 3168 5.3) | datagram | `FragMalformed` |
+//! | complete, some fragments CE, others Not-ECT (RFC 3168 5.3) | datagram | `FragMalformed` |
 //!
 //! An end above 65,535 occurs in the Ping of Death attack. An overlap is treated as such even if
-//! the overlapping bytes are equal. The oldest datagram is that of the same source if the limit per
-//! source is exceeded; for IPv6, that of the same /64 if its limit is exceeded; otherwise that of
-//! all sources.
+//! the overlapping bytes are equal. If the limit per source is exceeded, the oldest datagram of
+//! that source is evicted. For IPv6, the same applies to the limit per /64. If a limit for all
+//! sources is exceeded, the oldest datagram in the table is evicted.
 //!
 //! The key of a poisoned datagram stays in the table without frames until its timeout, or until the
 //! limits evict it. Fragments that still arrive for it are dropped with the reason for which the
@@ -349,8 +349,8 @@ impl Reassembly {
         self.table.insert(key, Entry { age, state: State::Open(Datagram::default()) });
     }
 
-    /// Stores a fragment at index `at` of the datagram of `key`. [`Datagram::judge`] returned this
-    /// index. If the datagram is complete then, reassembles it.
+    /// Stores a fragment in the datagram of `key`, at the index `at` that [`Datagram::judge`]
+    /// returned. If the datagram is complete then, reassembles it.
     fn hold(
         &mut self,
         key: Key,

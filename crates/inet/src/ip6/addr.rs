@@ -51,7 +51,7 @@ impl<L: Locks> Iface<L> {
         self.addrs6(cx).into_iter().filter(|own| own.state.is_valid()).map(|own| own.addr).collect()
     }
 
-    /// Returns the link-local address; `None` if it is not valid or absent.
+    /// Returns the link-local address; `None` if there is none or it is not valid.
     pub(crate) fn link_local6(&self, cx: Cx) -> Option<Ipv6Addr> {
         self.valid6(cx).into_iter().find(|addr| ip6::is_link_local(*addr))
     }

@@ -80,8 +80,8 @@ impl<L: Locks> Stack<L> {
         self.secret.hash2(cx.now.nanos(), u64::from(iface.id.0) << 32 | HASH_DOMAIN)
     }
 
-    /// Processes a router solicitation (RFC 4861 6.1.1, 6.2.6). Returns the reason with which its
-    /// frame ends.
+    /// Processes a router solicitation (RFC 4861 6.1.1, 6.2.6). Returns the drop reason for
+    /// its frame.
     pub(crate) fn router_solicited(
         &self,
         cx: Cx,

@@ -150,7 +150,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes a router advertisement that passed the checks of RFC 4861 6.1.2. Returns the
-    /// reason with which its frame ends.
+    /// drop reason for its frame.
     pub(crate) fn accept_rtadv(
         &self,
         cx: Cx,

@@ -30,7 +30,7 @@ impl<L: Locks> Stack<L> {
 }
 
 impl<L: Locks> Iface<L> {
-    /// Returns the best valid address of the interface for which `takes` returns true.
+    /// Returns the best of the interface's valid addresses for which `takes` returns true.
     fn best_source6(&self, cx: Cx, dst: Ipv6Addr, takes: impl Fn(&Candidate) -> bool) -> Option<Candidate> {
         if !self.has_ip6() {
             return None;

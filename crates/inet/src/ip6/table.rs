@@ -23,8 +23,8 @@ impl<L: Locks> Stack<L> {
         before
     }
 
-    /// Adds or replaces the route to `prefix` with a multipath route; each flow uses one of its
-    /// paths (RFC 2992). Returns the previous target.
+    /// Adds a multipath route to `prefix`, or replaces the existing route with it. Each flow uses
+    /// one of the paths (RFC 2992). Returns the previous target.
     ///
     /// # Errors
     /// [`RouteError`] if a table is full or there are no paths.

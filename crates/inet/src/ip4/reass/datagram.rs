@@ -19,7 +19,8 @@ use wire::ip6;
 /// flags (RFC 1858 3, RFC 3128).
 const TCP_MIN: usize = 16;
 
-/// Returns the number of bytes as which a fragment counts towards [`super::Limits::bytes`].
+/// Returns the number of bytes that a fragment contributes to the sum that [`super::Limits::bytes`]
+/// limits.
 pub(super) fn charge(frame: &Frame) -> usize {
     let buffer = frame.headroom() + frame.len() + frame.tailroom();
     buffer + size_of::<Frame>() + size_of::<Piece>()
@@ -200,7 +201,7 @@ impl Datagram {
     /// Returns the complete packet. It is in the buffer of the first fragment if it fits, otherwise
     /// in a buffer from `large`. The other frames remain held; the caller drops them.
     ///
-    /// If there is no packet, returns the reason as `Err`; all frames are held then.
+    /// If no packet can be built, returns the drop reason as `Err`, and all frames remain held.
     pub(super) fn merge(&mut self, large: impl FnOnce() -> Option<Frame>) -> Result<Frame, DropReason> {
         let (first, later) = self.pieces.split_first().ok_or(DropReason::FragMalformed)?;
         let home = self.frames.get_mut(usize::from(first.slot)).ok_or(DropReason::FragMalformed)?;

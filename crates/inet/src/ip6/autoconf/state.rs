@@ -56,7 +56,7 @@ pub(super) enum RouteChange {
     Remove(Prefix6),
 }
 
-/// Entries that have expired: whether a default router has, on-link prefixes, and addresses.
+/// Expired entries: the on-link prefixes, the addresses, and whether a default router has expired.
 pub(super) struct Expired {
     pub(super) has_router: bool,
     pub(super) prefixes: Vec<Prefix6>,
