@@ -16,12 +16,13 @@
 //!
 //! A [`Stack`] is one host. It has no global state, no threads and no clock, and makes no system
 //! calls. The caller passes the time as `Cx::now` and frames as bursts. Frames leave through the
-//! [`iface::Output`] that the node installs. A frame that is freed in the stack is freed with a
-//! [`stats::DropReason`], which [`Stack::audit`] verifies. UDP and TCP are written once for both
-//! families ([`family`]).
+//! [`iface::Output`] that the node installs. Every frame that is freed in the stack is counted
+//! under a [`stats::DropReason`]. [`Stack::audit`] verifies that no frame is missing. UDP and TCP
+//! are written once for both families ([`family`]).
 //!
-//! A file contains either the types of a layer or its rules, which are methods of [`Stack`].
-//! [`Stack`] imports the types, and the rules import [`Stack`], so there are no import cycles.
+//! A file contains either the types of a layer or the methods of [`Stack`] that process its
+//! packets. [`Stack`] imports the types, and the files with methods import [`Stack`], so there are
+//! no import cycles.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -22,8 +22,8 @@ impl TokenBucket {
         self.take_above(0, rate, now)
     }
 
-    /// Consumes a token as [`TokenBucket::take`] does, but leaves the last `reserve` tokens in the
-    /// bucket.
+    /// Consumes a token as [`TokenBucket::take`] does, but only if the bucket contains more than
+    /// `reserve` tokens. Otherwise returns `false`.
     pub fn take_above(&mut self, reserve: u64, rate: u64, now: Instant) -> bool {
         if rate == 0 {
             return true;

@@ -99,7 +99,7 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Returns a record that covers every source of a group.
+/// Returns a membership record that applies to all sources of a group.
 fn whole(kind: RecordKind, group: Ipv6Addr) -> NewRecord {
     NewRecord { kind, group: group.into(), sources: Vec::new() }
 }

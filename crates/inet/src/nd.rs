@@ -81,7 +81,7 @@ impl<L: Locks> Stack<L> {
         if self.learned6(cx, iface, (addr, mac), learned) { DropReason::NdConsumed } else { DropReason::NdStatic }
     }
 
-    /// Processes a solicitation of `target` (RFC 4861 7.2.3, RFC 4862 5.4.3).
+    /// Processes a neighbor solicitation for `target` (RFC 4861 7.2.3, RFC 4862 5.4.3).
     fn solicited(
         &self,
         cx: Cx,
@@ -125,7 +125,7 @@ impl<L: Locks> Stack<L> {
         why
     }
 
-    /// Processes an advertisement of `advert.target` (RFC 4861 7.2.5, RFC 4862 5.4.4).
+    /// Processes a neighbor advertisement for `advert.target` (RFC 4861 7.2.5, RFC 4862 5.4.4).
     fn advertised(
         &self,
         cx: Cx,
@@ -162,8 +162,8 @@ impl<L: Locks> Stack<L> {
         if known { DropReason::NdConsumed } else { DropReason::NdIgnored }
     }
 
-    /// Counts the changes of the neighbor table and sends held packets. Returns `false` if the
-    /// entry is permanent and was not changed.
+    /// Counts the change `learned` of a neighbor entry and sends the packets that were held for the
+    /// neighbor. Returns `false` if the entry is permanent and was not changed.
     fn learned6(&self, cx: Cx, iface: &Iface<L>, (addr, mac): (Ipv6Addr, Mac), learned: Learned) -> bool {
         match learned {
             Learned::Changed { pending, moved, created } => {
@@ -194,8 +194,8 @@ impl<L: Locks> Stack<L> {
         self.changed();
     }
 
-    /// Sends a solicitation of `addr`: by unicast to `addr` if `directly` is set, otherwise to the
-    /// solicited-node group of `addr`.
+    /// Sends a neighbor solicitation for `addr`: by unicast to `addr` if `directly` is set,
+    /// otherwise to the solicited-node group of `addr`.
     pub(crate) fn nd_ask(&self, cx: Cx, iface: &Iface<L>, addr: Ipv6Addr, directly: bool) {
         let Some(src) = self.source6_for(cx, iface, addr) else { return };
         let dst = if directly { addr } else { ip6::solicited_node(addr) };

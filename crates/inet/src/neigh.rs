@@ -328,8 +328,8 @@ impl<A: Address> Table<A> {
         while self.held > most && self.drop_oldest() {}
     }
 
-    /// Returns the number of packets that may be held now. This is the configured share of the
-    /// pool, reduced while less than the reserve is free.
+    /// Returns the maximum number of packets that may be held now: `rules.hold_all` or its default.
+    /// The maximum is lower while fewer than 1/[`RESERVE`] of the pool's buffers are free.
     fn hold_most(&self, rules: Rules, pool: &Pool) -> usize {
         let stats = pool.stats();
         let share = if rules.hold_all == 0 { stats.buffers / SHARE } else { rules.hold_all };
@@ -357,8 +357,9 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Removes one entry: an Incomplete one without an answer for a second; otherwise the idle one
-    /// that has been unused for the longest time; otherwise the oldest Incomplete one.
+    /// Removes one entry to make room for another: the oldest Incomplete one if it has had no
+    /// answer for a second; otherwise the idle one that has been unused for the longest time;
+    /// otherwise the oldest Incomplete one. Returns `false` if there is no such entry.
     fn make_room(&mut self, now: Instant) -> bool {
         let silent =
             self.requested.all.first_key_value().is_some_and(|(_, (requested, _))| now >= requested.after(RETRY));

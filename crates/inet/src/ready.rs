@@ -3,8 +3,8 @@
 use lock::{Cx, Guarded, Locks, Signal};
 use std::collections::VecDeque;
 
-/// Flag in the numbers of a [`ReadySet`] and in descriptors: if it is set, the number is that of a
-/// TCP socket, otherwise that of a UDP socket.
+/// Flag in the socket numbers of a [`ReadySet`] and in descriptors. It is set for TCP sockets and
+/// clear for datagram sockets.
 pub const SOCK_BIT: usize = 1 << 30;
 
 /// Queue of the sockets that became readable.

@@ -21,14 +21,14 @@ use std::sync::atomic::Ordering;
 /// Maximum number of redirect routes per family.
 const LIMIT: usize = 256;
 
-/// Counters of the redirects of a family.
+/// Counters of redirects and of the routes that they created, for one address family.
 pub(crate) struct Counts<'a> {
     pub(crate) accepted: &'a Counter,
     pub(crate) aged: &'a Counter,
     pub(crate) evicted: &'a Counter,
 }
 
-/// Access to the routes of a family that redirects change.
+/// Address family whose routing table can be changed by redirects.
 pub(crate) trait Reroutes: Redirected {
     fn redirects<L: Locks>(stack: &Stack<L>) -> &Redirects<L, Self>;
     fn counts(counters: &Counters) -> Counts<'_>;

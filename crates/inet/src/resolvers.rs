@@ -17,9 +17,10 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use wire::{dns, ip6};
 
 impl<L: Locks> Stack<L> {
-    /// Replaces the name servers and search domains of `source`. Omits domains that are not valid
-    /// host names, and entries beyond [`PER_SOURCE_MAX`]. A name server without a port gets port
-    /// 53. A link-local name server needs a scope id, or a `source` with an interface.
+    /// Replaces the name servers and search domains that were received from `source`. Omits domains
+    /// that are not valid host names, and entries beyond [`PER_SOURCE_MAX`]. A name server without
+    /// a port gets port 53. A link-local name server needs a scope id, or a `source` with an
+    /// interface.
     pub fn set_resolvers(
         &self,
         cx: Cx,
@@ -56,7 +57,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes the name servers and search domains of `source`.
+    /// Removes the name servers and search domains that were received from `source`.
     pub fn remove_resolvers(&self, cx: Cx, source: ResolverSource) {
         self.resolvers.lock(cx).remove(source);
     }

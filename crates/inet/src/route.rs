@@ -49,7 +49,8 @@ pub enum RouteError {
     TooManyNextHops,
     /// The prefix is longer than an address.
     BadPrefix,
-    /// The next hop cannot be configured: it is that of an interface address, or a set of paths.
+    /// The next hop cannot be configured, because it belongs to an interface address or is a set of
+    /// paths.
     BadVia,
     /// There are no paths, more than [`PATHS_MAX`] paths, or a path that is neither a gateway nor a
     /// link.
@@ -82,14 +83,15 @@ pub struct Routes<A: Matched = u32> {
     /// For each next hop, the number of routes and path sets that use it.
     uses: Vec<u32>,
     free: Vec<NextHopId>,
-    /// Next hops that are no longer used but that a reader may still use. Each is stored with the
-    /// count of the readers' pins when it became unused.
+    /// Next hops that no route uses any more but that a pinned reader may still have. Each is
+    /// stored with the value that `Pins::retire` returned when the next hop became unused.
     waiting: VecDeque<(u64, NextHopId)>,
     sets: Vec<Vec<Path<A::Addr>>>,
     free_sets: Vec<PathsId>,
 }
 
-/// Interval, in entries of `waiting`, at which the readers' pins are checked.
+/// Interval at which unused next hops are freed: each time the length of `Routes::waiting` reaches
+/// a multiple of this number.
 const ASK_AT: usize = 16;
 
 impl<A: Matched> Routes<A> {
@@ -191,7 +193,7 @@ impl<A: Matched> Routes<A> {
         self.sets.get(usize::from(set)).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the next hop number of `via`, if a route uses it.
+    /// Returns the number of the next hop `via`; `None` if no route uses it.
     pub fn hop_to(&self, via: Via<A::Addr>) -> Option<NextHopId> {
         self.by_via.get(&via).copied()
     }
@@ -202,7 +204,8 @@ impl<A: Matched> Routes<A> {
         Some(Route { prefix, via: self.via(id)? })
     }
 
-    /// Returns all routes that contain `dst`. The first one has the longest prefix and is used.
+    /// Returns all routes whose prefix contains `dst`, the longest prefix first. Packets to `dst`
+    /// use the first route.
     pub fn covering(&self, dst: A::Addr) -> Vec<Route<A>> {
         let prefixes = (0..=A::BITS).rev().filter_map(|len| IpPrefix::new(dst, len).ok());
         prefixes.filter_map(|prefix| Some(Route { prefix, via: self.get(prefix)? })).collect()
@@ -290,7 +293,7 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Returns the target for these paths. Uses an existing path set or creates one.
+    /// Returns the target of a route with these paths. Uses an existing path set or creates one.
     fn via_of(&mut self, paths: &[Path<A::Addr>]) -> Result<Via<A::Addr>, RouteError> {
         let known = self.sets.iter().position(|set| set == paths);
         if let Some(via) = known.map(|at| Via::Paths(PathsId(at as u16))).filter(|via| self.by_via.contains_key(via)) {

@@ -15,7 +15,8 @@ const FIRST: usize = 64;
 const ALIKE: usize = 4;
 const CHUNKS: usize = 56; // 4 * 64 * (2^14 - 1): four million slots
 
-/// Returns the chunk of a slot and its index in the chunk.
+/// Returns the number of the chunk that contains slot `at`, and the index of the slot in this
+/// chunk.
 #[inline(always)]
 fn locate(at: usize) -> (usize, usize) {
     let n = at.wrapping_add(FIRST * ALIKE);
@@ -112,7 +113,8 @@ impl Holes {
         }
     }
 
-    /// Removes and returns the lowest slot number; `None` if there is none.
+    /// Removes the lowest freed slot from the bitmap and returns its number; `None` if the bitmap
+    /// is empty.
     fn pop_first(&mut self) -> Option<usize> {
         let mut least = 0;
         for level in self.0.iter().rev() {
@@ -190,7 +192,8 @@ impl<L: Locks, T> Slots<L, T> {
         }
     }
 
-    /// Returns the number of lock acquisitions and the number of locks.
+    /// Returns the number of acquisitions of all locks of this table, and the number of these
+    /// locks.
     pub fn locks(&self) -> (u64, usize) {
         let taken = self.places().map(Guarded::acquisitions).sum::<u64>();
         (taken + self.free.acquisitions(), self.places().count() + 1)

@@ -63,8 +63,8 @@ fn large_pool(least: &PoolConfig, pool: &Pool) -> PoolConfig {
     PoolConfig { buffers: least.buffers.max(quarter), ..least.clone() }
 }
 
-/// Returns whether a frame is as short as a TCP segment with timestamps but without data. An ACK
-/// and a following FIN cannot be merged, so it is cheaper to process them one by one.
+/// Returns whether a frame is no longer than a TCP segment that has timestamps but no data. Two
+/// such segments, an ACK and a FIN, cannot be merged, so it is cheaper to process them one by one.
 fn is_bare(frame: &Frame) -> bool {
     const IPV4: usize = 66;
     frame.len() <= IPV4 || frame.len() <= IPV4 + 20 && frame.bytes().get(12) == Some(&0x86)
@@ -112,8 +112,9 @@ pub struct Stack<L: Locks> {
     /// Pool from which frames are allocated.
     pub pool: Pool,
     pub(crate) counters: Shards<Counters>,
-    /// True if processing time is measured. Applies to the counters of threads that are added
-    /// later. Locked while counters are created, and while the measurement is switched on or off.
+    /// True if processing time is measured. The counters of threads that are added later are
+    /// created with this setting. The lock is held while counters are created, and while the
+    /// measurement is switched on or off.
     has_ledger: Mutex<bool>,
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
@@ -166,8 +167,8 @@ pub struct Stack<L: Locks> {
     /// Incremented at each change of a route, neighbor, address or interface, which makes cached
     /// lookups stale.
     epoch: AtomicU64,
-    /// Incremented like `epoch`, but not when routes change: the cached Ethernet header of a next
-    /// hop then stays valid.
+    /// Incremented like `epoch`, except for changes of routes, after which the cached Ethernet
+    /// headers of next hops are still valid.
     links: AtomicU64,
 }
 
@@ -488,10 +489,12 @@ impl<L: Locks> Stack<L> {
         self.ifaces.iter()
     }
 
-    /// Adds an address with its routes, and announces it (RFC 5227 2.3).
+    /// Adds an address with its routes, and announces it (RFC 5227 2.3). Has no effect for an
+    /// unknown interface.
     ///
-    /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits. For an unknown
-    /// interface, the call has no effect and returns no error.
+    /// # Errors
+    ///
+    /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits.
     pub fn add_addr(&self, cx: Cx, id: IfaceId, addr: IfaceAddr) -> Result<(), RouteError> {
         if addr.len > 32 {
             return Err(RouteError::BadPrefix);

@@ -13,7 +13,6 @@
 //! buffers that are sent ([`queue::SendQueue`]). Received data is copied once, to the reader.
 //! Segments of one connection that arrive in a burst are processed and answered together, as with
 //! GRO.
-//! GRO.
 
 mod bind;
 mod calls;
@@ -85,7 +84,8 @@ pub struct Options {
     pub recv_timeout: Option<Duration>,
     /// Maximum time that a send or connect waits; `None` waits forever.
     pub send_timeout: Option<Duration>,
-    /// `SO_LINGER`: how `close` treats unsent data.
+    /// `SO_LINGER`: maximum time that `close` waits until the peer has acknowledged all data;
+    /// `None` if it does not wait. With 0, `close` resets the connection.
     pub linger: Option<Duration>,
     /// `TCP_NODELAY`: sends short segments without waiting (Nagle off).
     pub nodelay: bool,
@@ -173,7 +173,8 @@ pub struct Sock<L: Locks> {
     place: Place,
 }
 
-/// State that few sockets need: receivers of events, and IPv6 addresses.
+/// State that few sockets need: the poller and the signal that are notified of events, and IPv6
+/// addresses.
 #[derive(Debug)]
 struct Rest<L: Locks> {
     watch: Option<Arc<ReadySet<L>>>,
@@ -261,7 +262,8 @@ pub(crate) struct Stream {
     has_soft_error: bool,
     /// Set while the writer waits for memory.
     memory_wait: MemoryWait,
-    /// Time at which the peer last accepted data, or at which there was last no data to accept.
+    /// Time at which the peer last accepted data, or at which data or a FIN was queued while no
+    /// other data was queued, whichever is later.
     last_progress: Instant,
     /// Latest time that was passed to the connection. The clocks of a shared host's threads are
     /// read in no fixed order. If a timestamp decreased, the peer would treat the segment as an old
@@ -556,7 +558,7 @@ pub(crate) struct Tcp<L: Locks> {
     /// Time of the next check for free memory, in nanoseconds.
     retry_at: AtomicU64,
     reap_at: Guarded<L, Instant>,
-    /// Memory limit of TCP in bytes while the sysctl is 0.
+    /// Memory limit of TCP in bytes, which applies while the sysctl `net.inet.tcp.memlimit` is 0.
     share: usize,
     late: Guarded<L, TimeWaitTable>,
     wheel: Guarded<L, Wheel>,
@@ -580,7 +582,8 @@ const BASE_MSS: u16 = 1460;
 const TIME_WAIT_LIMIT: u32 = 32_768;
 
 impl<L: Locks> Tcp<L> {
-    /// Creates the TCP state. `share` is the memory limit in bytes while the sysctl is 0.
+    /// Creates the TCP state. `share` is the memory limit in bytes that applies while the sysctl
+    /// `net.inet.tcp.memlimit` is 0.
     pub(crate) fn new(demux: hash::Key, secret: siphash::Key, share: usize) -> Tcp<L> {
         Tcp {
             socks: crate::slots::Slots::new(),

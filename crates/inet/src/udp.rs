@@ -50,14 +50,15 @@ pub struct Options {
     pub multicast_ttl: u8,
     /// Outgoing interface of multicast datagrams; `None` selects the interface of the route.
     pub multicast_iface: Option<IfaceId>,
-    /// True if this host's members of a group also receive the datagrams that this socket sends to
-    /// it.
+    /// True if sockets of this host that have joined a multicast group also receive the datagrams
+    /// that this socket sends to the group.
     pub multicast_loop: bool,
     /// Permits sending to broadcast addresses (`SO_BROADCAST`).
     pub broadcast: bool,
-    /// Permits sharing the port with sockets that also set this option.
+    /// `SO_REUSEADDR`: permits sharing the address and port with sockets that set this option or
+    /// `reuse_port`.
     pub reuse_addr: bool,
-    /// Permits sharing the port as `reuse_addr` does, but also with the same unicast address.
+    /// `SO_REUSEPORT`: has the same effect as `reuse_addr`.
     pub reuse_port: bool,
     /// Sets Don't Fragment. Sending a datagram that exceeds the MTU then fails.
     pub dont_fragment: bool,
@@ -86,8 +87,8 @@ impl Default for Options {
 }
 
 /// Sockets by L4 port, in two tables. The first contains bound but unconnected sockets, which can
-/// receive broadcasts and multicasts. The second contains connected sockets that own their port.
-/// BSD and Linux take the latter into account in bind conflicts.
+/// receive broadcasts and multicasts. The second contains connected sockets that do not share their
+/// port. As in BSD and Linux, no other socket can be bound to such a port.
 #[derive(Debug, Default)]
 pub struct ByPort(HashMap<L4Port, Vec<usize>>, HashMap<L4Port, Vec<usize>>);
 

@@ -57,7 +57,8 @@ impl Limiter {
         let jittered = share + hash % (share / 4 + 1);
         let mine = self.per_destination.get_mut(hash as usize >> 8 & (DESTINATIONS - 1));
         // The common limit of all destinations is lowered by up to an eighth, by a different amount
-        // each second. One destination thus cannot infer errors sent to others (CVE-2020-25705).
+        // each second. One destination thus cannot infer how many errors are sent to others
+        // (CVE-2020-25705).
         let reserve = self.key.hash2(now.nanos() / 1_000_000_000, 1) % (rate / 8 + 1);
         mine.is_none_or(|bucket| bucket.take(jittered, now)) && self.errors.take_above(reserve, rate, now)
     }
@@ -70,7 +71,7 @@ impl Limiter {
         may
     }
 
-    /// Increments and returns the counter that `class` selects out of 256.
+    /// Increments one of 256 counters, which is selected by `class`, and returns its new value.
     pub(crate) fn next_id(&mut self, class: u64) -> u16 {
         match self.ids.get_mut(class as usize >> 16 & (DESTINATIONS - 1)) {
             Some(id) => {

@@ -74,7 +74,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes a frame of any kind. Returns the IPv4 packet in it, if there is one for this host.
+    /// Processes a frame of any EtherType, except that an IPv4 packet is returned to the caller,
+    /// which must process it.
     #[inline(never)]
     pub(crate) fn ether_slow(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
         let header = match eth::Header::parse(frame.bytes()) {

@@ -1,9 +1,10 @@
 //! Input of raw and ICMP sockets. Raw sockets receive copies of packets from `ip4` and `ip6`; ICMP
 //! sockets receive replies and errors from `icmp4` and `icmp6`.
 //!
-//! Packets are queued like datagrams, with their headers in front ([`crate::udp`]): IPv6 without
-//! extension headers, ICMP over IPv4 without options. For a raw IPv4 socket, the header is part of
-//! the data; the number of the receiving interface precedes the header, in [`NOTE`] bytes.
+//! Packets are queued like datagrams, with their headers in front of the data ([`crate::udp`]).
+//! IPv6 extension headers are removed first, and so are the IPv4 options of messages for ICMP
+//! sockets. A raw IPv4 socket receives the IPv4 header as part of the data. In this case, the
+//! number of the receiving interface is stored in front of the header, in [`NOTE`] bytes.
 
 use super::{CONNECTED, RawKind};
 use crate::family::Family;

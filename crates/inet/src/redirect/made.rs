@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Lifetime of a route created by a redirect.
 pub(crate) const AGE: Duration = Duration::from_secs(600);
 
-/// A family whose routes redirects can change.
+/// Address family whose routes can be changed by redirects.
 pub(crate) trait Redirected: Sized {
     /// Prefix of a single host.
     type Host: Copy + PartialEq;
@@ -36,14 +36,14 @@ pub(super) struct Made<H, V> {
     pub(super) since: Instant,
 }
 
-/// Redirect routes of a family, oldest first.
+/// Routes of one address family that redirects created, oldest first.
 pub(super) type Queue<F> = VecDeque<Made<<F as Redirected>::Host, <F as Redirected>::Via>>;
 
-/// Redirect routes of a family, with their lock.
+/// Routes of one address family that redirects created, with their lock.
 pub(crate) struct Redirects<L: Locks, F: Redirected> {
     pub(super) made: Guarded<L, Queue<F>>,
-    /// Time in nanoseconds at which the first route expires. While there are no such routes (the
-    /// usual case), no lock is acquired.
+    /// Time in nanoseconds at which the first of these routes expires. It is read without the lock.
+    /// While there are no such routes (the usual case), no lock is acquired.
     pub(super) due: AtomicU64,
 }
 

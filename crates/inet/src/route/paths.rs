@@ -72,7 +72,7 @@ impl Sets {
         NextHopId::new(set.get(bucket % BUCKETS)?.load(Ordering::Acquire).checked_sub(1)?)
     }
 
-    /// Returns the next hop for a flow. The caller must be pinned.
+    /// Returns the next hop for the flow with this hash. The calling thread must be pinned.
     pub(super) fn choose(&self, id: PathsId, hash: u64, hops: &Hops, now: Instant) -> Option<NextHopId> {
         let own = self.at(id, bucket(hash))?;
         if !hops.any_dead() {

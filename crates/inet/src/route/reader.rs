@@ -1,8 +1,9 @@
 //! Route lookups of the packet path: FIB results and next hops, read on any thread without a lock
 //! while routes change.
 //!
-//! A reader pins itself, looks up the numbers of next hops, reads the next hops, and unpins. It
-//! receives a copy that was correct when it was read.
+//! A thread pins itself, so that no next hop that it reads is reused in the meantime. It then looks
+//! up the numbers of next hops, reads the next hops, and unpins. Each next hop is returned as a
+//! copy that was correct when it was read.
 
 use super::hops::{Adjacency, Hop, Hops};
 use super::paths::{BUCKETS, Sets};
@@ -32,7 +33,7 @@ struct Shared {
 }
 
 impl RouteReader {
-    /// Returns the prefetcher of the cache lines that [`RouteReader::lookup_chunk`] reads.
+    /// Returns a prefetcher for the cache lines that [`RouteReader::lookup_chunk`] reads.
     #[inline(always)]
     pub fn ahead(&self) -> Option<Ahead<'_>> {
         self.fib.ahead()
@@ -44,7 +45,8 @@ impl<A: Matched> RouteReader<A> {
         RouteReader { fib, hops: Arc::default() }
     }
 
-    /// Pins the calling thread, which must be pinned while it reads.
+    /// Pins the calling thread: until the result is dropped, no next hop that the thread reads is
+    /// reused. A thread must be pinned while it reads.
     #[inline(always)]
     pub fn pin(&self, cx: Cx) -> Pinned<'_> {
         self.fib.pin(cx)

@@ -46,7 +46,7 @@ pub struct Choice<A = Ipv4Addr> {
 pub struct Why<A: Matched = u32> {
     /// Route that is used.
     pub matched: Option<Route<A>>,
-    /// Other routes that cover the destination, with shorter prefixes, longest first.
+    /// Other routes whose shorter prefixes also contain the destination, the longest prefix first.
     pub passed_over: Vec<Route<A>>,
     /// Next hop; for a multipath route, the selected path. Multicast and link-local destinations
     /// have a next hop without a route.
@@ -83,7 +83,8 @@ trait Explained: Input {
     fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Self::Addr>>;
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Self::Addr>) -> Option<Self::Addr>;
     fn flow_of<L: Locks>(stack: &Stack<L>, src: Self::Addr, question: &Question<Self::Addr>) -> u64;
-    /// Returns the reason for which a packet received by `iface` would be dropped at this host.
+    /// Returns the reason for which this host would drop the packet if `iface` received it from
+    /// `src`.
     fn refusal<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,
@@ -128,8 +129,8 @@ impl<L: Locks> Stack<L> {
         let source = A::source_to(self, cx, question);
         let refusal = match question.from {
             Some((iface, src)) => A::refusal(self, cx, iface, src, question, via),
-            // A packet that this host sends is dropped for the same reason without a route and
-            // without a source.
+            // For a packet that this host sends, a missing route and a missing source address have
+            // the same drop reason.
             None => (A::unroutable(via).is_some() || source.is_none()).then_some(A::NO_ROUTE),
         };
         let is_down = leaves.and_then(|(iface, _)| self.iface(iface)).is_some_and(|iface| !iface.is_up());
@@ -170,8 +171,8 @@ impl Explained for u32 {
     fn without_route<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Option<Via>> {
         let dst = question.dst;
         let leaves = || stack.exit_for(cx, dst, question.zone).ok().map(|exit| exit.iface);
-        // The FIB is not used for received broadcasts and multicasts. For those that this host
-        // sends, it only determines the interface.
+        // The FIB is not used for received broadcasts and multicasts. For broadcasts and multicasts
+        // that this host sends, it only determines the interface.
         (dst.is_broadcast() || dst.is_multicast())
             .then(|| question.from.map(|(iface, _)| iface).or_else(leaves).map(Via::Broadcast))
     }

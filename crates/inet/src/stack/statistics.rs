@@ -83,7 +83,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Drops frames that a table no longer holds, each with its reason.
+    /// Drops frames that were removed from a neighbor table, each with its own drop reason.
     #[inline]
     pub(crate) fn end_all(&self, cx: Cx, ended: Vec<(Frame, DropReason)>) {
         for (frame, why) in ended {
@@ -115,8 +115,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Creates the counters of a thread beyond the usual number of threads. They measure processing
-    /// time if those of the other threads do.
+    /// Creates the counters of an additional thread, for which none were created with the stack.
+    /// They measure processing time if this measurement is on.
     #[cold]
     fn add_counters(&self, index: usize) -> &Counters {
         let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters exist
@@ -129,15 +129,15 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Starts to measure the processing time of the calling thread by stage, at an entry point of
-    /// the stack. The result is a lap of the cost ledger.
+    /// Starts to measure the processing time of the calling thread, at an entry point of the stack.
+    /// The result is a stopwatch that adds the time of each stage to the cost ledger.
     #[inline(always)]
     pub fn lap(&self, cx: Cx) -> Lap<'_> {
         self.count(cx).ledger.lap(clock::tsc::ticks)
     }
 
-    /// Starts to measure processing time as [`Stack::lap`] does. Within the same branch, calls
-    /// `point`, which fires a tracepoint.
+    /// Starts to measure processing time as [`Stack::lap`] does, and calls `point`, which fires a
+    /// tracepoint. A single branch skips both if neither is enabled.
     #[inline(always)]
     pub fn lap_at(&self, cx: Cx, point: impl FnOnce()) -> Lap<'_> {
         self.count(cx).ledger.lap_at(clock::tsc::ticks, point)
@@ -188,8 +188,9 @@ impl<L: Locks> Stack<L> {
         AuditReport::of(&self.counters, self.held(cx))
     }
 
-    /// Returns only the imbalance of [`Stack::audit`]. Unlike `audit`, it builds no lists, so it
-    /// can be called after every step.
+    /// Returns the number of frames received and created, minus those sent, consumed, dropped and
+    /// held. It is 0 if no frame was lost. Unlike [`Stack::audit`], it builds no lists, so it can
+    /// be called after every step.
     pub fn imbalance(&self, cx: Cx) -> i64 {
         AuditReport::imbalance_of(&self.counters, self.held(cx))
     }

@@ -343,8 +343,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Records that a writer waits, because of a rule of the socket layer, although the send queue
-    /// may have space (`tcpi_sndbuf_limited`).
+    /// Records that a writer waits because of a rule of the caller, although the send queue may
+    /// have space. The waiting time is included in `tcpi_sndbuf_limited`.
     pub fn tcp_writer_waits(&self, cx: Cx, id: usize) {
         let _ = self.act(cx, id, |sock| {
             if let Kind::Stream(stream) = &mut sock.kind {
@@ -620,8 +620,8 @@ impl<L: Locks> Stack<L> {
 }
 
 impl Stream {
-    /// Returns the buffer sizes for data that is added to the send queue: one segment, or as many
-    /// segments as the interface accepts at once.
+    /// Returns the size limits of pieces for `adding` bytes that are added to the send queue: one
+    /// segment, or as many segments as the interface accepts at once.
     #[inline]
     fn sizes(&self, adding: usize) -> Sizes {
         let small = usize::from(self.tcb.mss());

@@ -69,7 +69,7 @@ pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: 
 }
 
 /// Counts a segment without data that ends a connection or one direction of it, as [`came`] does
-/// for other segments.
+/// for other segments. `measured` is set if the segment provided an RTT sample.
 pub(super) fn ended(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32, measured: bool) {
     let input = &counts.input;
     input.acks.add(u64::from(acked > 0));

@@ -29,7 +29,8 @@ pub(crate) struct Headers {
     pub(super) ip_len: u8,
     /// Bytes of the link header and the network header.
     pub(super) bytes: [u8; LOWER_MAX],
-    /// Folded checksums of the IP header and of the pseudo header, with the length fields set to 0.
+    /// Folded checksums of the IP header (`ip_sum`) and of the pseudo header (`pseudo`), with the
+    /// length fields set to 0.
     pub(super) ip_sum: u16,
     pub(super) pseudo: u16,
 }
@@ -68,7 +69,8 @@ impl Headers {
         self.epoch != epoch
     }
 
-    /// Returns whether the interface accepts no more than an Ethernet segment at once.
+    /// Returns whether the interface only accepts segments that fit into an Ethernet frame of usual
+    /// size.
     #[inline]
     pub(super) fn has_ethernet_limits(&self) -> bool {
         !self.tso && self.mtu <= 1500 + HEADERS as u32 + 40
@@ -92,8 +94,8 @@ impl Headers {
         if most < 2 * mss { 0 } else { most - most % mss.max(1) }
     }
 
-    /// Returns which side, the stack or the port, computes the checksums of data that is written in
-    /// `epoch`.
+    /// Returns which side, the stack or the port, computes the checksums of data that is written
+    /// now. `epoch` is the current epoch of the stack.
     #[inline]
     pub(super) fn sums(&self, epoch: u64) -> Sums {
         if self.offload && self.epoch == epoch { Sums::Ports } else { Sums::Ours }
@@ -130,7 +132,7 @@ impl Headers {
         self.offload
     }
 
-    /// Returns the sum of the pseudo header.
+    /// Returns the partial checksum of the pseudo header for a segment of `segment_len` bytes.
     #[inline]
     pub(super) fn pseudo_of(&self, segment_len: u16) -> Partial {
         Partial::from_folded(self.pseudo).add_u16(segment_len)

@@ -107,8 +107,9 @@ impl<L: Locks> Stack<L> {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         self.count(cx).tcp.input.received.add(packets.len() as u64);
         let (mut open, mut run, mut next) = (None, Burst::new(), None);
-        // While memory is short, each segment is accepted or rejected separately: an application
-        // without unread data gets one segment, not merged segments that use up the rest.
+        // While memory is short, each segment is accepted or rejected separately. An application
+        // without unread data thus gets one segment, not merged segments that use up the remaining
+        // memory.
         let lro = self.sysctls.tcp_lro.on() && self.tcp_shortage() == super::charge::Shortage::None;
         while let Some(packet) = packets.pop() {
             let mut seen = ParsedSegment::<A>::default();
@@ -399,8 +400,8 @@ impl<L: Locks> Stack<L> {
             one.segment.seq = one.segment.seq.plus(one.segment.len);
             one.segment.len = packet.len() as u32;
             one.text = (0, packet.len());
-            // The first segment may have created a connection. If there is no listener, the caller
-            // holds the socket's lock.
+            // The first segment may have created a connection. Without a listener, there is no
+            // lookup, since the caller holds the socket's lock.
             let child = listener.and_then(|_| self.tcp_find(cx, seen.ends));
             let child = child.filter(|open| open.slot.as_ref().is_some_and(|sock| !sock.is_listening()));
             let Some(Owner { id, mut slot, .. }) = child else {

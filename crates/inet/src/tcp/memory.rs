@@ -75,8 +75,8 @@ const SEND_LEAST_BUFFERS: usize = 4;
 const FAIR: usize = 4;
 
 /// Minimum time between two checks for memory that writers wait for. Each waiting writer adds a
-/// microsecond. The checks are needed because not every release of memory is signaled: other code
-/// returns buffers to the pool, and the limit is a sysctl that can be changed.
+/// microsecond to this time. The checks are needed because not every release of memory is signaled:
+/// other code returns buffers to the pool, and the limit is a sysctl that can be changed.
 const RETRY: Duration = Duration::from_millis(1);
 /// Number of waiting writers from which on all of them are checked even if the pool is empty, in
 /// order to remove closed sockets from the list.
@@ -130,8 +130,8 @@ impl<L: Locks> Stack<L> {
         let (len, buffers) = (stream.send.len(), stream.send.buffers());
         let free = (limit / 8 * 7).saturating_sub(used);
         let pinned = pinned_by(len, buffers, self.pool.size());
-        // The added data itself reduces the free memory, and data occupies half as much memory
-        // again.
+        // The added data itself reduces the free memory, and it occupies one and a half times its
+        // length.
         let fair = free.saturating_mul(FAIR).saturating_sub(pinned) / ((FAIR + 1) * 3 / 2);
         let least = match () {
             () if buffers >= SEND_LEAST_BUFFERS => 0,

@@ -50,7 +50,7 @@ impl IpOptions {
     }
 }
 
-/// Converts the core's addresses and ports.
+/// Converts addresses and ports from the core's type.
 pub(super) fn sock_ends(ends: &::tcp::Ends) -> SockEnds {
     SockEnds::between(Addr(ends.local), Addr(ends.remote), ends.local_port, ends.remote_port)
 }
@@ -60,7 +60,7 @@ struct Leaving<'a> {
     out: &'a Out,
     /// Frame with the data, and the checksum of the data if it is known.
     text: (Frame, Option<Partial>),
-    /// True if no other segment follows. This segment then need not wait at its interface.
+    /// True if no other segment follows. This segment then need not be staged at its interface.
     alone: bool,
 }
 
@@ -69,8 +69,8 @@ struct Leaving<'a> {
 pub(super) enum Over {
     /// No cleanup: the socket continues to exist.
     No,
-    /// The connection is in TIME-WAIT, which is stored elsewhere. The process has not closed the
-    /// socket.
+    /// The connection is in TIME-WAIT, and its record is stored in a separate table. The process
+    /// has not closed the socket.
     Late,
     /// The connection has ended, and the process has closed the socket.
     Gone,

@@ -1,11 +1,11 @@
-//! The socket that owns a segment.
+//! The socket to which a received segment belongs.
 
 use super::Sock;
 use crate::demux::Ends;
 use crate::slots::Locked;
 use lock::Locks;
 
-/// The locked socket that owns a segment.
+/// A locked socket to which a received segment belongs: that of its connection, or a listener.
 pub(super) struct Owner<'a, L: Locks, A> {
     pub(super) ends: Ends<A>,
     pub(super) id: usize,

@@ -83,9 +83,9 @@ pub struct Sizes {
     pub aligned: bool,
 }
 
-/// Side that computes the checksums of added data. The choice is based on a prediction. The stack
-/// computes the checksums during the copy. A checksum that turns out to be missing is computed
-/// later.
+/// Side that computes the checksums of added data, as predicted when the data is added. The stack
+/// computes checksums while it copies the data. If the prediction was wrong, a missing checksum is
+/// computed when the data is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sums {
     /// The stack computes the checksums.

@@ -8,8 +8,8 @@ use clock::{Duration, Instant};
 use lock::{Cx, Locks};
 use tcp::State;
 
-/// Number of bytes that a socket holds, and its buffer sizes. For a listener, the buffer sizes are
-/// those of the connections that it accepts.
+/// Number of bytes in the queues of a socket, and its buffer sizes. For a listener, the buffer
+/// sizes are those of the connections that it accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Memory {
     /// Number of bytes received but not read, in order or not.
@@ -80,7 +80,7 @@ impl<L: Locks> Sock<L> {
         listening.listener.handshakes().map(each).collect()
     }
 
-    /// Returns the number of bytes that the socket holds, and its buffer sizes.
+    /// Returns the number of bytes in the queues of the socket, and its buffer sizes.
     pub fn memory(&self) -> Memory {
         let Kind::Stream(stream) = &self.kind else { return Memory::default() };
         let early = stream.ooo.as_ref().map_or(0, |ooo| ooo.bytes());

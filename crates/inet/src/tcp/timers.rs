@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const AT_ONCE: usize = 4096;
 
 impl<L: Locks> Stack<L> {
-    /// Runs the timers of connections that are due. Returns the time of the next one.
+    /// Runs the due timers of connections. Returns the time at which the next timer expires.
     pub(crate) fn tcp_poll(&self, cx: Cx) -> Instant {
         if self.tcp.used.is_awaited() || self.tcp_retry_at() <= cx.now {
             self.tcp_wake_starved(cx);

@@ -32,7 +32,7 @@ impl<L: Locks> Stack<L> {
         let (ends, counts) = (core_ends(seen.ends), &self.count(cx).tcp);
         counts.input.resets.add(u64::from(seen.segment.has(wire::tcp::Flags::RST)));
         let mut table = self.tcp.late.lock(cx);
-        // The table of a server is empty if its clients close first.
+        // On a server, the table of connections in TIME-WAIT is empty if its clients close first.
         let late = if table.is_empty() {
             TimeWaitAction::Unknown
         } else {

@@ -30,8 +30,8 @@ use wire::gso::Segment;
 use wire::ip6;
 use wire::{L4Port, Proto, checksum, eth, etherip, flow, gre, ip4, udp, vxlan};
 
-/// Headroom in bytes, for the headers of further tunnels, of a packet that is moved to another
-/// buffer.
+/// Additional headroom in bytes of a packet that is moved to another buffer. It is intended for the
+/// headers of further tunnels.
 const SPARE: usize = 128;
 /// First source port of VXLAN packets, from the dynamic range (RFC 7348 5, RFC 6335 6).
 const FIRST_PORT: u16 = 49_152;

@@ -121,7 +121,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Converts a failure of the outer packet into a failure of the inner packet. Returns `None` if
-    /// the sender of the inner packet need not know of it.
+    /// the sender of the inner packet need not be notified.
     fn inward(
         &self,
         cx: Cx,

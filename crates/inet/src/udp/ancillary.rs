@@ -95,8 +95,8 @@ impl Reception {
 /// Length in bytes of the interface number in front of an IPv4 packet of a raw socket.
 pub(crate) const NOTE: usize = 2;
 
-/// Value instead of an interface number, for datagrams that were received before the option was
-/// set.
+/// Value stored instead of an interface number in IPv4 datagrams that were received before the
+/// socket requested [`AncillaryKind::PacketInfo`].
 pub(super) const UNKNOWN: IfaceId = IfaceId(u16::MAX);
 
 /// Stores the interface number in the total length field of a received IPv4 datagram's header.

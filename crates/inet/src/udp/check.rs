@@ -12,7 +12,7 @@ use wire::{Proto, ip4, udp};
 /// Checks that apply to the datagrams of one interface.
 #[derive(Clone, Copy)]
 pub(crate) struct Check {
-    /// Flags of datagrams whose checksum need not be verified.
+    /// Frame flags, each of which means that the checksum of the datagram need not be verified.
     pub(super) verified: Flags,
 }
 

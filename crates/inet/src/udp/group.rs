@@ -33,8 +33,8 @@ impl<L: Locks> Pcb<L> {
 }
 
 impl<L: Locks> Pcb<L> {
-    /// Returns whether no source filter of the socket blocks packets from `source` to `group`. A
-    /// raw socket receives from all groups that the host has joined.
+    /// Returns whether the source filters of the socket, if any, accept packets from `source` to
+    /// `group`. A raw socket receives from all groups that the host has joined.
     pub(crate) fn is_open_to(&self, group: IpAddr, source: IpAddr) -> bool {
         let mut joined = self.groups().iter().filter(|joined| joined.group == group).peekable();
         joined.peek().is_none() || joined.any(|joined| joined.filter.passes(source))
@@ -74,10 +74,10 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`BindError::Invalid`] for an address that is not a multicast group, a source of another
-    /// family, a group that was joined in the other mode, or blocking a source of a group that is
-    /// not joined. [`BindError::NotOurs`] if a source to be added is already in the filter, or a
-    /// source to be removed is not. [`BindError::TooMany`] for more than [`SOURCES_MAX`] sources.
-    /// [`BindError::NoPorts`] if no more groups can be joined.
+    /// family, a group that was joined with a filter of the other mode (include or exclude), or
+    /// blocking a source of a group that is not joined. [`BindError::NotOurs`] if a source to be
+    /// added is already in the filter, or a source to be removed is not. [`BindError::TooMany`] for
+    /// more than [`SOURCES_MAX`] sources. [`BindError::NoPorts`] if no more groups can be joined.
     pub fn udp_change_source(
         &self,
         cx: Cx,

@@ -61,7 +61,7 @@ impl Net<SIX> for u128 {
 
 impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
     /// Returns whether the cached headers are valid for a datagram of `len` bytes to `dst`.
-    /// `chosen` is the source address that the sender gave; 0 if the stack selects it.
+    /// `chosen` is the source address that the application specified; 0 if the stack selects it.
     #[inline(always)]
     pub(super) fn fits(&self, epoch: u64, chosen: A, dst: A, port: L4Port, len: usize) -> bool {
         self.epoch == epoch

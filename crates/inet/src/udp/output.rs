@@ -45,8 +45,8 @@ impl Payload<'_> {
     }
 }
 
-/// Destination of a datagram, and the source address that the sender gave; 0 if the stack selects
-/// the source.
+/// Destination of a datagram, and the source address that the application specified (`chosen`),
+/// which is 0 if the stack selects the source.
 #[derive(Clone, Copy)]
 struct Between<A> {
     chosen: A,
@@ -643,7 +643,7 @@ impl<L: Locks> Stack<L> {
 /// A destination with its outgoing interface, next hop and source address.
 struct Prepared<A, B> {
     dst: A,
-    /// Source address that the sender gave; 0 if the stack selects it.
+    /// Source address that the application specified; 0 if the stack selects it.
     chosen: A,
     src: A,
     src_port: L4Port,

@@ -23,8 +23,8 @@ pub(crate) trait Receive: Family + OfPcb {
     /// Counts datagrams without a checksum. For any other datagram, returns `None` and changes
     /// nothing.
     fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, without_checksum: &mut u64) -> Option<Self::Wire>;
-    /// Works as [`Receive::strip`] for a datagram which that function rejected and which
-    /// may have IP options.
+    /// Reduces a datagram that [`Receive::strip`] rejected to its payload, as that function does.
+    /// The datagram may have IP options.
     fn strip_options(check: Check, packet: &mut Frame, without_checksum: &mut u64) -> Option<Self::Wire>;
     /// Slow path: delivers a datagram that has not been stripped, or drops it with the reason.
     /// Returns the number of deliveries.
