@@ -45,10 +45,10 @@ pub trait Drive {
     /// longer than `until`. Returns the time afterwards, or `None` if the host is being stopped.
     fn drive(&self, until: Instant) -> Option<Instant>;
 
-    /// Runs one round of the host without waiting. It is called before the rounds that wait, since
-    /// it may already receive what the caller waits for. Returns the time of the round, which
-    /// includes the time that the caller has spent on its own work. On a host where waiting takes
-    /// no real time, runs nothing and returns `None`.
+    /// Runs one round of the host without waiting. It is called once before a socket call starts to
+    /// wait, since it may already receive the data that is needed. Returns the time of the round,
+    /// which may be much later than that of the previous round, since the caller has worked in
+    /// between. On a host with virtual time, runs nothing and returns `None`.
     fn look(&self) -> Option<Instant> {
         None
     }
@@ -62,26 +62,28 @@ pub struct Calls<'s, L: Locks> {
 }
 
 impl<'s, L: Locks> Calls<'s, L> {
-    /// Creates calls on a stack that other threads run: a call that has to wait sleeps.
+    /// Creates the socket calls of the current thread for a stack that other threads run. A call
+    /// that has to wait sleeps.
     #[inline(always)]
     pub fn new(stack: &'s Stack<L>, cx: Cx) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: None }
     }
 
-    /// Creates calls on a stack that the calling thread runs: a call that has to wait runs
-    /// `driver`.
+    /// Creates the socket calls of the current thread for a stack that this thread runs itself. A
+    /// call that has to wait runs `driver`.
     #[inline(always)]
     pub fn driving(stack: &'s Stack<L>, cx: Cx, driver: &'s dyn Drive) -> Self {
         Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
     }
 
-    /// Returns the current context: the running thread, and the time of the calls.
+    /// Returns the current context: the running thread, and the time that the calls use as the
+    /// present.
     #[inline(always)]
     pub fn cx(&self) -> Cx {
         self.cx.get()
     }
 
-    /// Advances the time of the calls to `now`.
+    /// Advances the time that the calls use as the present to `now`.
     #[inline(always)]
     pub fn set_now(&self, now: Instant) {
         self.cx.set(self.cx.get().at(now));
@@ -465,8 +467,8 @@ impl<'s, L: Locks> Calls<'s, L> {
         Ok(n)
     }
 
-    /// Calls `ready` until it returns a value. Waits between the calls as the options of the socket
-    /// require.
+    /// Calls `ready` until it returns a value. Waits between these attempts, unless `flags` or the
+    /// options of the socket forbid it, and at most for the receive timeout.
     fn wait<T>(&self, fd: Fd, flags: RecvFlags, mut ready: impl FnMut() -> Option<T>) -> Result<T, Errno> {
         if let Some(found) = ready() {
             return Ok(found);

@@ -86,8 +86,8 @@ impl<N: Net + ?Sized> Net for std::rc::Rc<N> {
     }
 }
 
-/// Opens sockets with the calls of one thread. [`Calls::set_now`] and waiting calls advance their
-/// time.
+/// Opens sockets on the host of these calls, for a single thread. The time of the calls advances by
+/// [`Calls::set_now`] and when a call waits.
 impl<L: Locks> Net for Calls<'_, L> {
     type Locks = L;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
@@ -114,7 +114,7 @@ impl<N: Net> Owned<N> {
         self.call(|calls, fd| calls.option(fd, kind))
     }
 
-    /// Sets an option while `f` runs, and restores its previous value afterwards.
+    /// Sets an option, runs `f`, and then restores the previous value of the option.
     fn under<R>(&self, kind: OptKind, opt: Opt, f: impl FnOnce() -> io::Result<R>) -> io::Result<R> {
         let before = self.option(kind)?;
         self.set(opt)?;

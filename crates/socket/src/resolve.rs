@@ -6,11 +6,11 @@
 //!        NXDOMAIN: next candidate      timeout, refused, SERVFAIL: next server      truncated: TCP
 //! ```
 //!
-//! [`Lookup`] never blocks. Its caller runs a turn whenever the host has received input or the time
-//! [`Lookup::next`] has come. A lookup can therefore run in the thread of a host, and with virtual
-//! time. [`lookup`](crate::net::lookup) runs a `Lookup` and waits for its result. Queries have
-//! unpredictable identifiers and source ports, and an answer must repeat the question (RFC 5452).
-//! Other datagrams are ignored.
+//! [`Lookup`] never blocks. Its caller calls [`Lookup::turn`] whenever the host has received input,
+//! and at the time that [`Lookup::next`] returns. A lookup can therefore run in the thread of a
+//! host, and with virtual time. [`lookup`](crate::net::lookup) runs a `Lookup` and waits for its
+//! result. Queries have unpredictable identifiers and source ports, and an answer must repeat the
+//! question (RFC 5452). Other datagrams are ignored.
 
 mod exchange;
 
@@ -128,7 +128,7 @@ pub enum LookupError {
         name: String,
         /// The name server that was queried last.
         server: SocketAddr,
-        /// Error of the socket to that server.
+        /// Socket error of the query to that server.
         why: Errno,
     },
     /// The host was stopped during the lookup.
