@@ -1,6 +1,7 @@
-//! Values of the form's elements in a parsed command.
+//! Values that were parsed from the words of a command.
 
-/// Values in a command's words, found by the names of the form's elements.
+/// Values that were parsed from the words of a command. Each is found by the name of an element of
+/// the command's form (see the crate's documentation).
 #[derive(Clone, Debug)]
 pub struct Args<'w> {
     grammar: &'static str,
@@ -60,8 +61,8 @@ impl<'w> Args<'w> {
         self.get(name)?.parse().ok()
     }
 
-    /// Returns the number given for a range that the form requires. Returns the default of `T` if
-    /// it was not given or does not fit into `T`.
+    /// Returns the number given for the range `name`, which the form requires. Returns the default
+    /// of `T` if no number was given or it does not fit into `T`.
     pub fn int<T: TryFrom<i64> + Default>(&self, name: &str) -> T {
         self.number(name).and_then(|number| T::try_from(number).ok()).unwrap_or_default()
     }

@@ -4,7 +4,7 @@ use crate::error::similar;
 use crate::pattern::{Pattern, With, either, kind_of};
 use crate::{Args, CommandError, Words};
 
-/// A form of a command: its grammar, its description, and its function.
+/// A form of a command, such as `static IF MAC [vlan 1-4094]`, with its description and function.
 #[derive(Clone, Copy, Debug)]
 pub struct Form<F> {
     /// Elements of the form, as in a manual page: see the crate's documentation.
@@ -71,16 +71,17 @@ pub fn parse_sequence<'f, 'w, F: 'f>(
     Ok(all)
 }
 
-/// The form whose leading fixed words match the command. If several match, it has the most of them.
+/// The form that was selected for a command. All its leading fixed words match the command, and no
+/// other matching form has more of them.
 struct Selected<'f, F> {
     form: &'f Form<F>,
     pattern: Pattern,
-    /// Words that could also follow the matched fixed words, according to other forms.
+    /// Fixed words that other forms accept after the matched fixed words.
     beside: Vec<&'static str>,
 }
 
-/// Selects the form for the next words. `options` are words that could also extend the previous
-/// command.
+/// Selects the form for the next words. `options` are words that could also continue the previous
+/// command; they are listed in an error message.
 fn select<'f, F>(
     forms: impl IntoIterator<Item = &'f Form<F>>,
     words: &Words<'_>,
@@ -132,7 +133,7 @@ fn select<'f, F>(
     Ok(Selected { form, pattern, beside })
 }
 
-/// Appends the words that `to` does not contain yet.
+/// Appends to `to` those `words` that it does not contain yet.
 fn add(to: &mut Vec<&'static str>, words: Vec<&'static str>) {
     for word in words {
         if !to.contains(&word) {
@@ -156,9 +157,9 @@ fn no_form(words: &Words<'_>, at: usize, expected: &[&'static str], values: Vec<
     }
 }
 
-/// Returns the grammars of the forms that cannot be reached: an example command of the form,
-/// without options or with all of them, selects another form or does not parse. Used in tests of
-/// tables of forms.
+/// Returns the grammars of the forms that cannot be reached. This is the case if an example command
+/// of the form, without options or with all of them, selects another form or does not parse. Used
+/// in tests of tables of forms.
 pub fn unreachable<F>(forms: &[&Form<F>]) -> Vec<&'static str> {
     let is_reached = |form: &Form<F>, options| {
         let example = Pattern::of(form.grammar).example(options);

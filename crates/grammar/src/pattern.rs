@@ -58,7 +58,7 @@ const VALUES: &[Value] = &[
     value("VLANS", "VLANs", "VLANs such as 1,10-20, or all", any),
 ];
 
-/// Names of a range or choice, such as `1-4094` or `on|off`.
+/// The two names of a range (such as `1-4094`) or of a choice (such as `on|off`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
     /// Name of the value for [`Args::get`].
@@ -180,8 +180,8 @@ pub(crate) enum With {
     All,
 }
 
-/// Parses elements up to the end or to a closing bracket. `before` is the preceding word, after
-/// which ranges and choices are named.
+/// Parses elements up to the end or to a closing bracket. `before` is the preceding fixed word,
+/// which becomes the name of ranges and choices.
 fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
     let (mut elements, mut before) = (Vec::new(), before);
     loop {
@@ -344,7 +344,8 @@ pub(crate) fn kind_of(word: &str) -> &'static str {
 #[derive(Default)]
 struct Options<'e>(Vec<(&'e Element, Repeat)>);
 
-/// Rule for an option that was consumed before.
+/// Rule for the next occurrence of an option. An option that may not be repeated is refused after
+/// its first occurrence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Repeat {
     Allowed,
@@ -386,7 +387,7 @@ impl Options<'_> {
         open.flat_map(|(option, _)| option.shown_words())
     }
 
-    /// Returns whether an option begins with a minus sign.
+    /// Returns whether any of the options begins with a minus sign.
     fn have_dashes(&self) -> bool {
         self.0.iter().flat_map(|(option, _)| option.shown_words()).any(|word| word.starts_with('-'))
     }
