@@ -76,14 +76,13 @@ impl<'s, L: Locks> Calls<'s, L> {
         Calls { stack, cx: Cell::new(cx), driver: Some(driver) }
     }
 
-    /// Returns the current context: the running thread, and the time that the calls use as the
-    /// present.
+    /// Returns the current context: the running thread, and the current time of these calls.
     #[inline(always)]
     pub fn cx(&self) -> Cx {
         self.cx.get()
     }
 
-    /// Advances the time that the calls use as the present to `now`.
+    /// Advances the current time of these calls to `now`.
     #[inline(always)]
     pub fn set_now(&self, now: Instant) {
         self.cx.set(self.cx.get().at(now));
