@@ -112,7 +112,8 @@ pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Pr
     Ok(study.finish())
 }
 
-/// Returns every name in either map, with its value in A and in B; a missing value is 0.
+/// Returns every name that is in at least one of the maps, with its value in A and in B; a missing
+/// value is 0.
 fn beside(both: [&BTreeMap<String, f64>; 2]) -> Vec<(String, [f64; 2])> {
     let names: BTreeSet<&String> = both.iter().flat_map(|of| of.keys()).collect();
     let value = |of: &BTreeMap<String, f64>, name: &String| of.get(name).copied().unwrap_or_default();

@@ -23,7 +23,8 @@ struct State {
     patience: Option<Duration>,
     /// Report with the rows finished so far; `None` if no study runs.
     so_far: Option<Report>,
-    /// Complete rounds of the current group, which are the sides that are compared with each other.
+    /// Samples of the complete rounds of the current group, which are the sides that are compared
+    /// with each other.
     under_way: Vec<Sample>,
     /// Process ID of the command line being measured, if there is one.
     command: Option<u32>,

@@ -34,7 +34,7 @@ use port::pktgen::Family;
 /// how the peer is run.
 pub type Peers = Vec<(Side, String)>;
 
-/// Reason for a missing row that needs two cores.
+/// Reason stated in a row that is missing because it needs two cores.
 const ONE_CORE: &str = "this program has one core";
 
 const ROUTES: usize = 1_000_000;
@@ -67,7 +67,7 @@ pub fn kernel(notes: &mut Vec<String>) -> Peers {
 /// Measures the UDP rows and `peers`.
 ///
 /// # Errors
-/// None: a row without a figure carries the reason.
+/// None: a row without a figure states the reason.
 pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench udp", options.run(30), 8, progress);
     study.note(
@@ -283,8 +283,9 @@ pub(crate) fn times_one(group: &Group, id: &str, title: &str, one: &str) -> Row 
     }
 }
 
-/// Returns the entry of `peer` for `row` if its figure `theirs` was not measured in the same group:
-/// the figure, and its ratio to ours, in the row's unit. A lower figure is better.
+/// Returns the peer entry of `row` for a figure that was not measured in the same group as the row:
+/// `theirs`, in the row's unit, and its ratio to our figure. A lower figure is better. `None` if
+/// the row has no figure.
 pub(crate) fn peer_of(peer: &str, row: &Row, theirs: f64) -> Option<Peer> {
     let ours = row.now.as_ref()?;
     let ratio = |ours: f64| theirs / ours;

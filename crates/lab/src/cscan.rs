@@ -112,7 +112,8 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((scaled(bits, scale.saturating_add(power)), 2 + length + used))
 }
 
-/// Returns the first 60 bits with a sticky last bit, and the power of two to multiply them by.
+/// Returns the first 60 bits of hexadecimal digits, the last of them sticky, and the power of two
+/// to multiply these bits by.
 fn hex_bits(digits: &[u8]) -> (u64, i64) {
     let (mut bits, mut scale, mut after_point) = (0u64, 0i64, false);
     for byte in digits {

@@ -1,6 +1,6 @@
-//! The rig (one host that sends into a counting sink) as a dynamic library. The first rungs of the
-//! ladder use it: built without whole-program optimisation and called through the dynamic linker,
-//! as the baseline of the report rump2014 was.
+//! The rig (one host that sends into a counting sink) as a dynamic library. The first rungs (steps)
+//! of `linerate ladder` use it: built without whole-program optimisation and called through the
+//! dynamic linker, as the baseline of the report rump2014 was.
 //!
 //! This module contains unsafe code: it calls symbols of a loaded library. The library is built
 //! from the same source, and its version is checked first. Each child process loads one library:

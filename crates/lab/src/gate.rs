@@ -73,7 +73,7 @@ pub struct Gate {
     /// Differences from the baseline that do not prevent the comparison, and warnings of the
     /// baseline.
     pub notes: Vec<String>,
-    /// The baseline's rows, then the new ones.
+    /// Findings for the rows of the baseline, then for the rows that only the runs have.
     pub rows: Vec<Finding>,
 }
 

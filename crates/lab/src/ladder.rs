@@ -1,5 +1,5 @@
-//! `linerate ladder`: applies one setting after the other, compares each with the best rung so far,
-//! and keeps or rejects it by its verdict.
+//! `linerate ladder`: applies one setting after the other. Each step (rung) is compared with the
+//! best rung so far, and its setting is kept or rejected by the verdict.
 //!
 //! Rungs 0 to 6 are those of the report rump2014; the other rungs are additions of this project.
 //! Rungs that need other compiler options are libraries and programs built by `cargo xtask ladder`,

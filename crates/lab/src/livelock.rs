@@ -12,8 +12,8 @@
 //!  adaptive      frames not taken in time are missed by the card, at no cost to the processor
 //! ```
 //! One thread measures the processor's own time: generator, wire and cards are stepped in between,
-//! and the time they take is subtracted ([`rig`]). Register accesses take the times of the model of
-//! `nic:` ports. On virtual time all costs are constants, and the tests check those results.
+//! and the time they take is subtracted ([`rig`]). Register accesses take as long as in the model
+//! of `nic:` ports. On virtual time all costs are constants, and the tests check those results.
 //! [`obeyed`] measures whether the loop of a switch follows the polling sysctls in real time.
 
 mod modes;
@@ -131,7 +131,8 @@ pub struct Curves {
     pub notes: Vec<String>,
     /// One series for each mode.
     pub series: Vec<Series>,
-    /// Check of polling's settings on the machine's time; empty on virtual time.
+    /// Results of checking whether the polling sysctls take effect in real time; empty on virtual
+    /// time.
     pub obeyed: Vec<Checked>,
 }
 

@@ -166,7 +166,7 @@ pub struct Isr {
 }
 
 impl Place {
-    /// Returns a place with one thread and default ports.
+    /// Returns a place with one thread, default ports and the link `over`.
     pub fn new(over: Over) -> Place {
         Place {
             over,
@@ -346,8 +346,8 @@ impl Place {
         any(self.family, A::PORT)
     }
 
-    /// Runs all hosts on this thread. `lend` runs the test (`play`), and may run threads for the
-    /// judged host's netisr at the same time.
+    /// Runs all hosts on this thread. `lend` calls the function that runs `play`, and may run the
+    /// netisr threads of the judged host meanwhile.
     fn together<L: Locks, P: Play>(&self, play: &mut P, lend: Lend<L>) -> anyhow::Result<Observed> {
         let pairs = Pairs::new();
         let near = self.host::<L>(0, &pairs)?;
@@ -387,7 +387,7 @@ impl Place {
         self.isr.is_some()
     }
 
-    /// Runs the far end on its thread.
+    /// Runs the far end on the calling thread, which is the far end's own, until `over` is set.
     fn far_there<P: Play>(&self, pairs: &Pairs, over: &AtomicBool, reported: &Told) -> anyhow::Result<Observed> {
         fn go<A: FarEnd, L: Locks>(
             host: &Host<L>,
@@ -411,7 +411,7 @@ impl Place {
         Ok(Observed::of(&host))
     }
 
-    /// Runs the router on its thread.
+    /// Runs the router on the calling thread, which is the router's own, until `over` is set.
     fn router_there(&self, pairs: &Pairs, over: &AtomicBool) -> anyhow::Result<Observed> {
         fn go<L: Locks>(host: &Host<L>, over: &AtomicBool) {
             let mut sockets = OurSockets::new(host, Rest::Spins);
@@ -513,7 +513,8 @@ impl Place {
     }
 }
 
-/// Runs a play, with threads for the judged host's netisr if it has any.
+/// Function that runs a play (the second argument) and meanwhile the netisr threads of the judged
+/// host, if it has any.
 type Lend<L> = fn(&Host<L>, &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()>;
 
 fn lend_none<L: Locks>(_: &Host<L>, run: &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -532,7 +533,7 @@ const ROUTER: u8 = 254;
 /// Sysctl setting of duplicate address detection.
 const DAD: &str = "net.inet6.ip6.dad_count";
 
-/// Channel for the far end's L4 port, or for the error that prevented it.
+/// Channel that reports the far end's L4 port, or the error that kept it from listening.
 type Told = mpsc::Sender<Result<u16, String>>;
 
 /// Stops the other threads when dropped.
@@ -579,7 +580,7 @@ fn default_route(via: IpAddr) -> RouteConfig {
     }
 }
 
-/// Ends netisr's threads when dropped.
+/// Ends the host's netisr threads when dropped.
 struct Finish<'a>(&'a Host<Light>);
 
 impl Drop for Finish<'_> {

@@ -44,7 +44,7 @@ use symbols::Symbols;
 /// Average samples per second of a thread's processor time: a prime, and no multiple of the
 /// kernel's tick.
 pub const RATE_HZ: u32 = 997;
-/// Maximum rate: above it, with a sample every 100 us or less, the profile mostly shows the
+/// Maximum sampling rate. With a sample every 100 us or less, the profile mostly shows the signal
 /// handler.
 pub const RATE_MAX_HZ: u32 = 10_000;
 /// Interval between two runs of the collector.
@@ -151,7 +151,8 @@ fn begins() -> Option<Box<dyn Any>> {
     register().map(|sampled| Box::new(sampled) as Box<dyn Any>)
 }
 
-/// Sums of equal stacks: (index of the recorder, addresses) to samples and nanoseconds.
+/// Map from a stack (index of the recorder, addresses) to its sums: number of samples and
+/// nanoseconds.
 type Sums = HashMap<(usize, Vec<u64>), (u64, u64)>;
 
 /// A running profile. Dropping it without [`Running::stop`] ends it without a result.
@@ -202,7 +203,8 @@ pub fn start(options: Options) -> anyhow::Result<Running> {
     Ok(Running { options, own: register(), collector: Some(collector), over, started, process_ns })
 }
 
-/// Empties the rings until `over` is set; returns the sums and the collector's processor time.
+/// Reads the samples from all rings until `over` is set; returns the sums and the processor time of
+/// the collector.
 fn collect(over: &AtomicBool) -> (Sums, u64) {
     let mut sums = Sums::new();
     let mut last = false;
@@ -284,8 +286,8 @@ impl Drop for Running {
     }
 }
 
-/// Symbols of all mapped code, kept from one profile to the next: reading them can take longer than
-/// a profile.
+/// Symbols of all mapped code, kept from one profile to the next because reading them can take
+/// longer than a profile.
 struct Names {
     mapped: String,
     symbols: Symbols<'static>,
@@ -294,8 +296,8 @@ struct Names {
 static NAMES: Mutex<Option<Names>> = Mutex::new(None);
 
 impl Names {
-    /// Reads the symbols of the currently mapped code. Earlier ones are leaked: a library is rarely
-    /// loaded between two profiles.
+    /// Reads the symbols of the currently mapped code. Symbols read before are leaked, which is
+    /// rare: a library is seldom loaded between two profiles.
     fn of_now() -> Names {
         let mapped = modules::mapped();
         let modules: &'static Modules = Box::leak(Box::new(Modules::read(&mapped)));

@@ -314,7 +314,8 @@ fn seconds(limit: f64) -> Duration {
     if limit > 0.0 { Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX) } else { Duration::ZERO }
 }
 
-/// Runs trials until one is undisturbed or the allowance is used up, and keeps the last.
+/// Runs trials until one is undisturbed or the side's allowance of repeated trials is used up;
+/// keeps the last trial.
 fn keep(
     made: &mut Made,
     round: u32,

@@ -253,8 +253,8 @@ pub fn selftest(
     Ok(outcome)
 }
 
-/// Compares a side, its twin, an equal side, and a slower one. In every other comparison of a kind
-/// the slower side comes first.
+/// Compares a side with an equal side and with a slower one; the side's twin gives the noise floor.
+/// In every other comparison of a kind the slower side comes first.
 fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts> {
     let usual = options.run(kind.rounds);
     let usual = run::Options { seed: u64::from(number) << 32 | usual.seed, ..usual };

@@ -1,4 +1,5 @@
-//! Finds, checks and builds the source tree of the rungs that need other build options.
+//! Finds and checks the source tree, and builds from it the rungs (steps of `linerate ladder`) that
+//! need other build options.
 //!
 //! The tree is the one that contains the current directory, or the one given by `--source DIR`,
 //! never a path compiled in. It is built only if it has the revision that this program was built
@@ -9,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A source tree of this program's revision, with its rungs built.
+/// Source tree with the revision of this program, in which the rungs have been built.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     root: PathBuf,

@@ -23,8 +23,8 @@ pub struct Options {
     pub rounds: Option<u32>,
     /// Core to pin to; `None` for the last one.
     pub core: Option<usize>,
-    /// Source tree of the rungs that need other build options; `None` for the tree that contains
-    /// the current directory.
+    /// Source tree from which the rungs of a ladder are built that need other build options; `None`
+    /// for the tree that contains the current directory.
     pub source: Option<PathBuf>,
     /// Time limit of a build or a trial; `None` for [`alarm::PATIENCE`], or for no limit of a
     /// command line.

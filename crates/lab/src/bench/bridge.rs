@@ -27,10 +27,10 @@ const FRAMES: [(&str, usize, usize, usize, &str); 4] = [
 /// Number of MAC addresses in the table of the row `fdb.64k`.
 const ADDRESSES: usize = 1 << 16;
 
-/// Measures the rows.
+/// Measures all rows of `linerate bench bridge`.
 ///
 /// # Errors
-/// None: a row without a figure carries the reason.
+/// None: a row without a figure states the reason.
 pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench bridge", options.run(30), 6, progress);
     study.note(

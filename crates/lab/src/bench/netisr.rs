@@ -19,10 +19,10 @@ use std::rc::Rc;
 
 const TRIAL: Duration = Duration::from_millis(20);
 
-/// Measures the rows.
+/// Measures all rows of `linerate bench dispatch`.
 ///
 /// # Errors
-/// None: a row without a figure carries the reason.
+/// None: a row without a figure states the reason.
 pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench dispatch", options.run(30), 2, progress);
     study.note(

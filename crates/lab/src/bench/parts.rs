@@ -26,10 +26,10 @@ const ROUTES: usize = 1_000_000;
 /// Throughput in MB/s, 10^6 bytes per second, from ticks per byte.
 const MEGABYTES: Unit = Unit { name: "MB/s", of: |ticks| timer::rate().hz as f64 / ticks / 1e6 };
 
-/// Measures the rows.
+/// Measures all rows of `linerate bench parts`.
 ///
 /// # Errors
-/// A header of fixed contents cannot be built. A row without a figure carries the reason.
+/// A header of fixed contents cannot be built. A row without a figure states the reason.
 pub fn parts(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench parts", options.run(20), 6, progress);
     study.note("data in the first-level cache, one core; TSC ticks per call, segment, lookup, route or frame");
@@ -78,7 +78,7 @@ fn side<T>(id: impl Into<String>, call: impl FnMut() -> T + Clone + 'static) -> 
     })
 }
 
-/// Returns `len` bytes without a pattern of powers of two.
+/// Returns `len` bytes of test data that do not repeat at a power of two.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
 }

@@ -13,10 +13,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-/// Measures the rows.
+/// Measures all rows of `linerate bench route`.
 ///
 /// # Errors
-/// None: a row without a figure carries the reason.
+/// None: a row without a figure states the reason.
 pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench route", options.run(30), 4, progress);
     study.note(
@@ -75,8 +75,8 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
          routing alone",
     );
     let options = run_slow(study);
-    // Both bursts use one router, so there is no twin and no noise floor: the rows are not
-    // compared.
+    // Both burst sizes use one router, so no side is built twice to measure the noise floor, and
+    // the rows are not compared.
     study.measure_entries(entries, options);
     match stages() {
         Ok(text) => study.note(text),

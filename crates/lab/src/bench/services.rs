@@ -35,12 +35,12 @@ const BODY: usize = 1024;
 /// Rate and payload of the datagrams: 50 Mbit/s, a gap of 160 us.
 const RATE: &str = "50M";
 const PAYLOAD: &str = "1000";
-/// Number of departures evaluated.
+/// Number of datagram departures evaluated.
 const DEPARTURES: usize = 2000;
-/// Departures skipped at the start, while the sender settles on its rate.
+/// Number of departures skipped at the start, until the sender has reached its steady rate.
 const LEFT_OUT: usize = 100;
 
-/// Measures the rows.
+/// Measures all rows of `linerate bench services`.
 ///
 /// # Errors
 /// No netlink socket, or the loopback interface cannot be set up.
@@ -85,8 +85,8 @@ struct Size {
 /// Function that starts the servers of a comparison; it is called anew for each round.
 type Build = fn(&Size, &mut Netlink) -> anyhow::Result<Contest>;
 
-/// A comparison: its servers; and its rows, each with the tools that run against our server and
-/// against the peer's.
+/// A comparison of our server with a peer's: the running servers, and the rows. Each row has a tool
+/// that runs against our server and one that runs against the peer's.
 struct Contest {
     /// The servers, which are ended when this is dropped.
     _served: Vec<Served>,
@@ -105,7 +105,7 @@ struct Line {
 
 impl Contest {
     /// Removes the tool `id` from its row and returns it; `None` if the comparison has no such tool
-    /// or it was taken before.
+    /// or it was already removed.
     fn take(&mut self, id: &str) -> Option<Tool> {
         let tools = self.rows.iter_mut().flat_map(|line| [&mut line.ours, &mut line.peer]);
         tools.into_iter().find(|tool| tool.as_ref().is_some_and(|tool| tool.id == id))?.take()
@@ -227,7 +227,7 @@ fn serve_ours(netlink: &mut Netlink, net: u8, words: &[&str]) -> anyhow::Result<
     Ok(served)
 }
 
-/// Removes the device that an earlier round left, if any.
+/// Removes the network device `device` if an earlier round left it over.
 fn without(device: &str) {
     let _ = Command::new("ip").args(["link", "del", device]).stderr(Stdio::null()).status();
 }

@@ -14,7 +14,7 @@ use crate::study::{Entry, Options, Progress, Study, Unit};
 
 /// A link with the largest MTU that a pair of ports supports.
 const LARGE: Link = Link { family: Domain::Inet, mtu: 65_521, offload: true };
-/// Target for a row over IPv6: at most this many times the same row over IPv4.
+/// Target for a row over IPv6: maximum ratio to the cost of the same row over IPv4.
 const SIX_TARGET: f64 = 1.08;
 /// Number of idle connections in the rows that measure among idle connections.
 const IDLE: usize = 100_000;
@@ -64,7 +64,7 @@ pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
 /// Measures the rows with the kernel and `peers`.
 ///
 /// # Errors
-/// None: a row without a figure carries the reason.
+/// None: a row without a figure states the reason.
 pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench tcp", options.run(20), 6, progress);
     study.note(

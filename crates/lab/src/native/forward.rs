@@ -97,8 +97,8 @@ pub struct Idle(Asleep);
 enum Asleep {
     /// Switch with TAP devices, in a child process.
     Taps(Bench),
-    /// With two emulated cards with interrupts, in this process. The text is the reason why TAP
-    /// devices are unavailable.
+    /// Switch with two emulated cards that raise interrupts, in this process. The text is the
+    /// reason why TAP devices are unavailable.
     Cards(Box<(Switch, Ends)>, String),
 }
 

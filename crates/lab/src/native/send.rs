@@ -74,7 +74,7 @@ impl Sender {
     /// Executes a run.
     ///
     /// # Errors
-    /// Includes a packet refused by the kernel, and a packet that the device did not count as
+    /// The child failed, the kernel refused a packet, or the device did not count a packet as
     /// dropped.
     pub fn run(&mut self, job: Job) -> anyhow::Result<Done> {
         let Job { count, size, burst } = job;

@@ -18,8 +18,8 @@ use std::time::Duration;
 const MOMENT: Duration = Duration::from_millis(20);
 /// Timeout of a connect.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Duration of the sleep in a round whose caller waits, and between two checks of a connect. No
-/// descriptor ends the sleep early.
+/// Duration of the sleep in a round whose caller waits, and of the sleep between two checks of a
+/// pending connect. No descriptor ends the sleep early.
 const NAP: Duration = Duration::from_micros(200);
 /// EADDRNOTAVAIL of a connect: no L4 port is left.
 const NO_PORT: i32 = libc::EADDRNOTAVAIL;

@@ -62,20 +62,23 @@ pub(super) struct Recorder {
     /// Name of the thread.
     pub name: String,
     pub ring: Ring,
-    /// Number of samples written; number of samples dropped because the ring was full, and the
-    /// nanoseconds that the dropped samples represent.
+    /// Number of samples written to the ring.
     pub taken: AtomicU64,
+    /// Number of samples dropped because the ring was full.
     pub dropped: AtomicU64,
+    /// Nanoseconds that the dropped samples represent.
     pub dropped_ns: AtomicU64,
     /// Processor time inside the handler, in nanoseconds.
     pub handler_ns: AtomicU64,
-    /// Processor time of the thread at its start, at the last sample, and at its end (0 while it
-    /// runs).
+    /// Processor time of the thread at its start, in nanoseconds.
     begun_ns: u64,
+    /// Processor time of the thread at the last sample.
     last_ns: AtomicU64,
+    /// Processor time of the thread at its end; 0 while it runs.
     ended_ns: AtomicU64,
-    /// Processor time and wall-clock time at the last signal, in nanoseconds.
+    /// Processor time of the thread at the last signal, in nanoseconds.
     tick_ns: AtomicU64,
+    /// Wall-clock time at the last signal, in nanoseconds.
     tick_wall_ns: AtomicU64,
     period_ns: u64,
     stack_end: u64,
@@ -97,8 +100,9 @@ unsafe impl Send for Recorder {}
 // SAFETY: as for Send.
 unsafe impl Sync for Recorder {}
 
-/// After this many consecutive ticks in which the thread ran for less than seven eighths of the
-/// time, only its second timer runs. One or two such ticks may be another thread's turn.
+/// Number of consecutive ticks in which the thread ran for less than seven eighths of the time,
+/// after which only its second timer runs. A single tick or two may be due to another thread that
+/// used the processor.
 const IDLE_TICKS: u32 = 4;
 
 /// Indices of the two timers.

@@ -61,8 +61,8 @@ impl<'a> Symbols<'a> {
         Symbols { modules, tables: HashMap::new(), imports, known: HashMap::new() }
     }
 
-    /// Returns the names at `address`. With `leaf`, it is the next instruction; otherwise a return
-    /// address, and the call before it is looked up.
+    /// Returns the names at `address`. With `leaf`, `address` is the next instruction to run;
+    /// otherwise it is a return address, and the call before it is looked up.
     pub fn at(&mut self, address: u64, leaf: bool) -> Arc<Place> {
         if let Some(place) = self.known.get(&(address, leaf)) {
             return place.clone();

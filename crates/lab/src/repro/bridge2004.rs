@@ -1,13 +1,13 @@
-//! bridge2004: a polled bridge of two and of four ports, and the gain by each of eleven tweaks to
-//! the cards' driver.
+//! bridge2004: a polled bridge with two and with four ports, and the gain from each of eleven
+//! tweaks, which are changes to the driver of the network cards.
 //!
-//! [`crate::rigs::NicRig`] models the machine. The ladder applies one tweak after the other
-//! ([`steps`]). Each tweak is also measured alone, against the first rung. Each rung is also run
-//! with waits for the modelled bus ([`paced`]), and with two loops on two cores ([`cores`]).
-//! According to the report, the bottleneck moves from the bus to memory, and from there to the
-//! processor's cycles. Every rung is therefore measured with frames and buffers in memory and in
-//! the cache ([`memory`]), which separates memory from cycles. Register accesses and bus clocks are
-//! counted.
+//! [`crate::rigs::NicRig`] models the machine. The ladder is a series of configurations, called
+//! rungs, each of which adds one tweak to the rung before ([`steps`]). Each tweak is also measured
+//! alone, against the first rung. Each rung is also run with a processor that waits for the
+//! modelled bus ([`paced`]), and with two loops on two cores ([`cores`]). According to the report,
+//! the bottleneck moves from the bus to memory, and from there to the processor's cycles. Every
+//! rung is therefore measured with frames and buffers in memory and in the cache ([`memory`]),
+//! which separates memory from cycles. Register accesses and bus clocks are counted.
 
 mod climb;
 mod cores;
@@ -81,7 +81,7 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     Ok(study.finish())
 }
 
-/// Measures one bridge: the ladder alone, with waits for the bus, and with two loops.
+/// Measures one bridge: its ladder without waits for the bus, then with waits, and with two loops.
 fn ladder(
     study: &mut Study<'_>,
     (ports, then): (usize, f64),

@@ -58,8 +58,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// Runs some scripts in turns and adds a row for each. Each trial starts a new process, so a
-    /// round builds nothing beforehand.
+    /// Measures `scripts` in interleaved trials and adds a row for each. Each trial starts a new
+    /// process, so a round builds nothing beforehand.
     fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) {
         let side = |(id, script, ops): &(String, String, u64)| {
             let (name, script, ops) = (id.clone(), script.clone(), *ops);

@@ -201,7 +201,7 @@ impl Cost {
 /// Measures the report's table, then and now.
 ///
 /// # Errors
-/// None: a row without a figure has a reason.
+/// None: a row without a figure states the reason.
 pub fn netisr2005(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let run_options = run_options(options, Column::Smp);
     let mut study = Study::new("repro netisr2005", run_options.clone(), ROWS.len() * Column::ALL.len(), progress);

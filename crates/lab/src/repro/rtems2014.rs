@@ -1,10 +1,10 @@
 //! rtems2014: FTP of `/dev/zero` and into `/dev/null`, in the report's three configurations and
 //! with each improvement that it suggests.
 //!
-//! [`crate::rigs::ftp_rig`] carries the bytes: both hosts on one thread, in one configuration. Each
-//! row changes something in an earlier row, usually A, and is compared with that row. Shares of
-//! time come from a second run, which is sampled. If a row, a profile or a session of curl fails, a
-//! row or a line gives the reason, and the other measurements continue.
+//! [`crate::rigs::ftp_rig`] transfers the bytes between two hosts on one thread, which have the
+//! same configuration. Each row changes something in an earlier row, usually A, and is compared
+//! with that row. Shares of time come from a second run, which is sampled. If a row, a profile or a
+//! session of curl fails, a row or a line gives the reason, and the other measurements continue.
 
 pub(crate) mod curl;
 mod shares;
@@ -23,9 +23,9 @@ use rung::LockKind;
 use shares::Taken;
 use wire::checksum;
 
-/// Number of bytes carried in a trial, which takes 10 to 40 ms.
+/// Number of bytes transferred in a trial, which takes 10 to 40 ms.
 const BYTES: u64 = 16 << 20;
-/// Number of bytes carried in a trial of a quick run, whose figures are not for quoting.
+/// Number of bytes transferred in a trial of a quick run, whose figures are not for quoting.
 const BYTES_QUICK: u64 = 2 << 20;
 
 /// Configuration A: the report's first configuration, as closely as our choices allow. One frame at
@@ -130,7 +130,7 @@ const K: Unit = Unit { name: "k", of: dload };
 /// Measures the report's rows, then and now.
 ///
 /// # Errors
-/// None: a row without a figure has a reason.
+/// None: a row without a figure states the reason.
 pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     let variants = variants();

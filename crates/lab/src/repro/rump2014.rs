@@ -1,4 +1,5 @@
-//! rump2014: the cost of a UDP `sendto`, one choice after the other.
+//! rump2014: the cost of a UDP `sendto`, measured while design choices are changed one after the
+//! other.
 
 use crate::bench;
 use crate::ladder;
@@ -10,11 +11,11 @@ use crate::study::{Options, Progress, Study, Unit};
 use crate::timer;
 use port::pktgen::Family;
 
-/// Measures rump2014: the ladder of one UDP send, and the parts on receiving and on several cores
-/// that it announced.
+/// Measures rump2014: the ladder (series of settings) of one UDP send, and two parts that the
+/// report only announced, on receiving and on several cores.
 ///
 /// # Errors
-/// None: a row without a figure has a reason.
+/// None: a row without a figure states the reason.
 pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("repro rump2014", options.run(20), ladder::parts() + 2, progress);
     study.note(ladder::CONVENTION);
@@ -40,8 +41,8 @@ pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// Measures 1..n disjoint hosts, and one shared host entered by 1..n threads. Each number is
-/// compared with the first of its own kind.
+/// Measures 1..n disjoint hosts, and one shared host entered by 1..n threads. The rows with several
+/// hosts or threads are compared with the row with one.
 fn cores(study: &mut Study<'_>) {
     let options = run::Options { cpu: None, ..study.options().waiting() };
     let most = dispatch::cores().min(4);

@@ -42,7 +42,7 @@ impl Tried {
 pub enum Bound {
     /// The highest rate without loss, within the resolution.
     Found,
-    /// The highest rate, that of the line, had no loss.
+    /// No frame was lost at the highest rate tested.
     Line,
     /// The tester could not send faster: the device's rate is at least this one.
     AtLeast,
@@ -129,8 +129,8 @@ pub fn contradiction(trials: &[Tried]) -> Option<Contradiction> {
     (slower.reached <= faster.reached).then_some(Contradiction { slower: *slower, faster: *faster })
 }
 
-/// Measures the loss (RFC 2544 26.3) from `max` down by tenths of it, until two consecutive rates
-/// have no loss.
+/// Measures the loss (RFC 2544 26.3) at rates from `max` down in steps of a tenth of `max`, until
+/// two consecutive rates have no loss.
 ///
 /// # Errors
 /// The error of a trial.

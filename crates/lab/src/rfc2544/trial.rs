@@ -7,10 +7,11 @@
 //!  send       frames that are due are sent together, at most 32; meanwhile both ports are read
 //!  drain      waits until everything has arrived, or times out
 //! ```
-//! One thread does all of it: the tester's own part of a latency is one turn of its loop. Time
-//! comes from a [`Time`], so that trials run on virtual time too. A trial always ends: after its
-//! time; after its number of frames, or a time limit of ten times their duration plus 1 s (60 s at
-//! the tester's highest rate); or when a port closes.
+//! One thread does all of this, so a measured latency includes up to one turn of the tester's loop.
+//! Time comes from a [`Time`], so that trials run on virtual time too. A trial always ends: when
+//! its sending time is over; when its number of frames has been sent, or at a time limit of ten
+//! times the duration of these frames plus 1 s (60 s at the tester's highest rate); or when a port
+//! closes.
 
 use super::frames::{self, Tag};
 use super::receive::{Came, Latencies, Receiver};
@@ -57,13 +58,13 @@ pub enum Amount {
     Frames(u64),
 }
 
-/// Directions of the frames.
+/// Directions in which test frames are sent between the tester's two ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Directions {
     /// From the first port to the second.
     #[default]
     One,
-    /// From each to the other, at the same time.
+    /// From each port to the other, at the same time.
     Both,
 }
 
@@ -203,7 +204,7 @@ pub struct Tester<'a> {
     pub stop: &'a dyn Fn() -> bool,
     /// Meaning of a frame that a full port refuses.
     pub refusal: Refusal,
-    /// Directions of the frames.
+    /// Directions in which test frames are sent between the two ports.
     pub ways: Directions,
     /// Maximum wait for learning frames and for the last test frames.
     pub drain: Duration,
@@ -309,7 +310,8 @@ impl Tester<'_> {
         [(0, 1), (1, 0)].into_iter().take(self.ways.count() as usize).map(flow).collect()
     }
 
-    /// Discards frames waiting at the ports. Bounded, in case a port never runs empty.
+    /// Discards frames waiting at the ports. The number of receive calls is bounded, in case frames
+    /// keep arriving.
     fn clear(&mut self) {
         let mut burst = Burst::new();
         for port in &mut self.ports {

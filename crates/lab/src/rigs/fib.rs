@@ -109,7 +109,8 @@ pub struct LoadsRig {
 }
 
 impl LoadsRig {
-    /// Creates a rig that loads from 64 MB at the places of a million random addresses in turn.
+    /// Creates a rig that loads from 64 MB, at positions given by a million random addresses in
+    /// turn.
     pub fn new(id: &str) -> LoadsRig {
         let mut array = vec![0; 1 << 24];
         buf::mem::advise_huge(&mut array);

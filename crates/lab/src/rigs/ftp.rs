@@ -38,7 +38,7 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const FTP: u16 = 21;
 
-/// Direction of the bytes, seen from the client.
+/// Direction of the transfer, as seen by the client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
     /// Download by RETR of /dev/zero.

@@ -18,8 +18,8 @@ use std::thread::JoinHandle;
 /// Number of frames of a trial: a multiple of the burst size, 32.
 const FRAMES: u64 = 20_480;
 const ROUTES: usize = 1_000;
-/// Maximum number of polls for the last frames without success, after which the trial fails. This
-/// many polls take seconds.
+/// Maximum number of checks for the last frames to be sent, after which the trial fails. This many
+/// checks take seconds.
 const MOST_LOOKS: u32 = 100_000_000;
 /// Maximum number of frames that wait in netisr's queue; above it, the receiving thread waits.
 const WAITING: u64 = 2_048;

@@ -59,7 +59,8 @@ struct Meeting {
 }
 
 impl Meeting {
-    /// Runs `meanwhile` until all `loops` have arrived for the meeting numbered `time`, from 1 on.
+    /// Calls `meanwhile` repeatedly until all `loops` have arrived at meeting number `time`,
+    /// counted from 1.
     fn wait(&self, loops: usize, time: usize, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
         self.come.fetch_add(1, Ordering::AcqRel);
         let mut spins = 0u32;
@@ -160,7 +161,7 @@ impl Outside {
         Ok(())
     }
 
-    /// Turns loop `number` until as many frames as were filled in have left by its ports; returns
+    /// Runs loop `number` until as many frames as were filled in have left by its ports; returns
     /// the start and the end in ticks.
     fn turn(&self, switch: &Switch, number: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
         let mut thread = switch.thread(number).context("the switch has no such loop")?;
@@ -227,7 +228,7 @@ fn work(mut outside: Outside, switch: &Switch, number: usize, leave: Leave, meet
     (outside, times)
 }
 
-/// Turns a worker until all rounds are done.
+/// Runs the loop of a worker until all rounds are done.
 fn decide(switch: &Switch, number: usize, meeting: &Meeting) {
     let Some(mut thread) = switch.thread(number) else { return };
     while !meeting.done.load(Ordering::Relaxed) && !meeting.over.load(Ordering::Relaxed) {

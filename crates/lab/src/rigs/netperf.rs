@@ -65,7 +65,7 @@ const DEPTH: usize = 8;
 /// Maximum number of tries of a trial in which no operation completes; each try is four times as
 /// long as the one before.
 const MOST_TRIES: u32 = 4;
-/// Minimum share of a trial's time that is taken as the work's own, however long the thread was
+/// Minimum share of a trial's time that is counted as time of the work, however long the thread was
 /// preempted.
 const LEAST_SHARE: f64 = 0.01;
 
@@ -83,7 +83,8 @@ struct Warmed<P> {
 }
 
 impl<P: Play> Warmed<P> {
-    /// Runs `play` on `ground`, after `warm_up` if `warm` is set. Returns `play` and the counters.
+    /// Runs `play` on the hosts of `ground`, after `warm_up` if `warm` is set. Returns `play` and
+    /// the counters, summed over both.
     fn run(ground: &impl Ground, warm: bool, [warm_up, play]: [P; 2]) -> anyhow::Result<(P, Observed)> {
         let mut both = Warmed { warm_up: warm.then_some(warm_up), play };
         let seen = ground.run_counted(&mut both)?;
@@ -102,7 +103,7 @@ impl<P: Play> Play for Warmed<P> {
     }
 }
 
-/// A netperf test that keeps its outcome.
+/// A netperf test that stores its result.
 struct Once<'a> {
     options: &'a Options,
     outcome: Option<Outcome>,
@@ -144,7 +145,7 @@ impl NetperfRig {
         }
     }
 
-    /// Returns the counts of the last trial.
+    /// Returns the counters of the hosts in the last trial.
     pub fn seen(&self) -> &Observed {
         &self.seen
     }
@@ -192,8 +193,8 @@ impl Work {
         sample.values().into_iter().map(self.rate()).collect()
     }
 
-    /// Performs the work on `ground`, after a warm-up if `warm` is set. Returns the trial's
-    /// reading, and the counters of warm-up and trial together.
+    /// Performs the work between the hosts of `ground`, after a warm-up if `warm` is set. Returns
+    /// the trial's reading, and the counters summed over warm-up and trial.
     ///
     /// # Errors
     /// As [`Work::run`].
@@ -207,9 +208,9 @@ impl Work {
         Ok((Reading { ops, ticks, wall_ns, cpu_ns }, seen))
     }
 
-    /// Performs the work on `ground`. If no operation completed, repeats the work for four times as
-    /// long. Returns the result of the last try, and the seconds of all tries. If one thread drives
-    /// both ends, the time in which it was preempted is excluded.
+    /// Performs the work between the hosts of `ground`. If no operation completed, repeats the work
+    /// for four times as long. Returns the result of the last try, and the seconds of all tries. If
+    /// one thread drives both ends, the time in which it was preempted is excluded.
     ///
     /// # Errors
     /// The work failed, or nothing was done in any try.

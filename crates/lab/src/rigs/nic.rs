@@ -75,7 +75,7 @@ struct Comes {
     nic: Arc<Nic>,
 }
 
-/// Sending half of a card, and the wire that is emptied.
+/// Sending half of a card, and the wire from which its frames are removed.
 struct Leaves {
     port: PortNo,
     tx: TxDriver,
@@ -101,10 +101,12 @@ pub struct NicRig {
     turns: u64,
     /// Set when the first buffers have been posted.
     posted: bool,
-    /// Frames sent to the cards, and frames that came back from them.
+    /// Number of frames sent to the cards.
     fed: u64,
+    /// Number of frames that came back from the cards.
     back: u64,
-    /// The drivers' buffers. Dropped last: a pool outlived by its frames is never unmapped.
+    /// The drivers' buffers. This field is dropped last, because a pool whose frames outlive it is
+    /// never unmapped.
     pool: Pool,
 }
 

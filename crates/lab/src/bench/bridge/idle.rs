@@ -17,8 +17,8 @@ const PAUSE_US: u64 = 2_000;
 /// Number of warm-up frames, which are not counted.
 const FIRST: usize = 50;
 
-/// Adds both rows, with the switch's loop on processor `core`. `windows` is the number of samples
-/// of the first row, `frames` that of the second.
+/// Adds the rows `idle.cpu` and `idle.wake_p99`, with the switch's loop on processor `core`.
+/// `windows` is the number of samples of the first row, `frames` that of the second.
 pub(super) fn rows(study: &mut Study<'_>, windows: u64, frames: u64, core: usize) {
     match measure(windows, frames, core) {
         Ok((cpu, wake, note)) => {
@@ -29,7 +29,7 @@ pub(super) fn rows(study: &mut Study<'_>, windows: u64, frames: u64, core: usize
     }
 }
 
-/// Returns the two figures, and a note on how they were measured.
+/// Returns the figures of both rows, and a note on how they were measured.
 fn measure(windows: u64, frames: u64, core: usize) -> anyhow::Result<(Figure, Figure, String)> {
     let mut idle = Idle::start()?;
     let mut used = idle.share(windows + 1, WINDOW_MS, core)?;
@@ -51,8 +51,9 @@ fn measure(windows: u64, frames: u64, core: usize) -> anyhow::Result<(Figure, Fi
     Ok((Figure::new(&Summary::of(&percent)?, "%"), high, note))
 }
 
-/// Returns a quantile of sorted nanoseconds, in microseconds, with its 95 % interval: the order
-/// statistics 1.96 deviations of the binomial distribution away (normal approximation).
+/// Returns a quantile of sorted nanoseconds, in microseconds, with its 95 % interval. The ends of
+/// the interval are the order statistics at 1.96 standard deviations of the binomial distribution
+/// on either side (normal approximation).
 fn quantile(sorted: &[u64], share: f64) -> Figure {
     let n = sorted.len() as f64;
     let spread = 1.96 * (n * share * (1.0 - share)).sqrt();

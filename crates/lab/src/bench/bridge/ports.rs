@@ -108,8 +108,8 @@ impl Contest {
         self.line(&group)
     }
 
-    /// Returns the table's line: the ticks of a frame for our bridge, the kernel's and the bare
-    /// loop, and the ratios to ours.
+    /// Returns the line of the comparison table: ticks per frame of our bridge, of the kernel's
+    /// bridge and of the bare loop, and the ratios of the latter two to ours.
     fn line(&self, group: &Group) -> Vec<Cell> {
         let name = self.name;
         let figure = |id: &str| group.sample(id).summary().map_or("-".into(), |summary| Cell::from(summary.median));
@@ -148,7 +148,7 @@ impl Contest {
     }
 
     /// Returns a sentence on the share of the loop's ticks that Bridge::input takes, and on the
-    /// cost over the bare loop.
+    /// loop's extra cost over the bare loop.
     fn parts(&self, group: &Group, [ticks, frames]: [u64; 2]) -> anyhow::Result<String> {
         let inner = format!("{}.loop", self.name);
         let bare = format!("bare.{inner}");

@@ -12,8 +12,9 @@ use dispatch::dataflow::{Config, Crew, Dataflow, Dispatcher, Worker, dataflow};
 
 const BURST: usize = 32;
 const FLOWS: usize = 256;
-/// Number of bursts of a trial on one thread, and with threads.
+/// Number of bursts in a trial on one thread.
 const BURSTS: usize = 1000;
+/// Number of bursts in a trial with worker threads.
 const BURSTS_THREADS: usize = 10_000;
 /// Maximum number of frames posted and not yet processed. The dispatcher waits at this number, so
 /// that no frame is dropped.
@@ -21,7 +22,7 @@ const WINDOW: u64 = 2048;
 /// Ticks that the work of a frame takes in the rows `*.work`.
 const WORK: u64 = 1000;
 
-/// Adds the rows.
+/// Adds the rows `dataflow.*`.
 pub(super) fn rows(study: &mut Study<'_>) {
     let one = vec![
         Entry::new(
@@ -76,7 +77,8 @@ fn flows() -> impl FnMut(&Frame) -> usize {
     }
 }
 
-/// Dispatcher and worker on one thread, or neither.
+/// Subject on one thread: a dispatcher and a worker or, as the baseline, neither of them (`flow` is
+/// `None`).
 struct OneThread {
     id: &'static str,
     pool: Pool,
@@ -120,7 +122,7 @@ impl Subject for OneThread {
     }
 }
 
-/// Dispatcher on the measuring thread, workers on threads of their own.
+/// Subject with the dispatcher on the measuring thread and the workers on threads of their own.
 struct Threads {
     id: &'static str,
     pool: Pool,

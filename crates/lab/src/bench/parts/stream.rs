@@ -13,12 +13,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// Bytes of the stream in a trial.
 const BYTES: usize = if cfg!(debug_assertions) { 1 << 20 } else { 32 << 20 };
 const CHUNK: usize = 64 << 10;
-/// Virtual time between two turns of the programs.
+/// Virtual time that passes between sending and receiving.
 const TURN: Duration = Duration::from_micros(500);
-/// Maximum number of turns without progress: more than the longest retransmission timeout.
+/// Maximum number of [`TURN`]s without progress: more than the longest retransmission timeout.
 const TURNS_MAX: usize = 1_000_000;
 
-/// Returns the rows.
+/// Returns the rows `sim.*`.
 pub(super) fn entries() -> Vec<Entry> {
     let rows = [
         ("sim.delay", "delay=10ms", "a simulated stream over a link with 10 ms delay"),

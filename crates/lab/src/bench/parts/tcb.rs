@@ -16,7 +16,7 @@ type Trial = fn() -> Reading;
 const SEGMENTS: u32 = 5000;
 const MSS: u32 = 1448;
 
-/// Returns the rows.
+/// Returns the rows `tcb.*`.
 pub(super) fn entries() -> Vec<Entry> {
     let rows: [(&str, Trial, &str); 5] = [
         ("tcb.receive", receive, "a segment received in order and read, an ACK sent for every second one"),
@@ -60,7 +60,7 @@ fn segment(tcb: &Tcb, len: u32) -> Segment {
     Segment { seq, ack, flags: Flags::ACK, window: u16::MAX, len, options, ..Segment::default() }
 }
 
-/// Takes all segments that the connection sends at `now`.
+/// Removes and discards all segments that the connection can send at `now`.
 fn output(tcb: &mut Tcb, now: Instant) {
     while let Some(out) = tcb.poll_segment(now, 0) {
         black_box(&out);

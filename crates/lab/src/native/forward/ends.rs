@@ -13,7 +13,7 @@ use std::io::{ErrorKind, Read, Write};
 /// Length of the Ethernet header in bytes; the number of the frame follows it.
 const HEADER: usize = 14;
 
-/// Ends of the path: frames enter left and leave right.
+/// Ends of the path through the switch: frames enter at `left` and leave at `right`.
 pub enum Ends {
     /// Packet sockets on the kernel's side of TAP devices.
     Taps { left: File, right: File },
@@ -47,7 +47,7 @@ impl Ends {
         Ok(Ends::Cards(Box::new(Cards { left, right, pool, clock: Clock::live(Strategy::TscScaled) })))
     }
 
-    /// Sends frame `number`.
+    /// Sends a frame that contains `number`.
     pub fn put(&mut self, number: u64) -> anyhow::Result<()> {
         let mut bytes = frame(0, 0, 0);
         bytes[HEADER..HEADER + 8].copy_from_slice(&number.to_ne_bytes());

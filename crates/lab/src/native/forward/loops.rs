@@ -13,7 +13,7 @@ use port::xdp::bare::BareSwap;
 use port::xdp::{self, XdpConfig};
 use wire::Mac;
 
-/// Forwarder of the frames; `Kernel` needs no work of this process.
+/// Program or kernel function that forwards the frames. `Kernel` needs no work by this process.
 pub enum Loop {
     Switch(Box<Switch>),
     Xdp(Box<[BareSwap; 2]>),

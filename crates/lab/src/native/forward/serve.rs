@@ -84,8 +84,8 @@ fn words(numbers: &[u64]) -> String {
 }
 
 impl Bridge {
-    /// Waits until the kernel's bridge forwards. It is notified of its devices' carriers a while
-    /// after they come up, and drops frames until then.
+    /// Waits until the kernel's bridge forwards. Some time passes after its devices are up until it
+    /// is notified that they have a carrier, and it drops frames until then.
     fn begin(&mut self) -> anyhow::Result<()> {
         if !matches!(self.passes, Loop::Kernel) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Measurement of the ladder: all rungs in turn, cumulative with both kinds of DMA, then each tweak
-//! alone.
+//! Measures the ladder of tweaks: each rung contains all tweaks up to its own and is measured with
+//! both kinds of DMA. Then each tweak is measured alone.
 
 use super::memory::{Dma, WorkingSet};
 use super::steps::{self, HugePages, Step};
@@ -14,11 +14,13 @@ use anyhow::Context;
 
 /// Number of progress steps that the measurement of one ladder reports.
 pub(super) const PARTS: usize = 4;
-/// Number of polls that are skipped, one every 50 us: 2 ms.
+/// Number of consecutive polls that are skipped to simulate a pause in polling: 2 ms at one poll
+/// every 50 us.
 pub(super) const DISTRACTED: usize = 40;
-/// Maximum number of rounds of the sweep over prefetch distances, and of each tweak alone. Only the
-/// order of the results matters, not the last per cent.
+/// Maximum number of rounds of the sweep over prefetch distances. Only the order of the results
+/// matters, not the last per cent.
 const SWEEP_ROUNDS: u32 = 8;
+/// Maximum number of rounds that measure each tweak alone.
 const ALONE_ROUNDS: u32 = 10;
 /// Settings that make register accesses free.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
@@ -32,8 +34,8 @@ pub(super) struct Climbed {
     pub(super) dma: Dma,
     /// Rungs of the ladder.
     pub(super) steps: Vec<Step>,
-    /// Rungs outside the ladder: those that undo T8, then T11, whose operations are counted and not
-    /// timed here.
+    /// Rungs outside the ladder: those that undo T8 (polling), then those of T11 (a faster bus),
+    /// whose operations are counted and not timed here.
     pub(super) extras: Vec<Step>,
     /// Samples of the ladder's steps.
     pub(super) main: Vec<Sample>,
@@ -54,7 +56,7 @@ pub(super) struct Climbed {
     sweep: Vec<(usize, f64)>,
     /// Noise floor: the first rung against its twin, in the ladder's rounds.
     pub(super) floor: NoiseFloor,
-    /// Noise floor in the rounds of the tweaks alone.
+    /// Noise floor in the rounds that measure each tweak alone.
     alone_floor: NoiseFloor,
 }
 
@@ -152,7 +154,8 @@ fn distances(
 }
 
 impl Climbed {
-    /// Returns the rows of the ladder, then of T8, then of each tweak alone.
+    /// Returns the rows of the ladder, of the rungs that undo T8, and of each tweak alone, in this
+    /// order.
     pub(super) fn rows(&self, then: f64) -> anyhow::Result<Vec<Row>> {
         let (mut rows, floor): (Vec<Row>, _) = (Vec::new(), &self.floor);
         let mut before: Option<&Sample> = None;
@@ -187,7 +190,7 @@ impl Climbed {
         format!("{} ports: {title}", self.ports)
     }
 
-    /// Lists the rungs that are not shown to be faster than the one before, with their ratios.
+    /// Lists the rungs that are not shown to be faster than the rung before, with their ratios.
     pub(super) fn without_effect(&self) -> anyhow::Result<String> {
         let mut none = Vec::new();
         for (pair, step) in self.main.windows(2).zip(self.steps.iter().skip(1)) {

@@ -1,5 +1,6 @@
-//! Every rung with two loops on two cores, compared with one loop that has all ports: cumulative,
-//! and each tweak alone in fewer rounds.
+//! Measures every rung (configuration of the ladder of tweaks) with two loops on two cores,
+//! compared with one loop that has all ports. Each tweak is also measured alone in this way, in
+//! fewer rounds.
 
 use super::climb::{COUNTED, DISTRACTED, FREE};
 use super::steps::Step;
@@ -15,9 +16,9 @@ use anyhow::Context;
 
 /// Number of progress steps that [`climb`] reports.
 pub(super) const PARTS: usize = 2;
-/// Maximum number of rounds of the ladder and of a tweak alone, so that the whole takes one or two
-/// minutes.
+/// Maximum number of rounds of the ladder, so that the whole measurement takes one or two minutes.
 const LADDER_ROUNDS: u32 = 12;
+/// Maximum number of rounds that measure each tweak alone.
 const ALONE_ROUNDS: u32 = 8;
 const COLUMNS: [&str; 12] = [
     "rung",
@@ -34,22 +35,22 @@ const COLUMNS: [&str; 12] = [
     "alone, against one loop",
 ];
 
-/// Selects whether each tweak alone is also measured with two loops, which takes as many trials as
-/// the ladder.
+/// Selects whether the ladder with two loops is followed by a measurement of each tweak alone with
+/// two loops, which has as many sides as the ladder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alone {
     Measured,
     LeftOut,
 }
 
-/// One rung with one loop and with two, paired trial by trial.
+/// Samples of one rung with one loop and with two loops, paired by round.
 struct Pair {
     step: Step,
     one: Sample,
     two: Sample,
 }
 
-/// Results of one bridge with one loop and with two.
+/// Results of a bridge with one loop and with two loops.
 pub(super) struct Cores {
     ports: usize,
     steps: Vec<Step>,
@@ -82,8 +83,8 @@ pub(super) fn climb(
         let missing = Some(format!("two loops need two cores, and this program has {cores}"));
         return Ok(Cores { ports, steps, ladder, alone, stalls, missing, floor, alone_floor });
     }
-    // Threads that meet wait for each other, so their share of a core is meaningless. Each thread
-    // has its own core.
+    // The loops wait for each other at the start of a trial, so their share of a core is
+    // meaningless. Each loop's thread has its own core.
     let options = run::Options { cpu: None, ..options.clone().waiting().at_most(LADDER_ROUNDS) };
     let (ladder, floor) = pairs(study, &format!("p{ports}.two."), base, &steps, |step| &step.words, &options)?;
     study.part(&format!("{ports} ports, two loops on two cores: each tweak alone"));
@@ -159,7 +160,7 @@ impl Cores {
         ladder.chain(alone).map(row).collect()
     }
 
-    /// Returns the table of one loop and two, rung by rung.
+    /// Returns the table that compares one loop with two loops, rung by rung.
     pub(super) fn sheet(&self) -> anyhow::Result<Sheet> {
         let how = if self.ports == 2 { "one direction each" } else { "two ports each" };
         let title = format!("{} ports: one loop on one core, two loops on two, {how}", self.ports);

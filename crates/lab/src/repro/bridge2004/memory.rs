@@ -36,7 +36,7 @@ impl Dma {
     }
 }
 
-/// Buffers that a bridge with frames in memory visits one after the other.
+/// Set of buffers that a bridge with frames in memory uses in turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WorkingSet {
     /// Bytes of the last-level cache; `None` if unknown.

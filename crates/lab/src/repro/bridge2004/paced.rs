@@ -1,5 +1,6 @@
-//! Every rung with waits for the modelled bus: frames per second and port when processor and bus
-//! work at the same time.
+//! Measures every rung (configuration of the ladder of tweaks) with a processor that waits for the
+//! modelled bus. The result is the rate, in frames per second and port, of a processor and a bus
+//! that work in parallel.
 
 use super::steps::{self, Step};
 use crate::result::{Change, Figure, Row};
@@ -12,7 +13,7 @@ use crate::timer;
 use crate::verdict::NoiseFloor;
 use anyhow::Context;
 
-/// Number of progress parts.
+/// Number of progress steps that this measurement reports.
 pub(super) const PARTS: usize = 1;
 /// Maximum number of rounds. Few suffice: where the bus is the limit, every round takes the same
 /// number of bus clocks.

@@ -89,7 +89,7 @@ struct Parts {
     largest: Vec<usize>,
 }
 
-/// Parts of the processor's time, in the order in which they are the report's bottleneck.
+/// Parts of the processor's time, in the order in which they become the bottleneck in the report.
 const PARTS: [&str; 3] = ["registers", "memory", "cycles"];
 
 /// Returns the parts that no other part exceeds in four of five rounds or more.
@@ -131,8 +131,8 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Names the largest part of the processor's time: `memory or cycles` if neither is shown to be
-    /// the larger one.
+    /// Names the largest part of the processor's time; `memory or cycles` if neither of these two
+    /// is shown to be larger than the other.
     fn most(&self) -> String {
         let names: Vec<&str> = self.largest.iter().map(|part| PARTS[*part]).collect();
         names.join(" or ")
@@ -145,13 +145,13 @@ impl Parts {
     }
 }
 
-/// Returns each value of `more` minus its pair in `less`. A difference may be negative, so no
-/// logarithms are taken.
+/// Returns each value of `more` minus the value of `less` at the same index. A difference may be
+/// negative, so no logarithms are taken.
 fn over(more: &[f64], less: &[f64]) -> Vec<f64> {
     more.iter().zip(less).map(|(more, less)| more - less).collect()
 }
 
-/// Returns the median cost of `more` over `less`, pair by pair.
+/// Returns the median of the cost differences of the pairs of `more` and `less`.
 fn less(more: &Sample, less: &Sample) -> f64 {
     let mut values = over(&more.values(), &less.values());
     values.sort_by(f64::total_cmp);

@@ -9,7 +9,7 @@ use anyhow::Context;
 struct Tweak {
     id: &'static str,
     title: &'static str,
-    /// Settings that the tweak adds: see [`crate::rigs::NicSetup`].
+    /// Settings that the tweak adds to those of the rig; see [`crate::rigs::NicSetup`].
     words: &'static str,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Returns a rung that adds `adds` to this one.
+    /// Returns a rung with the settings of this one and, in addition, `adds`.
     fn with(&self, id: &str, title: &str, adds: &str) -> Step {
         let words = format!("{} {adds}", self.words);
         Step { id: id.to_owned(), title: title.to_owned(), words, alone: adds.to_owned() }

@@ -5,8 +5,9 @@ use super::{BLOCKS, Lab, generator};
 use crate::native::shell::Mounted;
 use crate::result::Row;
 
-/// Names of the two ports: the first is a source of frames, the second a sink.
+/// Name of the port that is a source of frames.
 const GIVES: &str = "pg0";
+/// Name of the port that is a sink of frames.
 const TAKES: &str = "n0";
 /// Smallest block size, in bytes. Below the size of a page, each read or write is a separate
 /// request to another process, and a few sizes are enough to show that.

@@ -2,8 +2,8 @@
 //! ports.
 //!
 //! Traffic stays within a loop: of four ports each loop has two that exchange frames, of two ports
-//! each loop has one direction. The loops exchange no updates, like those of a `node::switch` with
-//! static addresses. Two loops share only what the two halves of a card share.
+//! each loop has one direction. The loops exchange no address updates, like the loops of a
+//! `node::switch` with static addresses. Two loops share only what the two halves of a card share.
 
 use super::NicRig;
 use crate::os;

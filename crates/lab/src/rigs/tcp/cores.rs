@@ -27,7 +27,7 @@ const LIMIT_NS: u64 = 20_000_000_000;
 /// Function that creates an end, on the thread that will own it.
 pub type MakeEnd = Box<dyn FnOnce() -> anyhow::Result<Box<dyn End>> + Send>;
 
-/// Work of a core in a trial.
+/// Work that one core does in a trial.
 trait Work {
     fn run(&mut self, trial: &Trial) -> anyhow::Result<Done>;
 
