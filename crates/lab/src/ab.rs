@@ -56,8 +56,8 @@ pub enum Trials {
 }
 
 impl Trials {
-    /// Returns `usual` with the warm-up, the number of trials and the pinning that these trials
-    /// need.
+    /// Returns the runner's options `usual`, with the warm-up, the number of trials and the pinning
+    /// that trials of this kind need.
     pub(crate) fn options(self, usual: run::Options) -> run::Options {
         match self {
             Trials::Rig => usual,

@@ -7,7 +7,7 @@
 //!  interrupts    the handler moves all frames from the ring into a queue of 50 before any other
 //!                work; then one frame is processed and the cause is checked again. Frames that
 //!                find the queue full are dropped after the handler has spent work on them
-//!  moderated     as interrupts, with at least itr between two interrupts
+//!  moderated     as interrupts, with at least itr_us microseconds between two interrupts
 //!  clock and     dispatch::polling: a burst each tick, which leaves other threads their share;
 //!  adaptive      frames not taken in time are missed by the card, at no cost to the processor
 //! ```

@@ -36,7 +36,8 @@ mod speed;
 
 pub use host::{Host, Machine};
 
-/// Slack in nanoseconds of the check of the CPU share, for the clock readings of tiny trials.
+/// Slack, in nanoseconds, in the check of the CPU share. It allows for the clock readings, which
+/// matter in tiny trials.
 const SHARE_SLACK_NS: f64 = 5_000.0;
 /// Tolerance of the tick counter against the wall clock: a factor, and nanoseconds added to it.
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);

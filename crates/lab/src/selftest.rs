@@ -47,7 +47,7 @@ struct Shares {
     found: f64,
 }
 
-/// A row of one of the commands.
+/// Kind of row that is compared: a row of one of this program's commands.
 struct Kind {
     name: &'static str,
     side: fn(&'static str) -> Side,

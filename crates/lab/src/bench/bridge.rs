@@ -12,8 +12,9 @@ use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, Ring
 use crate::side::Side;
 use crate::study::{Entry, Options, Progress, Study};
 
-/// 64-byte and 1518-byte frames on the wire, without FCS.
+/// Length in bytes, without FCS, of a frame that has 64 bytes with it.
 const SHORT: usize = 60;
+/// Length in bytes, without FCS, of a frame that has 1518 bytes with it.
 const LONG: usize = 1514;
 
 /// Rows measured between in-memory ports: (identifier, number of MAC addresses, frame length in

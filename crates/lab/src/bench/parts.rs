@@ -97,7 +97,8 @@ fn sum(len: usize) -> Entry {
     Entry::new(ours, format!("Internet checksum of {len} bytes, implementation selected by length")).beside(kinds)
 }
 
-/// Returns the row of copying `len` bytes with their checksum, with the copy alone as a peer.
+/// Returns the row for copying `len` bytes while their checksum is computed; the copy alone is
+/// measured as a peer.
 fn copy_and_sum(len: usize) -> Entry {
     let id = format!("checksum.copy.{len}");
     let (from, mut to) = (bytes(len), vec![0; len]);
@@ -153,8 +154,8 @@ fn functions() -> anyhow::Result<Vec<Entry>> {
     Ok(rows.map(|(title, side)| Entry::new(side, title)).into())
 }
 
-/// Returns the rows of route tables with other prefix lengths than the Internet's, and of changes
-/// of a full table.
+/// Returns the rows for route tables whose prefix lengths differ from the Internet's, and for
+/// changes of a full table.
 fn fib_entries() -> Vec<Entry> {
     let lookup = |id: &'static str, lengths: Lengths, title| {
         let make = move || Ok(FibRig::with_lengths(id, ROUTES, lengths)?.in_bursts_of(32));

@@ -55,8 +55,8 @@ pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
     Ok(report)
 }
 
-/// Returns the two cores of a stream between two cores; the receiver runs on the measuring thread's
-/// core.
+/// Returns the two cores for a stream from one core to another; the receiver runs on the measuring
+/// thread's core.
 pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
     Some([dispatch::other_core(options.core())?, options.core()])
 }
@@ -108,7 +108,7 @@ pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Pro
     Ok(study.finish())
 }
 
-/// Returns the rows of an address family.
+/// Returns the rows that are measured over one address family.
 fn rows_of(family: Domain) -> [Entry; 5] {
     let link = move |offload| Link { offload, ..Link::plain(family) };
     let six = family == Domain::Inet6;

@@ -1,5 +1,5 @@
-//! A bridge between devices of the kernel, compared with the bare loop of the same port and with
-//! the kernel's own bridge.
+//! A bridge between devices of the kernel, compared with a bare loop over the same kind of ports
+//! and with the kernel's own bridge.
 //!
 //! ```text
 //! ours, xdp and packet   packet socket -> left0 ~ left1 -> port, bridge, port -> right1 ~ right0:

@@ -190,7 +190,8 @@ fn forward(rows: &[Row]) -> String {
     format!("forward: then {} GB/s, now {now}; {FORWARD}", THEN[1])
 }
 
-/// Returns the three results in frames per second and in bits per second on a wire.
+/// Returns the results for reading, forwarding and both grep rows, converted to frames per second
+/// and to bits per second on a wire.
 fn wires(rows: &[Row]) -> String {
     let said = ["read", "forward", "grep", "grep.ours"].map(|id| {
         let rate =

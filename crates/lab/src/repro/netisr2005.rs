@@ -32,8 +32,9 @@ use std::iter::once;
 const TRIAL: Duration = Duration::from_millis(20);
 /// Number of builds of each variant; the report made 10 to 12 runs.
 const KEPT: u32 = 20;
-/// Trials of each variant for its counts, and as many for its ledger: the median of each figure is
-/// reported. In a quick run there is one of each.
+/// Number of trials of each variant without the cost ledger, for its counts, and of trials with the
+/// ledger, for its costs. The median of each figure is reported. A quick run has one trial of each
+/// kind.
 const COUNTED: usize = 5;
 
 /// A row of the report: its test, and the improvement by direct dispatch in per cent, on one

@@ -1,9 +1,9 @@
 //! A switch of four ports with one loop and with two, each on its own core; and a switch of two
 //! ports with a loop and a worker.
 //!
-//! Rings are filled, then the loops turn until all frames have left, then the far ends are emptied.
-//! Filling and emptying is not measured. A loop's own two ports exchange frames or, with
-//! [`Leave::Across`], its frames leave by the other loop's ports.
+//! The ports' rings are filled, then the loops run until all frames have left, then the far ends of
+//! the ports are emptied. Filling and emptying are not measured. A loop's own two ports exchange
+//! frames or, with [`Leave::Across`], its frames leave by the other loop's ports.
 
 use super::bridge::station;
 use crate::subject::{Reading, Subject};
@@ -142,8 +142,8 @@ impl Outside {
         Ok(Outside { ends: [far0, far1], numbers, counts, random: Random::new(number as u64) })
     }
 
-    /// Fills the ring of each port with frames: those of the first port go to stations at port
-    /// `to[0]`, those of the second to stations at port `to[1]`.
+    /// Fills the ring of each port with frames. Frames of the first port go to stations at port
+    /// `to[0]`, frames of the second port to stations at port `to[1]`.
     fn fill(&mut self, switch: &Switch, to: [PortNo; 2]) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         for ((end, from), to) in self.ends.iter_mut().zip(self.numbers).zip(to) {

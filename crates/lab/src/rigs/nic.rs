@@ -306,7 +306,7 @@ impl NicRig {
         }
     }
 
-    /// Polls one port: its share of a turn.
+    /// Polls one port, as part of a turn of the loop.
     fn poll(&mut self, at: usize) {
         if self.sleeps(at) {
             return;

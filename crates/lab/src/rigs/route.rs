@@ -98,8 +98,8 @@ impl RouteRig {
 }
 
 impl RouteRig {
-    /// Creates a router with `routes` IPv6 routes through sixteen gateways; destinations are
-    /// addresses within the prefixes, one of each in turn, in no order.
+    /// Creates a router with `routes` IPv6 routes through sixteen gateways. The destinations are
+    /// one address within each prefix; the prefixes are in pseudo-random order.
     ///
     /// # Errors
     /// A port could not be added, or the table is full.

@@ -31,7 +31,7 @@ const TWEAKS: [Tweak; 7] = [
 ];
 const PAGES: Tweak = tweak("t9.pages", "T9 buffers on 2 MiB pages", "pages=2m");
 
-/// Prefetch distances that are tried for T10; 0: no prefetch.
+/// Prefetch distances, in frames, that are tried for T10; 0 means no prefetch.
 pub(super) const DISTANCES: [usize; 7] = [0, 1, 2, 4, 8, 16, 32];
 
 /// Availability of 2 MiB pages for buffers, or the reason why they are missing.

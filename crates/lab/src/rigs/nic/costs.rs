@@ -1,4 +1,4 @@
-//! Costs of a bridged frame other than ticks: counted by cards and drivers, exact.
+//! Costs of a bridged frame other than ticks. Cards and drivers count them, so they are exact.
 
 use port::nic::Nic;
 
