@@ -227,7 +227,7 @@ fn serve_ours(netlink: &mut Netlink, net: u8, words: &[&str]) -> anyhow::Result<
     Ok(served)
 }
 
-/// Removes the network device `device` if an earlier round left it over.
+/// Removes the network device `device` if it remains from an earlier round.
 fn without(device: &str) {
     let _ = Command::new("ip").args(["link", "del", device]).stderr(Stdio::null()).status();
 }
