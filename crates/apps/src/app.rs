@@ -37,10 +37,10 @@ pub const CHANS_MAX: u32 = 1 << 20;
 /// Decision about an incoming connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accept {
-    /// Accepts the connection as this channel.
+    /// Accepts the connection and assigns this channel to it.
     Take(Chan),
     /// Resets the connection of the first channel, whose state the application has already freed,
-    /// and accepts the new connection as the second channel. The two numbers may be equal.
+    /// and assigns the second channel to the new connection. The two numbers may be equal.
     Replace(Chan, Chan),
     /// Sends these bytes to the peer, then closes the connection.
     Refuse(&'static [u8]),
@@ -78,7 +78,7 @@ pub enum Action {
     ConnectWith(Chan, SocketAddr, SocketAddr, Options),
     /// Open a UDP socket at this address (port 0: any) and send and receive datagrams on it.
     Bind(Chan, SocketAddr),
-    /// Call the channel's [`App::room`] and [`App::output`] again: one of their results has
+    /// Call the channel's [`App::room`] and [`App::output`] again, because one of their results has
     /// changed.
     Wake(Chan),
     /// Shut down our sending side of the connection.
@@ -102,15 +102,17 @@ pub trait App {
     /// Handles an event of a channel.
     fn on_event(&mut self, chan: Chan, event: Event<'_>, now: Instant);
 
-    /// Returns how many bytes the channel accepts now; 0 means none until the channel is served
-    /// again ([`Action::Wake`]). A datagram longer than this is truncated.
+    /// Returns how many received bytes the application accepts on this channel now. If this is 0,
+    /// the driver delivers no data until it serves the channel again ([`Action::Wake`]). A datagram
+    /// longer than this is truncated.
     fn room(&self, chan: Chan) -> usize;
 
-    /// Returns the bytes to send next; empty if there are none now.
+    /// Returns the bytes to send next on this channel; empty if there are none now.
     fn output(&mut self, chan: Chan, now: Instant) -> &[u8];
 
     /// Starts to shut down (after Ctrl-C). Returns `true` if the application still has data to
-    /// send: the driver then continues until no channel is open, but only for a limited time.
+    /// send. In this case the driver continues until no channel is open, but only for a limited
+    /// time.
     fn stop(&mut self, _now: Instant) -> bool {
         false
     }

@@ -1,7 +1,7 @@
-//! Dates as FTP, HTTP and `ls -l` write them, in UTC.
+//! Formats of dates in FTP, HTTP and `ls -l`, all in UTC.
 //!
-//! This module reads no clock: the time of day follows from `now` and a [`Wall`], which the owner
-//! of the clock sets once.
+//! This module reads no clock. It computes the time of day from `now` and a [`Wall`], which the
+//! owner of the clock sets once.
 
 use clock::Instant;
 use jiff::Timestamp;
@@ -12,7 +12,7 @@ const DAY_S: u64 = 86_400;
 /// Last second of the year 9999, in seconds since 1970. Later times do not fit the date formats.
 const LATEST: u64 = 253_402_300_799;
 
-/// Wall-clock time at which the host's clock read [`Instant::ZERO`], as the time since 1970.
+/// Wall-clock time, since 1970, that corresponds to [`Instant::ZERO`] of the host's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wall(pub Duration);
 

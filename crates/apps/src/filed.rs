@@ -1,5 +1,5 @@
-//! A small file service: LOOKUP, GETATTR, READ, WRITE, CREATE and REMOVE on files in memory, as
-//! records over TCP.
+//! A small file service: LOOKUP, GETATTR, READ, WRITE, CREATE and REMOVE on files in memory.
+//! Requests and answers are records over TCP.
 //!
 //! ```text
 //!  bytes -> proto::record, proto::request   a malformed record ends the connection
@@ -7,9 +7,9 @@
 //!        -> proto::answer                   in the order of the requests
 //! ```
 //!
-//! The service is a load target with the operations of an NFS server (`linerate fileload`); it
-//! cannot be mounted. Limits exist for clients, files, total bytes, bytes per file, and output
-//! buffered per client. There is no authentication.
+//! The service is a target for load tests (`linerate fileload`). Its operations are modelled on NFS
+//! version 3, but it cannot be mounted. Limits exist for clients, files, total bytes, bytes per
+//! file, and output buffered per client. There is no authentication.
 
 pub mod proto;
 #[cfg(test)]
@@ -32,7 +32,8 @@ pub use tree::{Bounds, NAME_MAX};
 
 /// Default L4 port of the service, from the dynamic range (RFC 6335: 49152 to 65535).
 pub const PORT: u16 = 52_049;
-/// Number of bytes of buffered answers per client at which the processing of requests pauses.
+/// Number of buffered answer bytes per client at which the server stops processing that client's
+/// requests until it has sent some of them.
 const STOP: usize = DATA_MAX;
 
 /// Limits of the service.

@@ -482,7 +482,8 @@ impl Wanted {
 }
 
 impl Listing {
-    /// Checks, after the last entry, that every name was matched to the end.
+    /// Checks that the pattern was matched completely against every name. Must be called after the
+    /// last entry.
     ///
     /// # Errors
     /// `Pattern` if matching was stopped because it took too many steps.

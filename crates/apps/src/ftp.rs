@@ -55,7 +55,7 @@ const CHANS: u32 = 3;
 pub struct Config {
     /// Files that the server offers.
     pub root: Root,
-    /// Wall-clock time at which the host's clock read 0, for the dates in listings.
+    /// Wall-clock time that corresponds to time 0 of the host's clock, for the dates in listings.
     pub wall: Wall,
     /// Maximum number of sessions.
     pub sessions_max: usize,

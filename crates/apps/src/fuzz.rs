@@ -6,10 +6,10 @@
 //! second byte is a length. For events that send data, that many bytes follow. Event 2 sends a
 //! datagram if the server has a UDP socket. Corpora are in `fuzz/corpus/apps_*`.
 //!
-//! Invariants: Nothing panics. No channel has pending work that the driver does not know of (the
+//! Invariants: Nothing panics. The driver was notified of all pending work of the channels (the
 //! contract of [`crate::app`]). Once all clients are gone and all timeouts have expired, only the
-//! initial descriptors are open. The numbers of keys and files and their bytes never exceed the
-//! configured limits.
+//! initial descriptors are open. The number of keys or files, and their total size in bytes, never
+//! exceed the configured limits.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -186,7 +186,8 @@ fn answers<M: Mix>(mut mix: M, data: &[u8]) {
     }
 }
 
-/// Executes the records of an input as in [`play`], but sends their bytes from the server side.
+/// Executes the records of an input as [`play`] does, but against a client: the bytes are sent to
+/// it as if they came from its server.
 fn against<A: App>(rig: &mut Rig<A>, to: SocketAddr, data: &[u8]) {
     let mut rest = data;
     let mut conns: Vec<Far> = Vec::new();

@@ -1,8 +1,9 @@
 //! Patterns for names: `*` matches any bytes, `?` one byte, and `[a-z]` one byte of a class; `\`
 //! escapes the next byte.
 //!
-//! Only the last `*` is retried, so a match takes at most (pattern length times text length) steps.
-//! The steps are charged to [`Fuel`], so that a pattern sent by a peer cannot block the thread.
+//! After a mismatch, matching resumes only at the last `*`, so a match takes at most (pattern
+//! length times text length) steps. The steps are charged to [`Fuel`], so that a pattern sent by a
+//! peer cannot block the thread.
 
 /// Number of matching steps that are still permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

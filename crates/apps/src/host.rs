@@ -1,11 +1,11 @@
-//! Runs applications on a host of our own stack. It implements [`Streams`] with the socket calls of
-//! that stack, on the thread that runs the host.
+//! Runs applications on a host of our own stack. This module implements [`Streams`] with the socket
+//! calls of that stack, on the thread that runs the host.
 //!
 //! [`HostStreams::poll`] is one iteration of the host's main loop. It runs one round of the host,
-//! which also runs the timers, and then takes the events of the poller. If there were none, it
-//! sleeps. Incoming segments are therefore answered before the thread sleeps. [`run`] runs a host
-//! with one application from start to end; [`Servers`] implements the services of the hosts in a
-//! configuration file.
+//! which also runs the timers, and then collects the events of the poller. If there are no events,
+//! it sleeps. Incoming segments are therefore answered before the thread sleeps. [`run`] runs a
+//! host with one application from start to end; [`Servers`] implements the services of the hosts in
+//! a configuration file.
 
 mod programs;
 mod run;
@@ -24,8 +24,8 @@ use socket::{Ancillary, Calls, Domain, Errno, Fd, Opt, Poller};
 use std::net::{Shutdown, SocketAddr};
 use std::time::Duration;
 
-/// Maximum number of descriptors taken from the poller at a time; the others follow in the next
-/// round.
+/// Maximum number of ready descriptors that one call of [`Streams::poll`] returns; the next call
+/// returns the others.
 const READY: usize = 256;
 /// Delay before retrying a send that failed because the buffer pool was empty.
 const RETRY: Duration = Duration::from_millis(1);
@@ -56,7 +56,7 @@ struct Around<'h> {
 
 impl<'h, L: Locks> HostStreams<'h, L> {
     /// Creates the sockets of `host`. [`Streams::poll`] runs the host with `runner`, which also
-    /// serves its datagram services and its control socket.
+    /// serves the host's datagram services and control socket.
     pub fn new(host: &'h Host<L>, runner: Runner, pairs: &'h Pairs) -> HostStreams<'h, L> {
         HostStreams::with_programs(host, runner, Running::default(), pairs)
     }
@@ -72,8 +72,8 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         HostStreams { around: Some(Around { runner, programs, pairs }), ..HostStreams::beside(host) }
     }
 
-    /// Creates sockets on a `host` whose rounds run elsewhere: [`Streams::poll`] never waits. The
-    /// caller sets the time with [`HostStreams::set_now`] before each turn.
+    /// Creates sockets on a `host` whose main loop runs elsewhere, so that [`Streams::poll`] never
+    /// waits. The caller sets the time with [`HostStreams::set_now`] before each turn.
     pub fn beside(host: &'h Host<L>) -> HostStreams<'h, L> {
         let (calls, poller) = (host.calls(), Poller::default());
         let (reported, starved, notices) = Default::default();
@@ -97,7 +97,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
         }
     }
 
-    /// Returns and clears the pending notices, which report ports that have ended.
+    /// Returns the pending notices about ports that have ended, and clears them.
     pub fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
@@ -167,7 +167,7 @@ impl<'h, L: Locks> HostStreams<'h, L> {
     }
 }
 
-/// Converts an IPv4-mapped address to IPv4, whatever the family of the socket.
+/// Converts an IPv4-mapped IPv6 address to IPv4; returns any other address unchanged.
 fn plain(addr: SocketAddr) -> SocketAddr {
     match addr {
         SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {

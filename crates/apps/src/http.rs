@@ -35,7 +35,7 @@ use std::time::Duration;
 
 pub use request::{Bad, Method, Request};
 
-/// Maximum length of a request head in bytes.
+/// Maximum length of a request head (request line and header fields) in bytes.
 pub const HEAD_MAX: usize = 16 * 1024;
 /// Maximum number of header fields of a request.
 pub const FIELDS_MAX: usize = 100;
@@ -48,8 +48,8 @@ pub const BODY_MAX: u64 = 64 * 1024;
 pub struct Config {
     /// Files that the server offers.
     pub root: Root,
-    /// Wall-clock time at which the host's clock read 0, for the Date field; `None` omits the
-    /// field, as RFC 9110 6.6.1 permits for a server without a clock.
+    /// Wall-clock time that corresponds to time 0 of the host's clock, for the Date field; `None`
+    /// omits the field, as RFC 9110 6.6.1 permits for a server without a clock.
     pub wall: Option<Wall>,
     /// Maximum number of connections.
     pub conns_max: usize,

@@ -125,7 +125,7 @@ impl<M: Mix> Play for Load<'_, M> {
     }
 }
 
-/// The service under load, as a [`FarEnd`] that the near end of a [`Play`] can use.
+/// The server side of a workload: runs the application of `M` as the far end of a [`Play`].
 #[derive(Debug)]
 pub struct Service<M>(PhantomData<M>);
 

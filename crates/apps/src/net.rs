@@ -112,7 +112,7 @@ impl Net {
         self.conns.len() - 1
     }
 
-    // Calls of the test, at the far end.
+    // Functions that the test calls at the far end.
 
     /// Connects from `from` to the program's listener at `to`; returns `None` if there is no such
     /// listener.
@@ -412,7 +412,7 @@ impl Streams for Net {
     }
 }
 
-/// A server on an in-memory network, with a clock that only the test advances.
+/// An application and its driver on an in-memory network, with a clock that only the test advances.
 #[derive(Debug)]
 pub struct Rig<A> {
     pub net: Net,

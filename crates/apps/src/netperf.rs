@@ -1,5 +1,5 @@
 //! `linerate netperf`: the tests of netperf, as netperf defines them, between any two ends. The
-//! near end requests and measures a test, the far end (netserver) serves it.
+//! near end (client) requests and measures a test, the far end (netserver) serves it.
 //!
 //! ```text
 //!  near::Near           runs tests: control connection, test, results

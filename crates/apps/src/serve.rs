@@ -84,7 +84,8 @@ struct Entry<F> {
     at_eof: bool,
 }
 
-/// Role of a descriptor.
+/// Role of a descriptor: listener of the service, channel of the application, or lingering
+/// connection.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Service(usize),
@@ -168,7 +169,8 @@ impl<A: App, F: Copy + Eq + std::hash::Hash + std::fmt::Debug> Server<A, F> {
     }
 
     /// Runs one turn, which starts at `now`. The poll at its end waits at most `patience`, and does
-    /// not wait if a channel still has pending work. Returns the number of calls made on channels.
+    /// not wait if a channel or a listener still has pending work. Returns the number of calls made
+    /// on channels.
     pub fn turn<S: Streams<Fd = F>>(&mut self, streams: &mut S, now: Instant, patience: Duration) -> usize {
         if self.app.next_timer().is_some_and(|at| at <= now) {
             self.app.on_timer(now);

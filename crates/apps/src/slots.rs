@@ -70,7 +70,7 @@ pub fn room<'c, C: Connection + 'c>(
     }
 }
 
-/// Values in numbered slots, at most `most`.
+/// A collection of at most `most` values in numbered slots.
 #[derive(Debug)]
 pub struct Slots<T> {
     values: Vec<Option<T>>,

@@ -1,4 +1,4 @@
-//! Stream sockets as the driver of applications uses them. No call blocks, except `poll`.
+//! Interface to stream sockets for the driver of applications. No call blocks, except `poll`.
 //!
 //! [`crate::serve::Server`] runs on any implementation of [`Streams`]: our own stack, the kernel's
 //! sockets in tests, or an in-memory network. A call that cannot proceed returns

@@ -14,10 +14,10 @@
 //! unix:///path MODE PARALLEL`. Without a script, the tool runs the same commands itself. `recv`
 //! uses one thread for the packet generator and one for reading. The generator never waits for the
 //! reader: datagrams that do not fit the socket's buffer are dropped and counted. `route` uses one
-//! host and one thread per pair of ports. Its locks are `up` (single-threaded), since the hosts
-//! share nothing, and each host is configured as for a single pair. With `shared`, all pairs use
-//! one host. The results of all pairs are added up (the original tool multiplies those of the first
-//! pair by N).
+//! host and one thread per pair of ports. These hosts use `up` locks (single-threaded), since they
+//! share nothing, and each of them is configured as for a single pair. With `shared`, all pairs use
+//! one host. The results of all pairs are added up (the original tool multiplies the results of the
+//! first pair by N).
 //!
 //! Interfaces have an MTU of 9000 bytes, as in `examples/config.sh`. Longer datagrams are
 //! fragmented.
@@ -68,7 +68,8 @@ pub struct Options {
     /// Mode of the tool.
     pub mode: Mode,
     pub family: Family,
-    /// Number of frames that the generator (in `send`, the port) moves at a time, 1 to 256.
+    /// Maximum number of frames that the generator (in `send`, the port) transfers at a time, 1 to
+    /// 256.
     pub burst: usize,
     /// Number of packets to process, in `route` per pair; 0: until Ctrl-C is pressed.
     pub count: u64,
@@ -86,7 +87,7 @@ pub struct Options {
     /// Kind of locks: `up` (single-threaded), `light` (spin) or `heavy` (semaphore). Empty selects
     /// `up`, or `light` if several threads enter the host.
     pub locks: String,
-    /// Storage of the free buffers of the buffer pool.
+    /// Data structure that stores the buffer pool's free buffers.
     pub pool: buf::Kind,
     /// Clock from which the time is read.
     pub clock: clock::Strategy,

@@ -4,8 +4,8 @@
 //! A path is resolved first and must lie below the (resolved) root. The last component is opened
 //! without following links, so that a link created in the meantime is not followed. The opened file
 //! is checked again: it must be a regular file at a path below the root. One race remains: a local
-//! user who renames directories below the root at that moment can cause an empty file to be created
-//! outside.
+//! user who renames directories below the root between the two checks can cause an empty file to be
+//! created outside the root.
 
 use super::{Meta, Name, Refusal};
 use std::fs::{self, File, OpenOptions, ReadDir};
@@ -121,7 +121,7 @@ pub(super) fn list(root: &Path, dir: &Name) -> io::Result<Entries> {
 }
 
 impl Entries {
-    /// Returns the next entry with a name that passes `is_wanted`.
+    /// Returns the next entry whose name `is_wanted` accepts.
     pub(super) fn next_named(&mut self, mut is_wanted: impl FnMut(&str) -> bool) -> Option<(String, Meta)> {
         loop {
             let Ok(entry) = self.read.next()? else { continue };

@@ -31,7 +31,7 @@ impl Source {
         Source { from: Origin::Zeros, left }
     }
 
-    /// Creates a source of at most `most` bytes of `bytes`, from `offset` on.
+    /// Creates a source that reads at most `most` bytes from `bytes`, starting at `offset`.
     pub fn bytes(bytes: Arc<[u8]>, offset: u64, most: u64) -> Source {
         let at = usize::try_from(offset).map_or(bytes.len(), |at| at.min(bytes.len()));
         let left = ((bytes.len() - at) as u64).min(most);

@@ -82,7 +82,7 @@ pub enum Trouble {
     },
 }
 
-/// The current step of the session, which the server's next reply answers.
+/// Current step of the session, which determines how the server's next reply is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Connect,

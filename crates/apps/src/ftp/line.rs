@@ -14,7 +14,7 @@ const WILL: u8 = 251;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Line {
-    /// A line without its end-of-line.
+    /// A complete line, without its line end.
     Text(Vec<u8>),
     /// A line that exceeded the maximum length.
     TooLong,
@@ -57,7 +57,8 @@ impl Lines {
                 (Telnet::Command | Telnet::Option, _) => self.telnet = Telnet::Data,
             }
         }
-        // An over-long line is discarded as it arrives, so that the buffer has space for its end.
+        // An over-long line is discarded as it arrives, so that the buffer has space for the end of
+        // the line.
         if self.line_end().is_none() && (self.skipped > 0 || self.held.len() > LINE_MAX) {
             self.skipped = self.skipped.saturating_add(self.held.len());
             self.held.clear();

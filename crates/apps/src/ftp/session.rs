@@ -1,4 +1,4 @@
-//! One session: the dialogue on the control connection and the state of its data connection.
+//! One FTP session: the dialogue on the control connection, and the state of the data connection.
 //!
 //! A transfer needs three things: the address of the data connection (a listener, or an address to
 //! connect to), the established data connection, and a transfer command. The data connection may be
@@ -22,7 +22,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::files::Name;
 
-/// Number of bytes of buffered replies at which the processing of commands pauses.
+/// Number of buffered reply bytes at which the session stops processing commands until it has sent
+/// some of them.
 const REPLIES_MAX: usize = 4 * 1024;
 /// Bytes read from a data connection at a time.
 const GULP: usize = 128 * 1024;

@@ -1,5 +1,5 @@
-//! Fuzzes the far ends of netperf and netrate, and the parsers for their replies, on in-memory
-//! sockets.
+//! Fuzzes the far ends (servers) of netperf and netrate, and the parsers for their replies, on
+//! in-memory sockets.
 
 use crate::netperf::control::{Ask, Say, Talk};
 use crate::netperf::far;
@@ -16,8 +16,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 const RECORDS: usize = 100;
 /// Maximum number of connections per input.
 const CONNS: usize = 12;
-/// Maximum number of turns after a record. A far end that is still busy after that either sends
-/// endless data or has a bug.
+/// Maximum number of turns of the far end after each record of the input. A far end that is still
+/// busy after that either sends endless data or has a bug.
 const TURNS: usize = 200;
 /// Maximum number of unread bytes that a connection buffers.
 const WINDOW: usize = 3_000;
@@ -183,12 +183,13 @@ impl Sockets for Memory {
     }
 }
 
-/// Connection limits so low that inputs reach them.
+/// Connection limits, low enough that inputs can reach them.
 const LIMITS: Limits = Limits::shared_by_one(4);
 
-/// Fuzzes a far end. The first byte of the input selects the kind of far end; records follow. The
-/// first byte of a record selects an event (low three bits) and a connection (the other bits); the
-/// second byte is a length. For events that send data, that many bytes follow.
+/// Fuzzes a far end (the server of a test). The first byte of the input selects the kind of far
+/// end; records follow. The first byte of a record selects an event (low three bits) and a
+/// connection (the other bits); the second byte is a length. For events that send data, that many
+/// bytes follow.
 ///
 /// Invariants: Nothing panics. A turn without work returns `false`. No descriptor is closed twice.
 /// Once all connections are gone and all timeouts have expired, only the far end's own descriptors
@@ -270,7 +271,8 @@ fn turns<T: Turn<Memory>>(end: &mut T, sockets: &mut Memory) {
     }
 }
 
-/// Parses the input as replies that a near end receives on its control connection.
+/// Parses the input as replies that a near end (the client of a test) receives on its control
+/// connection.
 fn near(data: &[u8]) {
     let mut sockets = Memory::default();
     let mut stream = Stream { ended: true, ..Stream::default() };

@@ -1,4 +1,4 @@
-//! Programs that run within the rounds of a host: `iperf3` and `netserver`.
+//! Programs that run as part of a host's main loop: `iperf3` and `netserver`.
 
 use super::{HostStreams, everywhere};
 use crate::iperf3::{self, COOKIE, Client, ClientConfig, CpuTimes, Iperf3, Params};
@@ -29,8 +29,8 @@ pub struct Servers {
 impl Servers {
     /// Programs for hosts that run in real time.
     pub const LIVE: Servers = Servers { cpu: Some(CpuTimes::of_process) };
-    /// Programs for hosts in virtual time. They omit CPU times, so that equal seeds print equal
-    /// output.
+    /// Programs for hosts in virtual time. They omit CPU times, so that runs with the same seed
+    /// print the same output.
     pub const SIMULATED: Servers = Servers { cpu: None };
 }
 
@@ -239,8 +239,8 @@ impl<L: Locks> Program for Netserver<'_, L> {
         usize::from(self.far.turn(&mut self.sockets, now))
     }
 
-    /// Returns the time at which a silent near end is disconnected. In all other cases, a test ends
-    /// with its control connection or at the request of the near end.
+    /// Returns the time at which a silent near end (the client) is disconnected. In all other
+    /// cases, a test ends with its control connection or at the request of the near end.
     fn next_timer(&self) -> Option<Instant> {
         self.far.next_timer()
     }

@@ -1,5 +1,5 @@
-//! Runs a host with one application: creates it, serves until stopped, and audits its frame
-//! counters.
+//! Runs a host with one application: creates the host, runs the application until it ends or is
+//! stopped, and audits the host's frame counters.
 
 use super::{HostStreams, Servers};
 use crate::app::App;
@@ -72,8 +72,8 @@ pub struct Ended<A> {
 /// command `stop`; see [`App::stop`]), when the host's ports have ended, or when `turned`, which is
 /// called after each turn, returns `true`. Open connections then have a limited time to close.
 ///
-/// `app` creates the application; its argument is the wall-clock time at which the host's clock
-/// read 0. `each` receives events such as notices.
+/// `app` creates the application; its argument is the wall-clock time that corresponds to time 0 of
+/// the host's clock. `each` receives events such as notices.
 ///
 /// # Errors
 /// [`RunError`].
@@ -219,7 +219,7 @@ pub(crate) fn enter(sandbox: &Sandbox, each: &mut dyn FnMut(&Event)) -> Result<(
     Ok(())
 }
 
-/// Returns the wall-clock time at which the host's clock read 0.
+/// Returns the wall-clock time that corresponds to time 0 of the host's clock.
 fn wall(now: Instant) -> Wall {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Wall(since.saturating_sub(now.since(Instant::ZERO)))

@@ -46,7 +46,7 @@ fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Head of an answer, under construction.
+/// Status line and header fields of an answer, under construction.
 struct Head {
     text: String,
     status: u16,
@@ -109,7 +109,7 @@ pub(super) fn refusal(bad: Bad, config: &Config, now: Instant) -> Answer {
     sentence(Head::new(bad.status(), config, now), bad, Keep::Close, true)
 }
 
-/// Builds the answer to a request whose head was not complete in time.
+/// Builds the answer to a request whose header fields did not arrive completely in time.
 pub(super) fn request_timeout(config: &Config, now: Instant) -> Answer {
     sentence(Head::new(408, config, now), "request timeout", Keep::Close, true)
 }

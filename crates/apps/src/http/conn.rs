@@ -22,7 +22,8 @@ pub(super) enum Status {
     Broken,
 }
 
-/// Maximum length of a body that is sent together with its head, in one send call.
+/// Maximum length of a body that is sent together with the status line and the header fields, in
+/// one send call.
 const TOGETHER: usize = 8 * 1024;
 
 /// Maximum number of empty lines before a request.

@@ -1,5 +1,5 @@
-//! Parser for request heads (RFC 9112 2.2 to 6): parses the bytes up to the empty line into a
-//! [`Request`], or returns an error with an HTTP status.
+//! Parser for request heads, that is, request lines and header fields (RFC 9112 2.2 to 6). Parses
+//! the bytes up to the empty line into a [`Request`], or returns an error with an HTTP status.
 
 use super::{FIELDS_MAX, HEAD_MAX};
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Method {
     /// GET: requests the file.
     Get,
-    /// HEAD: requests only the head of the answer.
+    /// HEAD: requests only the status line and header fields of the answer.
     Head,
     /// Another method of RFC 9110 or RFC 5789, which is not allowed for these files (status 405).
     Other,
@@ -89,7 +89,7 @@ impl fmt::Display for Bad {
     }
 }
 
-/// A parsed request head.
+/// A parsed request head: request line and header fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     pub method: Method,
@@ -122,7 +122,7 @@ pub struct Request {
     pub if_unmodified_since: Option<String>,
 }
 
-/// State of the search for the end of a head, which continues when more bytes arrive.
+/// State of the search for the end of a request head, which continues when more bytes arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Scan {
     seen: usize,
@@ -248,8 +248,8 @@ impl Request {
         Ok(())
     }
 
-    /// Checks the header fields together and derives the properties of the request (RFC 9112 3.2,
-    /// 6.1, 6.3, 9.3).
+    /// Checks the combination of header fields and derives the properties of the request (RFC 9112
+    /// 3.2, 6.1, 6.3, 9.3).
     fn conclude(mut self, fields: Fields) -> Result<Request, Bad> {
         if fields.hosts > 1 || (self.is_1_1 && fields.hosts == 0) {
             return Err(Bad::Host);
@@ -335,7 +335,8 @@ fn target_parts(target: &[u8], method: Method) -> Result<(Vec<u8>, Option<String
             local
         }
         _ if text.starts_with('/') => text,
-        // The targets `*` and `host:port` belong to methods that are refused anyway.
+        // The targets `*` and `host:port` are valid only with methods that the server refuses
+        // anyway.
         _ if method == Method::Other => return Ok((b"/".to_vec(), None)),
         _ => return Err(Bad::Target),
     };

@@ -73,8 +73,8 @@ pub struct ClientConfig {
     pub latency: bool,
     /// Function that reads the CPU times for the report; `None`: the report omits them.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// Wall-clock time at which the host's clock read 0, for the report; `None`: the report omits
-    /// the time of day.
+    /// Wall-clock time that corresponds to time 0 of the host's clock, for the report; `None`: the
+    /// report omits the time of day.
     pub wall: Option<Wall>,
 }
 
@@ -158,7 +158,7 @@ pub struct Client {
     lost: Option<Instant>,
     probe: Option<Probe>,
     /// End of an interval whose report still waits for the TCP statistics of the streams; `None` if
-    /// none waits.
+    /// no report waits.
     tick: Option<Instant>,
     server_output: Option<String>,
     actions: VecDeque<Action>,
@@ -362,7 +362,8 @@ impl Client {
         }
     }
 
-    /// Returns whether the final message of this client is being sent.
+    /// Returns whether the client has queued its final message, so that it ends once all bytes are
+    /// sent.
     fn has_sent_all(&self) -> bool {
         matches!(self.state, State::Done | State::Stopping)
     }

@@ -83,8 +83,8 @@ fn interval_json(test: &Test, interval: &Interval) -> Value {
     Value::Object(all)
 }
 
-/// Returns the name of a sum in the JSON report; for the second direction of a bidirectional test
-/// it has a suffix.
+/// Returns the JSON key of a sum over all streams of one direction; for the second direction of a
+/// bidirectional test the key has a suffix.
 fn sum_name(name: &str, at: usize) -> String {
     if at == 0 { name.to_owned() } else { format!("{name}_bidir_reverse") }
 }

@@ -2,9 +2,9 @@
 //!
 //! Two limits apply. The first is the average rate since the start, so that a thread that runs late
 //! catches up. The second is a token bucket that fills at twice the target rate, so that the thread
-//! does not catch up in a single burst. The capacity of the bucket is one burst or what it gains in
-//! [`DEPTH`], whichever is more, but at most [`DEPTH_BURSTS`] bursts. A thread that runs on time
-//! never sends more than one burst at once.
+//! does not catch up in a single burst. The capacity of the bucket is one burst, or the number of
+//! tokens that it gains within [`DEPTH`] if this is more, but at most [`DEPTH_BURSTS`] bursts. A
+//! thread that runs on time never sends more than one burst at once.
 
 use clock::Instant;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Pace {
     began: Instant,
     /// Number of bytes sent since `began`.
     sent: u64,
-    /// Time at which the token bucket is full again.
+    /// Time at which the token bucket is full again if nothing more is sent.
     full_at: Instant,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Pace {
 pub(super) struct Rate {
     /// Target rate in bits per second; 0 means unlimited.
     pub(super) bits: u64,
-    /// Number of bytes sent at a time: a block or a burst of blocks.
+    /// Number of bytes that a stream sends at a time: a block or a burst of blocks.
     pub(super) group: u64,
 }
 

@@ -14,10 +14,11 @@ pub(super) const JSON_MAX: usize = 8 * 1024;
 /// Default number of bytes per send call over TCP.
 const BLOCK: usize = 128 * 1024;
 const BLOCK_MAX: u64 = 1 << 20;
-/// Default length of a UDP datagram's payload in bytes, used if the segment length is unknown.
+/// Default length of a UDP datagram's payload in bytes, used if the client gives no length, or if
+/// the maximum segment size of its control connection is unknown.
 pub const DATAGRAM: usize = 1460;
-/// Permitted lengths of a UDP datagram's payload: at least the longest header, at most what IPv4
-/// permits.
+/// Permitted lengths of a UDP datagram's payload in bytes: from the longest header of iperf3 to the
+/// maximum over IPv4.
 const DATAGRAMS: std::ops::RangeInclusive<u64> = 16..=65_507;
 /// Default rate of a UDP stream in bits per second.
 pub const UDP_RATE: u64 = 1 << 20;

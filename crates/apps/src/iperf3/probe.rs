@@ -1,8 +1,8 @@
 //! Measures latency while a test runs: on a second connection, the client sends eight bytes to one
 //! of our servers, which echoes them. Only one exchange is in flight at a time.
 //!
-//! A round-trip time begins in the turn of the client's event loop that sent the request and ends
-//! in the turn that received the reply. It therefore includes the delays of the event loops of both
+//! A round-trip time is measured from the turn of the client's event loop that sends the request to
+//! the turn that receives the reply. It therefore includes the delays of the event loops of both
 //! sides, as it would in any program.
 
 use super::proto::{COOKIE, PROBE, PROBE_BYTES};

@@ -1,4 +1,5 @@
-//! Message formats: states and JSON lengths on the control connection, datagram headers.
+//! Formats of iperf3's messages: states and JSON texts on the control connection, and headers of
+//! datagrams.
 //!
 //! ```text
 //!  control    one signed byte per state; or a length (4 bytes, big-endian) and that much JSON
@@ -80,13 +81,13 @@ impl Talk {
         self.input.len()
     }
 
-    /// Takes the next state byte.
+    /// Removes the next state byte from the received bytes and returns it.
     pub(super) fn take_state(&mut self) -> Option<u8> {
         if self.input.is_empty() { None } else { Some(self.input.remove(0)) }
     }
 
-    /// Puts back the state byte taken last, so that it is parsed again when more bytes have
-    /// arrived.
+    /// Puts back the state byte that was removed last, so that it is parsed again when more bytes
+    /// have arrived.
     pub(super) fn put_back(&mut self, state: u8) {
         self.input.insert(0, state);
     }
@@ -95,15 +96,15 @@ impl Talk {
         self.input.first() == Some(&state)
     }
 
-    /// Takes the next four bytes as a big-endian number.
+    /// Removes the next four received bytes and returns them as a big-endian number.
     pub(super) fn take_word(&mut self) -> Option<u32> {
         let word = self.input.first_chunk::<4>().map(|word| u32::from_be_bytes(*word))?;
         self.input.drain(..4);
         Some(word)
     }
 
-    /// Takes a length and that many bytes of JSON, once all of them have arrived. A length above
-    /// `most` is an error.
+    /// Removes a length and that many bytes of JSON from the received bytes, once all of them have
+    /// arrived; returns the JSON. A length above `most` is an error.
     pub(super) fn take_json(&mut self, most: usize) -> Result<Option<Vec<u8>>, BadLength> {
         let Some(len) = self.input.first_chunk::<4>() else { return Ok(None) };
         let len = u32::from_be_bytes(*len) as usize;

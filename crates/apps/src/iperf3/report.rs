@@ -237,8 +237,8 @@ impl Test {
         }
     }
 
-    /// Returns both directions of the test (`true`: this side sends), starting with that of the
-    /// first stream.
+    /// Returns both directions (`true`: this side sends), starting with the direction of the first
+    /// stream.
     pub(super) fn directions(&self) -> impl Iterator<Item = bool> + use<> {
         let first = self.sends(0);
         [first, !first].into_iter()
@@ -273,8 +273,8 @@ impl Test {
         }
     }
 
-    /// Prints the totals of a stream. A server prints only the totals of its own end, a client
-    /// those of both ends.
+    /// Prints the totals of a stream. A server prints only the totals of its own end; a client
+    /// prints the totals of both ends.
     fn end_pair(&mut self, id: &str, is_sender: bool, [sender, receiver]: &[EndRow; 2]) {
         if is_sender || self.role == Role::Client {
             let tail = if self.params.is_udp() {

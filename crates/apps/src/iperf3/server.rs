@@ -52,8 +52,8 @@ pub struct Config {
     pub datagrams_at: Option<SocketAddr>,
     /// Function that reads the CPU times for reports; `None`: the reports contain 0.
     pub cpu: Option<fn() -> CpuTimes>,
-    /// Wall-clock time at which the host's clock read 0, for the report; `None`: the report omits
-    /// the time of day.
+    /// Wall-clock time that corresponds to time 0 of the host's clock, for the report; `None`: the
+    /// report omits the time of day.
     pub wall: Option<Wall>,
 }
 

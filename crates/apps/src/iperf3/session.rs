@@ -14,8 +14,8 @@ use crate::streams::Ends;
 use clock::Instant;
 use std::time::Duration;
 
-/// Time by which a test may exceed its duration. As in stock iperf3, this is ten states of four
-/// seconds each.
+/// Time by which a test may exceed its duration. As in stock iperf3, this is the total time of ten
+/// protocol states of four seconds each.
 const GRACE: Duration = Duration::from_secs(40);
 
 /// State of a session, named after the message or event for which it waits.

@@ -154,7 +154,8 @@ impl Stream {
         Some(self.info.filter(|_| self.is_sender)?.retransmits.saturating_sub(self.retransmits_omitted))
     }
 
-    /// Returns the retransmissions of the sending side, which may be this side or the peer.
+    /// Returns the number of segments that the sending side retransmitted. The sending side may be
+    /// this side or the peer.
     pub(super) fn retransmits_of_sender(&self) -> Option<u64> {
         if self.is_sender { self.retransmits() } else { self.peer.retransmits }
     }

@@ -22,7 +22,7 @@ const LINES_MAX: usize = 1 << 20;
 /// Additional bytes permitted in both buffers for the last lines of a test: two lines for each of
 /// 256 streams, plus an interval.
 const LAST_LINES: usize = 128 << 10;
-/// If the last interval has no data and is shorter than one `SLIVER`th of the others, it is
+/// If the last interval has no data and is shorter than one `SLIVER`th of a full interval, it is
 /// dropped.
 const SLIVER: u32 = 10;
 

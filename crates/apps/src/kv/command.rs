@@ -32,9 +32,9 @@ pub struct Call<'a> {
 /// Permitted number of arguments of a command, including its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
-    /// Exactly this number.
+    /// Exactly this number of arguments.
     Exactly(usize),
-    /// At least this number.
+    /// At least this number of arguments.
     AtLeast(usize),
 }
 
@@ -53,11 +53,11 @@ pub enum Effect {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keys {
     None,
-    /// The first argument after the command name.
+    /// The first argument after the command name is a key.
     First,
-    /// All arguments after the command name.
+    /// All arguments after the command name are keys.
     All,
-    /// The first argument of each pair after the command name.
+    /// The first argument of each pair after the command name is a key.
     Pairs,
 }
 

@@ -14,7 +14,8 @@ use crate::slots::Connection;
 use clock::Instant;
 use std::net::IpAddr;
 
-/// Number of bytes of buffered replies at which the processing of requests pauses.
+/// Number of buffered reply bytes at which the connection stops processing requests until it has
+/// sent some of them.
 const STOP: usize = 64 * 1024;
 
 /// State of a connection.

@@ -163,7 +163,7 @@ enum Element<'v> {
 }
 
 /// Handles a SCAN command for the members of one value. `walk` visits members and returns the next
-/// cursor, or `None` if the value has another type.
+/// cursor, or `None` if the value has a type on which the command cannot operate.
 fn members(
     call: &mut Call<'_>,
     walk: impl for<'v> Fn(&'v Value, &mut ScanOptions<'_>, &mut Vec<Element<'v>>) -> Option<u64>,

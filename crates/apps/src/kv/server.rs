@@ -11,7 +11,7 @@ const FUEL: Fuel = Fuel(1 << 20);
 
 type Done = Result<(), Refusal>;
 
-/// Values of the server that INFO reports in addition to those of the store.
+/// Values of the server that INFO reports in addition to the statistics of the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts {
     /// Number of connected clients.

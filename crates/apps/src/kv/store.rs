@@ -86,7 +86,7 @@ impl Store {
         self.expired
     }
 
-    /// Returns whether the byte limit permits `bytes` more bytes in `elements` more elements or
+    /// Returns whether the byte limit permits adding `bytes` bytes in `elements` new elements or
     /// keys.
     pub fn has_room(&self, bytes: usize, elements: usize) -> bool {
         // A sorted set stores each member twice.
@@ -168,7 +168,7 @@ impl Store {
         self.items.scan(cursor, most, |name, item| item.until <= now || visit(name, &item.value))
     }
 
-    /// Returns a number that clients cannot predict.
+    /// Returns a pseudorandom number that clients cannot predict.
     pub fn draw(&mut self) -> u64 {
         self.drawn = self.drawn.wrapping_add(1);
         self.key.hash2(self.drawn, self.items.len() as u64)

@@ -100,9 +100,9 @@ pub struct List {
 /// One of the two ends of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The head.
+    /// The head of the list.
     Left,
-    /// The tail.
+    /// The tail of the list.
     Right,
 }
 

@@ -21,7 +21,7 @@ struct Client<F> {
     unsent: Vec<u8>,
     sent: usize,
     got: Vec<u8>,
-    /// Requests in flight, oldest first: the kind of each (`None` if it fills the service with
+    /// Requests in flight, oldest first. For each: its kind (`None` if it fills the service with
     /// data) and the time when it was written.
     under_way: VecDeque<(Option<usize>, Instant)>,
 }

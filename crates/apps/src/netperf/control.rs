@@ -1,7 +1,8 @@
 //! The control connection: the near end sends requests to the far end as lines of JSON over TCP.
 //!
-//! netperf's own control protocol is not supported, since both ends are this program. It has 32-bit
-//! words in the byte order of either machine, and a structure for each test.
+//! netperf's own control protocol is not supported, since both ends are this program. The messages
+//! of that protocol consist of 32-bit words in the byte order of either machine, with a different
+//! structure for each test.
 
 use super::Test;
 use super::sockets::Sockets;

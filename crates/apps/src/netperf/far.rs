@@ -1,11 +1,11 @@
 //! The far end, equivalent to netserver: accepts control connections and serves the test of each,
 //! one turn at a time.
 //!
-//! The caller selects the threads: [`Far::turn`] waits only if the sockets of its tests do. A test
-//! ends when its control connection ends, or when neither data nor requests arrive for too long,
-//! for example after a power failure at the near end. [`Limits`] bounds the number of near ends, in
-//! total and per address. If all slots are taken, the near end that has been idle for longest is
-//! evicted.
+//! The caller selects the thread that runs the far end. [`Far::turn`] blocks only if the calls on a
+//! test's sockets block. A test ends when its control connection ends, or when neither data nor
+//! requests arrive for too long, for example after a power failure at the near end. [`Limits`]
+//! bounds the number of near ends, in total and per address. If all slots are taken, the near end
+//! that has been idle for longest is evicted.
 
 use super::control::{Ask, Order, Ready, Say, Talk, Tally};
 use super::near::STALL;
@@ -19,7 +19,8 @@ use std::net::{IpAddr, SocketAddr};
 /// Number of turns after which the control connections are checked even if data is being
 /// transferred.
 const ATTENTION: u32 = 64;
-/// Maximum number of send and receive calls per turn, so that the other end gets its turn.
+/// Maximum number of send and receive calls per turn, so that the near end gets its turn if it runs
+/// on the same thread.
 const QUANTUM: usize = 16;
 /// Maximum number of datagrams received per turn.
 const DATAGRAMS: usize = 64;
@@ -37,7 +38,8 @@ pub struct Far<S: Sockets> {
     turns: u32,
     /// Number of completed tests.
     pub tests: u64,
-    /// Number of near ends refused because no slot was free, or because their address had too many.
+    /// Number of near ends (clients) refused because no slot was free, or because their address had
+    /// too many connections.
     pub refused: u64,
     /// Number of near ends evicted to free a slot for another one, because they had been idle for
     /// longest.

@@ -1,4 +1,5 @@
-//! The near end: requests a test from the far end, runs it, and requests the far end's results.
+//! The near end (client): requests a test from the far end (server), runs it, and requests the far
+//! end's results.
 //!
 //! All waits are bounded. Setting up a test and requesting its results take at most [`PATIENCE`]
 //! per step. A test that is limited by a number of bytes or transactions fails if it makes no
@@ -30,7 +31,7 @@ pub struct Interim {
     pub seconds: f64,
 }
 
-/// A near end: its sockets, and the functions that it calls while it waits.
+/// A near end (client of a test): its sockets, and the functions that it calls while it waits.
 pub struct Near<'s, S, R, E> {
     sockets: &'s mut S,
     round: R,

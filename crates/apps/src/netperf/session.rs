@@ -16,9 +16,10 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A far end that runs one turn at a time.
+/// A far end (server of a test) whose caller runs it one turn at a time.
 pub trait Turn<S: Sockets> {
-    /// Performs all work that is possible without waiting; returns whether there was any.
+    /// Accepts connections, receives and sends as far as is possible without waiting; returns
+    /// whether there was anything to do.
     fn turn(&mut self, sockets: &mut S, now: Instant) -> bool;
 }
 
@@ -29,9 +30,9 @@ impl<S: Sockets> Turn<S> for Far<S> {
     }
 }
 
-/// A kind of far end, which can run on any sockets.
+/// A kind of far end (server of a test), which can run on any sockets.
 pub trait FarEnd {
-    /// The far end itself, on sockets of type `S`.
+    /// Type of the running far end, on sockets of type `S`.
     type End<S: Sockets>: Turn<S>;
 
     /// Default L4 port on which the far end listens.
@@ -56,7 +57,8 @@ pub trait FarEnd {
     }
 }
 
-/// A test or tool with a near end and a far end, which runs on any network between them.
+/// A test or tool with a near end (client) and a far end (server), which runs on any network
+/// between them.
 pub trait Play {
     /// The far end that the near end requires.
     type Far: FarEnd;

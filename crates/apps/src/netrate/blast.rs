@@ -12,10 +12,10 @@ use std::net::SocketAddr;
 
 /// Default L4 port of netreceive.
 const AT: u16 = 9000;
-/// Maximum number of sends between two rounds. If one thread runs both ends, the receive buffer
-/// must have space for these datagrams until the far end has its turn.
+/// Maximum number of sends between two calls of `round`. If one thread runs both ends, the receive
+/// buffer must have space for these datagrams until the far end has its turn.
 const QUANTUM: usize = 16;
-/// Maximum number of payload bytes sent between two rounds.
+/// Maximum number of payload bytes sent between two calls of `round`.
 const QUANTUM_BYTES: usize = 32 << 10;
 
 /// Counters of successful and failed sends.

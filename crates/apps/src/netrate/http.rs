@@ -18,7 +18,7 @@ use std::net::SocketAddr;
 
 /// Default L4 port of httpd.
 const AT: u16 = 80;
-/// Maximum length of the head of an answer in bytes.
+/// Maximum length in bytes of an answer's status line and header fields together.
 const HEAD_MAX: usize = 4096;
 /// Number of bytes read at a time.
 const READ: usize = 64 << 10;
@@ -54,7 +54,8 @@ struct Conn<F> {
     is_open: bool,
     sent: usize,
     head: Vec<u8>,
-    /// Number of bytes of the body still to be received; `None` until the head is complete.
+    /// Number of bytes of the body still to be received; `None` until the header fields are
+    /// complete.
     left: Option<u64>,
 }
 
@@ -111,7 +112,7 @@ impl<F: Copy> Conn<F> {
                 if end.is_none() && self.head.len() >= HEAD_MAX {
                     return Came::Wrong;
                 }
-                // All bytes after the end of the head belong to the body.
+                // All bytes after the header fields belong to the body.
                 end.map(|end| {
                     let before = self.head.len() - bytes.len().min(HEAD_MAX);
                     let body = (before + bytes.len()).saturating_sub(end) as u64;
@@ -160,8 +161,8 @@ pub fn print_rates(out: Out<'_>, transfers: u64, errors: u64, seconds: f64) -> i
     writeln!(out, "{:.0} errors/second", errors as f64 / seconds)
 }
 
-/// Returns the length of the body that the head of an answer announces; `None` unless its status is
-/// 200.
+/// Returns the value of Content-Length in an answer, given its status line and header fields;
+/// `None` if the field is missing or invalid, or if the status is not 200.
 fn length(head: &[u8]) -> Option<u64> {
     let head = str::from_utf8(head).ok()?;
     let mut lines = head.split("\r\n");

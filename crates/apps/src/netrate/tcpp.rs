@@ -78,8 +78,8 @@ struct Conn<F> {
 }
 
 impl<F: Copy> Conn<F> {
-    /// Advances the connection as far as possible now; returns `true` once the far end has closed
-    /// it.
+    /// Completes connecting, sends, and checks for the close by the far end, as far as this is
+    /// possible now; returns `true` once the far end has closed the connection.
     fn turn<S: Sockets<Fd = F>>(&mut self, sockets: &mut S, chunk: &[u8], moved: &mut u64) -> Result<bool, Failure> {
         if !self.is_open {
             sockets.connected(self.fd)?;
@@ -190,8 +190,8 @@ impl FarEnd for TcppServer {
         if at.port() != 0 {
             return Services::open_several(sockets, at, Kind::TakeStreams, SETS_MAX - 1, limits);
         }
-        // Ports below the ephemeral range: in that range, other connections rarely leave so many
-        // adjacent ports free.
+        // These ports are below the ephemeral range, in which other connections rarely leave so
+        // many adjacent ports free.
         let bases = (0..TRIES).map(|n| AT + n * SETS_MAX);
         let mut tried = bases.map(|base| {
             Services::open_several(sockets, SocketAddr::new(at.ip(), base), Kind::TakeStreams, SETS_MAX - 1, limits)

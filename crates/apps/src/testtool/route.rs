@@ -57,7 +57,7 @@ impl Pair {
     }
 }
 
-/// Runs all pairs, one after the other in each round, on the calling thread.
+/// Runs all pairs on the calling thread, one burst of each pair in turn.
 pub(super) fn on_one_thread<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::Result<Outcome> {
     host.step();
     let mut pairs = pairs(host, options)?;

@@ -238,7 +238,8 @@ impl Session {
         }
     }
 
-    /// Prepares the next bytes to send. At the end of the data, finishes the transfer.
+    /// Prepares the next bytes to send on the data connection. At the end of the data, finishes the
+    /// transfer.
     pub(in super::super) fn prepare_data(&mut self, cx: &mut Cx<'_>) {
         let (Some(Job::Out(out)), DataConnection::Open) = (&mut self.job, self.way) else { return };
         match out.prepare() {

@@ -8,12 +8,12 @@ use anyhow::{Context, anyhow};
 use clock::Instant;
 use std::net::SocketAddr;
 
-/// Number of send or receive calls between two rounds.
+/// Number of send or receive calls between two calls of `step`.
 const QUANTUM: usize = 4;
-/// Maximum number of datagrams sent between two rounds. If one thread runs both ends, the receive
-/// buffer must have space for them until the far end has its turn.
+/// Maximum number of datagrams sent between two calls of `step`. If one thread runs both ends, the
+/// receive buffer must have space for them until the far end has its turn.
 const DATAGRAMS: usize = 16;
-/// Maximum number of payload bytes sent in datagrams between two rounds.
+/// Maximum number of payload bytes sent in datagrams between two calls of `step`.
 const DATAGRAM_BYTES: usize = 32 << 10;
 
 impl<S: Sockets, R: FnMut(&mut S, Pace) -> Instant, E: FnMut(Interim)> Near<'_, S, R, E> {
