@@ -1,11 +1,12 @@
 //! Packet captures: copies of the frames that pass the ports of a host or bridge, and of the
 //! dropped frames, for clients of the control socket (`linerate tcpdump`, `linerate why`).
 //!
-//! A port without an open capture costs one load and a predicted branch per burst
-//! ([`Watch::is_on`]). With a capture, each frame is copied. A received frame is copied as the port
-//! delivered it; a sent frame is recorded once the port has accepted it, without the checksums that
-//! the port fills in. A [`Capture`] stores at most [`BYTES_MAX`] bytes; frames that do not fit are
-//! counted as missed. A capture ends if its client does not read it for [`PATIENCE`].
+//! A port that no open capture selects pays one load and a predicted branch per burst
+//! ([`Watch::is_on`]). If a capture selects the port, each frame is copied. A received frame is
+//! copied as the port delivered it; a sent frame is recorded once the port has accepted it, without
+//! the checksums that the port fills in. A [`Capture`] stores at most [`BYTES_MAX`] bytes; frames
+//! that do not fit are counted as missed. A capture ends if its client does not read it for
+//! [`PATIENCE`].
 //!
 //! Dropped frames are recorded even if no capture is open: the first [`KEPT_OF_DROPPED`] bytes of
 //! the last [`DROPPED_MAX`] frames, at most one frame per [`DROPPED_PACE`]. `linerate why` can
@@ -29,8 +30,8 @@ use wire::filter::Filter;
 
 /// Maximum number of open captures.
 pub const CAPTURES_MAX: usize = 4;
-/// Maximum number of bytes that a capture stores for its client. Each frame takes [`FRAME_COST`]
-/// bytes in addition to its data.
+/// Maximum number of bytes that a capture stores for its client. Each frame counts as
+/// [`FRAME_COST`] bytes in addition to its data.
 pub const BYTES_MAX: usize = 4 << 20;
 /// Bytes of memory counted for each stored frame in addition to its data.
 pub const FRAME_COST: usize = 64;
@@ -38,8 +39,8 @@ pub const FRAME_COST: usize = 64;
 pub const READ_MAX: usize = 1 << 20;
 /// Time after which a capture that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// Default and maximum snap length, the number of bytes stored of each frame, as in tcpdump. Every
-/// frame fits.
+/// Default and maximum snap length (maximum number of bytes stored per frame), the same value as in
+/// tcpdump. No frame is longer.
 pub const SNAPLEN: u32 = 262_144;
 /// Maximum number of dropped frames on record; a new one replaces the oldest.
 pub const DROPPED_MAX: usize = 256;
@@ -48,13 +49,13 @@ pub const KEPT_OF_DROPPED: usize = 160;
 /// Minimum interval between recorded drops, which limits the cost of a flood of drops.
 pub const DROPPED_PACE: Duration = Duration::from_micros(20);
 
-/// Number of a capture point: that of an iface of a host, or of a port of a bridge.
+/// Number of a capture point, which is the number of a host's iface or of a bridge's port.
 pub type Place = u16;
 
 /// Capture point of frames dropped by a host's stack, where the ingress iface is no longer known.
 pub const NOWHERE: Place = Place::MAX;
 
-/// Hook of a port that copies its frames for the open captures.
+/// Hook in a port, which copies the port's frames for the open captures.
 #[derive(Debug)]
 pub(crate) struct Watch {
     place: Place,
@@ -79,8 +80,8 @@ impl Watch {
         self.snaplen.load(Ordering::Relaxed) != 0
     }
 
-    /// Copies the first bytes of each of `frames`, up to the longest snap length. Called before the
-    /// frames are passed on.
+    /// Copies the first bytes of each of `frames`, up to the longest snap length of the captures
+    /// that select this port. Must be called before the frames are passed on.
     #[cold]
     pub(crate) fn copy<'f>(&self, frames: impl IntoIterator<Item = &'f Frame>) -> Vec<Copied> {
         let most = self.snaplen.load(Ordering::Relaxed) as usize;
@@ -91,8 +92,8 @@ impl Watch {
         frames.into_iter().map(copy).collect()
     }
 
-    /// Adds the copies to every capture that selects this port, as frames that passed in
-    /// `direction`.
+    /// Adds the copies to every capture that selects this port, as frames that were received or
+    /// sent, according to `direction`.
     #[cold]
     pub(crate) fn keep(&self, copies: impl IntoIterator<Item = Copied>, direction: Direction, now: Instant) {
         let mut shared = self.captures.lock();
@@ -118,10 +119,10 @@ pub(crate) struct Copied {
 pub(crate) enum Wants {
     /// Frames that pass one of these capture points.
     Places(Vec<Place>),
-    /// Frames that pass any capture point, including those added later.
+    /// Frames that pass any capture point, including capture points that are added later.
     Any,
     Dropped,
-    /// Passed and dropped frames.
+    /// Frames that pass any capture point, and dropped frames.
     All,
 }
 
@@ -192,7 +193,7 @@ impl Capture {
     }
 }
 
-/// State of a capture, for the list of captures.
+/// State of an open capture, as `capture list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) id: u32,
@@ -272,8 +273,8 @@ impl Captures {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Updates the hooks of the ports, and the flag for dropped frames, after a change of the open
-    /// captures.
+    /// Updates the snap lengths in the ports' hooks, and the flag `wants_dropped`, after a change
+    /// of the open captures.
     fn switch(&self, shared: &Shared) {
         for watch in shared.watches.iter().filter_map(Weak::upgrade) {
             let wanting = shared.open.iter().filter(|capture| capture.wants.passing(watch.place));
@@ -283,8 +284,8 @@ impl Captures {
         self.wants_dropped.store(wants_dropped, Ordering::Relaxed);
     }
 
-    /// Records a frame that is dropped at `place` for `why`. Ignores a frame that was consumed
-    /// rather than lost ([`End::Consumed`]).
+    /// Records a frame that is dropped at `place` for the reason `why`. Ignores a frame that was
+    /// consumed rather than lost ([`End::Consumed`]).
     pub(crate) fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
         if why.end() == End::Consumed {
             return;

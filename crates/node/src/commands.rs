@@ -1,9 +1,9 @@
 //! Commands that configure and display a running host, with the grammars of the BSD and iproute2
 //! programs.
 //!
-//! [`run`] runs one command and returns its output. The commands are the entries of
-//! `Commands::ALL`. Each command has a file of its own in this directory, with its forms. All
-//! import `context`, which contains the host on which a command runs. [`parse`] parses values that
+//! [`run`] runs one command and returns its output. `Commands::ALL` lists the commands. Each
+//! command has a file of its own in this directory, with the syntax forms of the command. All files
+//! import `context`, which provides the host on which a command runs. [`parse`] parses values that
 //! several commands have in common.
 
 mod arp;
@@ -160,7 +160,7 @@ impl<L: Locks> Commands<L> {
     ];
 }
 
-/// Returns the commands that [`run`] accepts, as (name, description, text of the forms).
+/// Returns the commands that [`run`] accepts, as (name, description, text of the syntax forms).
 pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
     Commands::<Up>::ALL.iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
 }

@@ -57,7 +57,7 @@ pub struct HostConfig {
     pub pool_data: usize,
     /// Page size of the pool's memory.
     pub pool_pages: Pages,
-    /// Rule for the distance between buffers; `None` if the ports determine it.
+    /// Rule for the distance between buffers in memory; `None` if the ports determine it.
     pub pool_stride: Option<Stride>,
     /// Prefetches buffers into the CPU cache before use.
     pub pool_prefetch: bool,
@@ -164,9 +164,9 @@ pub struct OnOneThread {
 }
 
 impl HostConfig {
-    /// Adapts the host to a program in which one thread runs all hosts. Locks, threads and core
-    /// then have no effect. If netisr is configured, one workstream remains, run by the host's own
-    /// loop, so that all netisr sysctls keep their meaning.
+    /// Adapts the host to a program in which one thread runs all hosts. The keys `locks`, `threads`
+    /// and `core` then have no effect. If netisr is configured, one workstream remains, run by the
+    /// host's own loop, so that all netisr sysctls keep their meaning.
     pub fn on_one_thread(&self) -> OnOneThread {
         let IsrConfig { workstreams, bind, .. } = self.isr;
         let had_threads = workstreams > 0 && self.locks != "up";
@@ -235,12 +235,14 @@ pub struct IfaceConfig {
     pub mtu: Option<u16>,
     /// Offloads IPv4 header checksums to the port.
     pub ip4csum: bool,
-    /// Offloads TCP and UDP checksums to the port; `None` for on if TCP segmentation is offloaded.
+    /// Offloads TCP and UDP checksums to the port; `None` enables this if TCP segmentation is
+    /// offloaded.
     pub udp4csum: Option<bool>,
-    /// Offloads TCP segmentation to the port; `None` for on if the port supports it, unless
+    /// Offloads TCP segmentation to the port; `None` enables this if the port supports it, unless
     /// `udp4csum` is off.
     pub tso4: Option<bool>,
-    /// Uses the port's verification of received checksums; `None` for on if the port supports it.
+    /// Uses the port's verification of received checksums; `None` enables this if the port supports
+    /// it.
     pub rxcsum: Option<bool>,
     /// Kind of the tunnel; `None` for an iface with a port.
     pub tunnel: Option<inet::tunnel::Kind>,
@@ -291,7 +293,7 @@ pub struct RouteConfig {
     pub to6: Option<inet::fib::Prefix6>,
     /// IPv6 gateway. If it is set and `to6` is `None`, the route is an IPv6 default route.
     pub via6: Option<std::net::Ipv6Addr>,
-    /// Outgoing iface; `None` for the iface that reaches the gateway.
+    /// Outgoing iface; `None` for the iface on whose link the gateway is.
     pub dev: Option<String>,
 }
 
@@ -308,7 +310,7 @@ pub struct NeighborConfig {
     pub addr: Ipv4Addr,
     /// MAC address of the neighbor.
     pub mac: Mac,
-    /// Iface of the neighbor; `None` for the iface that reaches the address.
+    /// Iface of the neighbor; `None` for the iface on whose link the address is.
     pub dev: Option<String>,
 }
 

@@ -104,8 +104,8 @@ impl Server {
         });
     }
 
-    /// Serves clients like [`Server::serve`], but runs each command with `answer`. Its arguments
-    /// are the words and whether JSON is requested.
+    /// Serves clients like [`Server::serve`], but runs each command with `answer`. The arguments of
+    /// `answer` are the words of the command, and whether JSON is requested.
     pub fn serve_with(&mut self, now: clock::Instant, mut answer: impl FnMut(&[&str], bool) -> Result<String, String>) {
         self.accept(now);
         let counts = &self.counts;

@@ -33,8 +33,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
 use wire::hash::{Key, Keyed};
 
-/// Interval of full polls of a stack that receives frames without pause. Frames that a port delays
-/// may be released late by this interval.
+/// Interval at which timers, jobs and delayed frames are processed while frames arrive without
+/// pause. A frame that a port delays may therefore be released late, by at most this interval.
 const SOON: Duration = Duration::from_micros(50);
 
 /// Transmit half of a port, as an output of the stack.
@@ -186,7 +186,8 @@ pub struct Host<L: Locks> {
     pub clock: Clock,
     /// Configuration of the stack's pool.
     pool_config: PoolConfig,
-    /// Key for MAC addresses: random, or derived from the configured seed.
+    /// Key from which default MAC addresses are derived: random, or computed from the configured
+    /// seed.
     key: Key,
     how: How,
     burst: usize,
@@ -198,15 +199,15 @@ pub struct Host<L: Locks> {
     /// if the last round received frames.
     quiet_until: AtomicU64,
     pub(crate) inputs: Parts<L>,
-    /// For a shared host: value of [`Parts::rounds`] at the end of each thread's last round without
-    /// frames.
+    /// For a shared host (a host run by several threads): value of [`Parts::rounds`] at the end of
+    /// each thread's last round without frames.
     pub(crate) seen: Shards<AtomicU64>,
     /// Wakes the thread that runs a shared host. `None` for a host of one thread, or if no
     /// descriptor was available.
     pub(crate) sleeper: Option<Arc<Sleeper>>,
     pub(crate) isr: Option<Isr>,
     ports: Mutex<Vec<PortInfo>>,
-    /// Numbers of frames (passed to the stack, passed to the port) of all removed ports.
+    /// Frame counts of all removed ports: (frames passed to the stack, frames passed to the ports).
     removed: [AtomicU64; 2],
     captures: Arc<Captures>,
     jobs: Jobs<L>,
@@ -491,8 +492,8 @@ impl<L: Locks> Host<L> {
         true
     }
 
-    /// Returns the numbers of frames (passed to the stack, passed to the port) of all removed
-    /// ports.
+    /// Returns the frame counts of all removed ports: (frames passed to the stack, frames passed to
+    /// the ports).
     pub(crate) fn removed_ports(&self) -> [u64; 2] {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
@@ -609,7 +610,7 @@ impl<L: Locks> Drive for Host<L> {
 }
 
 /// Returns the default MAC address of an iface: the byte 0xb2 (unicast, locally administered, IEEE
-/// 802 8.4) and 40 bits of the hash of both names with `key`.
+/// 802 8.4) and 40 bits of the hash of the host's and the iface's name with `key`.
 pub(crate) fn mac_of(key: Key, host: &str, iface: &str) -> Mac {
     let [a, b, c, d, e, ..] = Keyed(key).hash_one((host, iface)).to_be_bytes();
     Mac([0xb2, a, b, c, d, e])

@@ -22,7 +22,7 @@ use lock::{CachePadded, Cx, Guarded, Locks};
 use port::os::event::Event;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Receivers of a part, and the next stage for their frames.
+/// Receivers of a part, and the destination of the frames that they receive.
 #[derive(Default)]
 pub(crate) struct Inputs {
     pub(crate) receivers: Vec<Receiver>,
@@ -98,8 +98,8 @@ impl<L: Locks> Parts<L> {
         std::iter::once(&self.first).chain(&self.more)
     }
 
-    /// Returns the number of rounds in which the threads of parts received frames. If the number
-    /// has grown since a thread's last round, the state of sockets may have changed.
+    /// Returns the number of rounds in which the threads that run parts received frames. If the
+    /// number has grown since a thread's last round, the state of sockets may have changed.
     pub(crate) fn rounds(&self) -> u64 {
         self.more.iter().map(|part| part.rounds.0.load(Ordering::Acquire)).sum()
     }

@@ -33,7 +33,7 @@ pub const BUFFER_MAX: usize = 256 * 1024;
 /// Time after which a job that is not read ends.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Host on which a job runs, as passed to each turn of the job.
+/// Host on which a job runs, passed as an argument to each turn of the job.
 pub(crate) struct Around<'a, L: Locks> {
     pub(crate) stack: &'a Stack<L>,
     pub(crate) calls: &'a Calls<'a, L>,
@@ -192,7 +192,7 @@ impl<L: Locks> Jobs<L> {
     }
 
     /// Adds output of a program, and its result if it has ended. Returns `false` if the job was
-    /// stopped. Unread output is truncated to [`BUFFER_MAX`] bytes.
+    /// stopped. Discards `text` if [`BUFFER_MAX`] bytes of output are already unread.
     pub(crate) fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
         let mut open = self.lock();
         let found = open.jobs.iter_mut().find(|job| job.id == id && job.ended.is_none());

@@ -1,9 +1,10 @@
 //! Cost ledgers (CPU ticks by processing stage) of hosts that have ended, if accounting was enabled
 //! before the hosts were created (`linerate profile --ledger`).
 //!
-//! While accounting is disabled, the creation and the end of a host each read one flag. Once it is
-//! enabled, every new host counts its TSC ticks by stage, and stores the sums in this module when
-//! it ends. The sums of at most [`KEPT_MAX`] hosts are stored; further hosts are only counted.
+//! While accounting is disabled, it costs only the reading of a flag when a host is created and
+//! when it ends. Once it is enabled, every new host counts its TSC ticks by stage, and stores the
+//! sums in this module when it ends. The sums of at most [`KEPT_MAX`] hosts are stored; further
+//! hosts are only counted.
 
 use stats::Costs;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -98,7 +98,7 @@ impl HostConfig {
     /// Returns an error as [`Remote::at`] does.
     pub fn socket_addr(&self, address: &Remote, port: u16) -> Result<Option<SocketAddr>, String> {
         address.at(port, |name| {
-            // Ifaces have the numbers of their order in the configuration, after lo0.
+            // Ifaces are numbered in the order of the configuration, after lo0.
             let at = self.ifaces.iter().position(|iface| iface.is_named(name))?;
             u16::try_from(at + 1).ok().map(|at| zone::scope_id(IfaceId(at)))
         })

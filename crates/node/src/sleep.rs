@@ -26,7 +26,7 @@ const IDLE: Duration = Duration::from_millis(100);
 /// first one.
 const RESTLESS: Duration = Duration::from_millis(1);
 
-/// Wakes the thread that runs a shared host.
+/// Wake-up handle of the thread that runs a shared host.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
     doorbell: Doorbell,
@@ -36,7 +36,8 @@ pub(crate) struct Sleeper {
 }
 
 impl Sleeper {
-    /// Creates a sleeper that `stack` wakes; `None` if no descriptor is available.
+    /// Creates a handle through which `stack` wakes the thread; `None` if no descriptor is
+    /// available.
     pub(crate) fn new<L: Locks>(stack: &Stack<L>) -> Option<Arc<Sleeper>> {
         let event = Event::new().ok()?;
         let sleeper = Arc::new(Sleeper { doorbell: Doorbell::default(), event, turn: Mutex::new(()) });
@@ -52,7 +53,8 @@ impl Sleeper {
     }
 }
 
-/// Returns the maximum time that a thread may sleep until `until`, given its ports.
+/// Returns the maximum time for which a thread that receives from `receivers` may sleep, at most
+/// until `until`.
 fn most(receivers: &[Receiver], until: Instant, now: Instant) -> Duration {
     let polled = receivers.iter().filter(|r| r.half.wait_fd().is_none() && !r.half.is_gone() && !r.half.is_silent());
     let longest = polled.map(|r| poll_interval(now.since(r.gave))).min().unwrap_or(IDLE);

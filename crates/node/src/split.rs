@@ -18,7 +18,8 @@
 //!
 //! When a stack opens a connection, it selects a local L4 port for which the replies are dispatched
 //! to this stack ([`netisr::leads_to`]). It cannot do so if the caller has bound the L4 port, or
-//! for datagrams sent without a connection. Replies to these may go to another stack.
+//! for datagrams sent from an unconnected socket. In both cases, replies may be dispatched to
+//! another stack.
 
 mod counts;
 mod dispatcher;
@@ -36,8 +37,9 @@ pub(crate) use shard::{Shard, Sharded};
 use crate::config::HostConfig;
 use std::path::{Path, PathBuf};
 
-/// Returns the configurations of the stacks of a split host, called NAME.0 and so on. Each has its
-/// services, sysctls and control socket; only the first one answers ARP requests.
+/// Returns the configurations of the stacks of a split host, called NAME.0 and so on. Each stack
+/// has the services and sysctls of the host, and a control socket of its own. Only the first stack
+/// answers ARP requests.
 pub(crate) fn parts(config: &HostConfig) -> Vec<HostConfig> {
     let part = |at: usize| {
         let mut part = HostConfig {

@@ -284,7 +284,8 @@ impl Switch {
             }
             return Ok(number);
         }
-        // Adds the port to the sending threads first; their frames then wait in the rings.
+        // Adds the port first to the other threads, which send to it. Until the port's own thread
+        // has it too, their frames wait in the rings.
         let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox<_>>::default());
         for other in (0..self.threads()).filter(|other| *other != thread) {
             if let Some(mut other) = self.thread(other) {
@@ -312,8 +313,8 @@ impl Switch {
         drop(members);
         self.remove_tree_port(number);
         self.forget_link(number);
-        // Removes the port from the sending threads first, so that no frames arrive once the port
-        // is closed.
+        // Removes the port first from the other threads, which send to it, so that no frames arrive
+        // once the port is closed.
         let others = (0..self.threads()).filter(|thread| !info.is_polled_by(*thread));
         for thread in others.chain(info.queues.iter().map(|queue| queue.thread)) {
             if let Some(mut thread) = self.thread(thread) {
@@ -347,7 +348,7 @@ pub struct Audit {
     pub posted: dataflow::Audit,
     /// Totals of the bridge replicas.
     pub bridge: bridge::Audit,
-    /// Frames sent by ports.
+    /// Frames sent through ports.
     pub sent: u64,
     /// Frames dropped in a port because its device did not accept them.
     pub failed: u64,
@@ -384,8 +385,8 @@ impl Switch {
         all
     }
 
-    /// Returns the frame totals. Meanwhile all threads are stopped between two turns, when no frame
-    /// is being processed.
+    /// Returns the frame totals. Meanwhile, all threads are stopped between two turns, so that no
+    /// frame is being processed.
     pub fn audit(&self) -> Audit {
         let threads: Vec<_> = (0..self.threads()).filter_map(|number| self.thread(number)).collect();
         let posted = self.flow.as_ref().map(|flow| flow.audit()).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Topology of a file: the two ends of each link between its hosts, known before any port is
-//! opened.
+//! Topology of a configuration file: the two ends of each link between the file's hosts, known
+//! before any port is opened.
 //!
 //! A link is a name that two ports share: `pair:NAME`, or the wire in `nic(wire=NAME):em0`.
 //! [`Topology::check`] finds links with one end or with three ends, and `show topology` prints the

@@ -4,10 +4,10 @@
 //! NOW-NS SEEN MISSED
 //! AT-NS in|out|REASON IFACE LENGTH HEX
 //! ```
-//! Times are in nanoseconds of the host's clock. NOW-NS is the time of the read, with which the
-//! client converts them to calendar time. SEEN and MISSED are numbers of frames. LENGTH is the
-//! length of the whole frame in bytes, and HEX is its captured bytes. REASON is the dotted name of
-//! a drop reason.
+//! Times are in nanoseconds of the host's clock. NOW-NS is the time of the read. The client uses it
+//! to convert the other times to calendar time. SEEN and MISSED are numbers of frames. LENGTH is
+//! the length of the whole frame in bytes, and HEX is its captured bytes. REASON is the dotted name
+//! of a drop reason.
 
 use port::pcap::Direction;
 use stats::DropReason;

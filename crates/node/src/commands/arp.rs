@@ -10,8 +10,8 @@ use lock::Locks;
 use serde_json::Value;
 use std::marker::PhantomData;
 
-/// Forms of `arp`. The option `-n` is accepted and has no effect, because names are never looked
-/// up.
+/// Syntax forms of `arp`. The option `-n` is accepted and has no effect, because names are never
+/// looked up.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {

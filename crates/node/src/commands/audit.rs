@@ -1,6 +1,6 @@
-//! `audit`: the exact balance in = out + held + dropped, with the drops by reason, and a comparison
-//! with the counters of the ports. `dropped` counts losses only: frames that were read, answered,
-//! merged or split are `consumed`, which is part of `out`.
+//! `audit`: the exact balance of frames, in = out + held + dropped, with the drops by reason, and a
+//! comparison with the counters of the ports. `dropped` counts losses only: frames that were read,
+//! answered, merged or split are `consumed`, which is part of `out`.
 
 use super::context::Ctl;
 use crate::Host;
@@ -14,8 +14,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| to_json(ctl.host, &report), || to_text(ctl.host, &report))
 }
 
-/// Returns the differences (received, sent) between the frame counters of the ports and of the
-/// stack; both are 0 if no frame is in progress.
+/// Returns the frame counts of the ports minus those of the stack, as (received, sent). Both
+/// differences are 0 if every frame is accounted for and none is being processed.
 pub(crate) fn port_imbalance<L: Locks>(host: &Host<L>, report: &AuditReport) -> (i64, i64) {
     let ports = host.ports();
     let sum = |pick: fn(&port::PortCounts) -> u64, removed: u64| {
@@ -45,7 +45,7 @@ pub(crate) fn to_text<L: Locks>(host: &Host<L>, report: &AuditReport) -> String 
     of(&host.stack.name, report, port_imbalance(host, report))
 }
 
-/// Returns the balance of the host `name` as text. `rx` and `tx` are the differences from
+/// Returns the frame balance of the host `name` as text. `rx` and `tx` are the differences from
 /// [`port_imbalance`].
 pub(crate) fn of(name: &str, report: &AuditReport, (rx, tx): (i64, i64)) -> String {
     let AuditReport { received, made, sent, consumed, read, held, dropped, .. } = report;

@@ -13,10 +13,10 @@ use wire::filter::Filter;
 /// Description of the command.
 pub(crate) const ABOUT: &str = "Copy passing or dropped frames, for 'tcpdump' and 'why'";
 
-/// Form of `capture`.
+/// Type of a syntax form of `capture`.
 type CaptureForm = Form<fn(&Around<'_>, &Args<'_>) -> Result<String, CommandError>>;
 
-/// Forms of `capture`.
+/// Syntax forms of `capture`.
 pub(crate) const FORMS: &[CaptureForm] = &[
     Form {
         grammar: "open PLACE [snaplen BYTES:1-262144] [filter [FILTER...]]",
@@ -66,7 +66,7 @@ pub(crate) const FORMS: &[CaptureForm] = &[
     },
 ];
 
-/// The host or bridge, the time, and the format of the output.
+/// Context of the command: the host or bridge, the time, and the output format.
 pub(crate) struct Around<'a> {
     watched: &'a dyn Watched,
     now: Instant,
@@ -76,8 +76,8 @@ pub(crate) struct Around<'a> {
 /// A host or bridge with captures.
 pub(crate) trait Watched {
     fn captures(&self) -> &Captures;
-    /// Returns the frames to be captured at `name`: an iface with a port, a port of a bridge, or a
-    /// bridge.
+    /// Returns the selection of the frames at `name`, which is an iface with a port, a port of a
+    /// bridge, or a bridge.
     ///
     /// # Errors
     /// Returns an error if nothing is called `name`, or if it is an iface without a port.

@@ -1,5 +1,5 @@
-//! `show nic`: the cards of `nic` ports, with their doorbells, write-backs and register accesses
-//! per frame.
+//! `show nic`: the simulated network cards of `nic` ports, with their numbers of doorbells,
+//! write-backs and register accesses per frame.
 
 use grammar::CommandError;
 use port::nic::Nic;
@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use stats::Described;
 use std::sync::Arc;
 
-/// Returns the state of the cards, with the names of their ports, as text or JSON.
+/// Returns the state of the simulated network cards `cards`, each with the name of its port, as
+/// text or JSON.
 pub(crate) fn shown(cards: &[(String, Arc<Nic>)], json: bool) -> Result<String, CommandError> {
     if cards.is_empty() {
         return Err(CommandError::failed("there is no nic port"));

@@ -1,4 +1,4 @@
-//! Context of a command of a host, and the form of its functions.
+//! Context in which a command of a host runs, and the type of the functions that run commands.
 
 use crate::Host;
 use clock::Instant;
@@ -11,7 +11,7 @@ use port::Pairs;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 
-/// Context of a command.
+/// Context in which a command runs: the host, the time, and the output format.
 #[derive(Clone, Copy)]
 pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) host: &'a Host<L>,
@@ -20,13 +20,13 @@ pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) json: bool,
 }
 
-/// A form of a command, with the function that runs it and returns the output.
+/// A syntax form of a command, with the function that runs it and returns the output.
 pub(super) type HostForm<L> = Form<fn(&Ctl<'_, L>, &Args<'_>) -> Result<String, CommandError>>;
 
 /// Result of a command without output.
 pub(super) const DONE: Result<String, CommandError> = Ok(String::new());
 
-/// Runs the form of the command that matches `words`.
+/// Runs the syntax form that matches `words`.
 pub(super) fn one_of<L: Locks>(
     forms: &[HostForm<L>],
     ctl: &Ctl<'_, L>,
@@ -37,7 +37,8 @@ pub(super) fn one_of<L: Locks>(
 }
 
 impl<L: Locks> Ctl<'_, L> {
-    /// Returns a listing, as JSON with `rows` or as `text`, depending on the requested format.
+    /// Returns a listing in the requested format: the JSON value from `rows`, or the text from
+    /// `text`.
     pub(crate) fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
         if self.json { format!("{}\n", rows()) } else { text() }
     }
@@ -52,7 +53,8 @@ impl<L: Locks> Ctl<'_, L> {
         self.host.stack.iface(id).map_or("?", |iface| &iface.name)
     }
 
-    /// Returns the iface whose link contains `addr`.
+    /// Returns the iface on whose link `addr` is. If the prefixes of several ifaces contain `addr`,
+    /// returns the iface with the longest prefix.
     pub(crate) fn link_of(&self, addr: Ipv4Addr) -> Result<IfaceId, CommandError> {
         let ifaces = self.host.stack.ifaces().filter(|iface| iface.kind != inet::iface::IfaceKind::Loopback);
         let mut best: Option<(u8, IfaceId)> = None;
@@ -70,8 +72,9 @@ impl<L: Locks> Ctl<'_, L> {
         best.map(|(_, id)| id).ok_or_else(nowhere)
     }
 
-    /// Returns the source address of a route. It is the iface's address on the link of the gateway
-    /// or destination if there is one, otherwise the iface's first address.
+    /// Returns the source address of packets to `dst` with the next hop `via`. This is the outgoing
+    /// iface's address whose prefix contains the gateway (or `dst` if there is no gateway). If
+    /// there is no such address, it is the iface's first address.
     pub(crate) fn source_of(&self, via: Via, dst: Ipv4Addr) -> Option<Ipv4Addr> {
         let towards = if let Via::Gateway(_, gateway) = via { gateway } else { dst };
         let addrs = self.host.stack.iface(via.iface()?)?.addrs(self.cx);
@@ -92,7 +95,8 @@ impl<L: Locks> Ctl<'_, L> {
         self.host.stack.route_at(self.cx, prefix)
     }
 
-    /// Returns the remaining seconds of a lifetime; `None` if it is infinite.
+    /// Returns the number of seconds until `until`, the end of a lifetime; `None` if the lifetime
+    /// is infinite.
     pub(crate) fn seconds_left(&self, until: Instant) -> Option<u64> {
         (until != Instant::NEVER).then(|| until.since(self.cx.now).as_secs())
     }

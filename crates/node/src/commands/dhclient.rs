@@ -9,7 +9,7 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::marker::PhantomData;
 
-/// Forms of `dhclient`.
+/// Syntax forms of `dhclient`.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {

@@ -1,4 +1,5 @@
-//! `help`: the list of commands, and the forms of a command. Hosts and bridges share this command.
+//! `help`: the list of commands, and the syntax forms of a command. Hosts and bridges share this
+//! command.
 
 use grammar::{Command, CommandError, Usage, Words};
 use serde_json::{Value, json};
@@ -8,8 +9,8 @@ pub(crate) fn usage() -> Vec<Usage> {
     vec![Usage { grammar: "[COMMAND]".to_string(), about: "" }]
 }
 
-/// Runs `help [COMMAND]`. Returns the list of commands, or the forms of one command; as JSON, the
-/// forms of all commands or of one command.
+/// Runs `help [COMMAND]`. Returns the list of commands, or the syntax forms of one command. As
+/// JSON, the list includes the forms of all commands.
 pub(crate) fn run<R>(commands: &[Command<R>], json: bool, mut words: Words<'_>) -> Result<String, CommandError> {
     let only = if words.peek().is_some() { Some(grammar::command(commands, &mut words)?) } else { None };
     words.end()?;

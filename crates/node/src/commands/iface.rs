@@ -1,4 +1,4 @@
-//! Changes of an iface that the commands of BSD and of iproute2 have in common.
+//! Changes to an iface, shared by the commands of BSD and of iproute2.
 
 use super::context::Ctl;
 use super::parse;
@@ -7,10 +7,11 @@ use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind};
 use lock::Locks;
 use std::net::Ipv4Addr;
 
-/// Form of a parameter of an interface.
+/// Syntax form of a parameter of `ifconfig IF`, with the function that applies it to the interface.
 pub(super) type IfaceForm<L> = Form<fn(&Ctl<'_, L>, &Iface<L>, &Args<'_>) -> Result<(), CommandError>>;
 
-/// Returns the maximum MTU of an iface: that of its port, or 65535 if it has no port.
+/// Returns the maximum MTU of an iface, which is the maximum of its port, or 65535 if it has no
+/// port.
 pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
     ctl.host.ports().iter().find(|port| port.iface == id).map_or(65_535, |port| i64::from(port.caps.mtu))
 }
@@ -25,7 +26,8 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
     Ok(())
 }
 
-/// Adds an address to a tunnel whose remote end has the address `peer`.
+/// Adds the point-to-point address `addr` to a tunnel. `peer` is the inner address of the tunnel's
+/// remote end.
 pub(super) fn add_peer<L: Locks>(
     ctl: &Ctl<'_, L>,
     id: IfaceId,

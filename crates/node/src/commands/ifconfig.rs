@@ -12,7 +12,7 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::marker::PhantomData;
 
-/// Forms of the parameters of an interface.
+/// Syntax forms of the parameters of `ifconfig IF`.
 struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
@@ -96,7 +96,7 @@ impl<L: Locks> Forms<L> {
     }
 }
 
-/// Forms that list or show interfaces and change none.
+/// Syntax forms that list or show interfaces, without changes.
 const LISTS: &[Form<()>] = &[
     Form { grammar: "[-a]", about: "List all interfaces.", run: () },
     Form { grammar: "-l", about: "List the names of the interfaces.", run: () },
@@ -148,7 +148,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     Ok(String::new())
 }
 
-/// Returns whether a parameter is one of `names`.
+/// Returns whether the parameter in `args` is one of `names`.
 fn is(args: &Args<'_>, names: &[&str]) -> bool {
     args.words().first().is_some_and(|word| names.contains(word))
 }
@@ -179,7 +179,8 @@ pub(super) fn destroy<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> Result<()
     }
 }
 
-/// Creates an interface; the names `pgN`, `tapN` and `nullN` imply their ports.
+/// Creates an interface. For a tunnel, and for the names `pgN`, `tapN` and `nullN`, no port needs
+/// to be given, because the name implies the kind.
 fn create<L: Locks>(ctl: &Ctl<'_, L>, name: &str, port: Option<&str>) -> Result<(), CommandError> {
     if let Some(kind) = inet::tunnel::Kind::of_name(name).filter(|_| port.is_none()) {
         return tunnel::create(ctl, name, kind).map(drop);

@@ -1,5 +1,5 @@
-//! `ip addr` and `ip link`, with iproute2's text and the key names of `ip -j`. The modules
-//! `iproute` and `ipneigh` have `ip route` and `ip neigh`.
+//! `ip addr` and `ip link`, with iproute2's text format and the JSON key names of `ip -j`. The
+//! modules `iproute` and `ipneigh` implement `ip route` and `ip neigh`.
 
 pub(super) mod list;
 pub(super) mod syntax;

@@ -42,8 +42,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// Returns whether the next hop `there` of a route has exactly the paths `paths`. A path that
-/// states only an iface matches any gateway on that iface.
+/// Returns whether the next hop `there` of a route has exactly the paths `paths`. A path that names
+/// only an iface matches any gateway on that iface.
 fn is_by<L: Locks>(ctl: &Ctl<'_, L>, there: Via, paths: &[Path]) -> bool {
     match (there, paths) {
         (Via::Paths(_), paths) => ctl.host.stack.paths(ctl.cx, there) == paths,
@@ -155,8 +155,8 @@ pub(super) fn refuse(word: Option<&str>) -> Result<(), CommandError> {
     word.map_or(Ok(()), |word| Err(CommandError::failed(format!("{word}: not supported here"))))
 }
 
-/// Returns the paths after the first `nexthop`. `gateway` parses the address of a gateway, which is
-/// on the link of the given iface if there is one.
+/// Parses the paths after the first word `nexthop`. `gateway` converts the address of a gateway
+/// into a next hop, on the link of the given iface if there is one.
 pub(super) fn nexthops<L: Locks, A>(
     ctl: &Ctl<'_, L>,
     mut words: Words<'_>,
@@ -231,7 +231,8 @@ fn is_local(via: &Via) -> bool {
     matches!(via, Via::Local(_) | Via::Broadcast(_))
 }
 
-/// Returns whether a route was added with an address; Linux calls it a kernel route.
+/// Returns whether a route was added together with an iface's address. Linux lists such a route as
+/// `proto kernel`.
 fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
     let (Via::Link(id) | Via::Local(id)) = route.via else { return is_local(&route.via) };
     let addrs = ctl.host.stack.iface(id).map(|iface| iface.addrs(ctl.cx)).unwrap_or_default();
@@ -336,7 +337,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandEr
     got(ctl, &why::route_query::<u32, L>(ctl, &args)?)
 }
 
-/// Shows the next hop of the queried address or, with `--why`, the reasons for the choice.
+/// Shows the next hop of the queried address or, with `--why`, explains why it was chosen.
 pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u32>) -> Result<String, CommandError> {
     if requested.why {
         return Ok(requested.explain(ctl));
@@ -368,7 +369,7 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u32>) 
     Ok(ctl.listing(json, text))
 }
 
-/// Removes all routes except those that were added with an address.
+/// Removes all routes except the routes that were added together with an iface's address.
 fn flush<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
     words.end()?;
     for route in ctl.host.stack.routes(ctl.cx).iter().filter(|route| !is_own(ctl, route)) {

@@ -14,7 +14,8 @@ pub(super) fn table<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| to_json(ctl), || isr::snapshot(ctl.host).text())
 }
 
-/// Returns the output of `show isr`: the table of `netstat -Q`, and the cost of thread switches.
+/// Returns the output of `show isr`: the table of `netstat -Q`, and counters of thread wake-ups,
+/// worker restarts, lost frames and reordered frames.
 pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let text = || {
         let snapshot = isr::snapshot(ctl.host);
@@ -34,7 +35,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| to_json(ctl), text)
 }
 
-/// Returns the counters of the dispatcher, if the host is a stack of a split host.
+/// Returns the counters of the dispatcher if the host is a stack of a split host, otherwise `None`.
 fn dispatched<L: Locks>(host: &Host<L>) -> Option<Vec<Entry>> {
     let shard = host.isr.as_ref()?.shard.as_ref()?;
     Some(split::entries(&shard.dispatched, &shard.strays))

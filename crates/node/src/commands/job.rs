@@ -1,5 +1,5 @@
-//! `job`: long-running work on a host. A job is started, and then read until it has ended or is
-//! stopped. Used by `linerate ping`, `traceroute`, `nc`, `http` and `iperf3`.
+//! `job`: long-running work on a host. A client starts a job and then reads its output until the
+//! job has ended or is stopped. Used by `linerate ping`, `traceroute`, `nc`, `http` and `iperf3`.
 
 use super::context::{Ctl, DONE, HostForm};
 use crate::jobs::{Around, Datagrams, End, JOBS_MAX, Make, Named, Ping, PingConfig, Stream, Trace, TraceConfig, Work};
@@ -13,7 +13,7 @@ use socket::resolve::{Families, Lookup};
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 
-/// Forms of `job`.
+/// Syntax forms of `job`.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
@@ -103,7 +103,7 @@ fn unknown(args: &Args<'_>) -> CommandError {
     CommandError::failed(format!("job {}: does not exist; an unread job ends after 30 s", args.text("ID")))
 }
 
-/// Starts a job on a host and returns its number.
+/// Starts a job for the peer `target` and returns the job's number.
 fn start<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>, target: Target<L>, port: u16) -> Result<String, CommandError> {
     let work = target.start(&ctl.host.shared_calls(), port)?;
     number_of(ctl.host.jobs().start(args.words().join(" "), work, ctl.cx.now))
@@ -128,7 +128,7 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| Value::Array(jobs.iter().map(row).collect()), || jobs.iter().map(line).collect())
 }
 
-/// The host given in a command, and the constructor of the work for its addresses.
+/// The peer given in a command, and the constructor of the job's work from the peer's addresses.
 struct Target<L: Locks> {
     host: String,
     families: Families,
@@ -136,8 +136,8 @@ struct Target<L: Locks> {
 }
 
 impl<L: Locks> Target<L> {
-    /// Returns the work, immediately if the host is an address, otherwise as work that first looks
-    /// up the name.
+    /// Creates the work of the job. If the peer is given by a name that must be looked up, the work
+    /// starts with the lookup.
     fn start(self, calls: &Calls<'_, L>, port: u16) -> Result<Box<dyn Work<L>>, CommandError> {
         let mut lookup = Lookup::new(calls, &self.host, port, self.families);
         match lookup.turn(calls) {
@@ -160,7 +160,7 @@ fn families(args: &Args<'_>) -> Families {
     }
 }
 
-/// Returns those of the families `wanted` that match a source address.
+/// Returns the address family of the source address `src`, or `wanted` without a source address.
 fn families_of(src: Option<IpAddr>, wanted: Families) -> Families {
     match src {
         Some(IpAddr::V4(_)) => Families::V4,

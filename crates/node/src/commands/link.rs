@@ -11,7 +11,7 @@ pub(crate) struct Style {
     pub(crate) statistics: bool,
     /// Print one short line per link.
     pub(crate) brief: bool,
-    /// Print one line per entry, with backslashes instead of its other line breaks.
+    /// Print one line per entry, with a backslash in place of each inner line break.
     pub(crate) oneline: bool,
 }
 
@@ -68,7 +68,7 @@ impl LinkCounters {
         }
     }
 
-    /// Returns the lines that `ip -s` prints, in iproute2's columns.
+    /// Returns the lines with counters that `ip -s link` prints, in iproute2's columns.
     fn text(&self) -> String {
         let table = |name: &str, last: [&str; 2], values: [u64; 6]| {
             let heads = ["bytes", "packets", "errors", "dropped", last[0], last[1]];

@@ -88,8 +88,8 @@ fn sentences<L: Locks>(ctl: &Ctl<'_, L>, all: bool, protocol: Option<Protocol>) 
     ctl.listing(json, || grouped(&entries, all) + &states())
 }
 
-/// Returns one paragraph per module, such as `inet.ip4`, including its drop reasons. The paragraphs
-/// of TCP, UDP, IPv6 and ICMPv6 begin with FreeBSD's sentences.
+/// Returns the counters and drop reasons as text, with one paragraph per module, such as
+/// `inet.ip4`. The paragraphs of TCP, UDP, IPv6 and ICMPv6 begin with FreeBSD's sentences.
 fn grouped(entries: &[Entry], all: bool) -> String {
     let mut groups: BTreeMap<&str, String> = BTreeMap::new();
     let mut said: BTreeSet<&str> = BTreeSet::new();
@@ -132,7 +132,8 @@ fn paragraph(name: &str) -> &str {
     module.strip_suffix(".in").or(module.strip_suffix(".out")).unwrap_or(module)
 }
 
-/// Returns the connections in BSD's format; with `servers`, also sockets that wait for any peer.
+/// Returns the connections in BSD's format; with `servers`, also sockets without a peer, such as
+/// listeners.
 fn connections<L: Locks>(ctl: &Ctl<'_, L>, servers: bool, protocol: Option<Protocol>) -> String {
     let wanted = |socket: &Socket| {
         let requested = protocol.is_none_or(|(name, _)| name == proto(socket).trim_end_matches(['4', '6']));
@@ -191,8 +192,8 @@ fn dotted<L: Locks>(ctl: &Ctl<'_, L>, end: SocketAddr) -> String {
     if end.port() == 0 { format!("{addr}.*") } else { format!("{addr}.{}", end.port()) }
 }
 
-/// Returns a sentence without its initial capital and final full stop, except that an abbreviation
-/// keeps its capital.
+/// Returns a sentence without its final full stop, and with a lower-case first letter unless it
+/// begins with an abbreviation.
 fn in_a_row(sentence: &str) -> String {
     let sentence = sentence.strip_suffix('.').unwrap_or(sentence);
     let mut chars = sentence.chars();

@@ -7,7 +7,8 @@ use std::net::Ipv4Addr;
 use wire::Mac;
 
 /// Parses the value of `word`, for which this host supports only the values `only`. Other values
-/// are rejected, so that no value is silently ignored. `why` is the reason for the error message.
+/// are rejected, so that no value is silently ignored. `why` is the reason that the error message
+/// gives.
 pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) -> Result<(), CommandError> {
     let value = words.next("a value")?;
     if only.contains(&value) {
@@ -17,8 +18,8 @@ pub(crate) fn only(words: &mut Words<'_>, word: &str, only: &[&str], why: &str) 
     }
 }
 
-/// Parses a word of `ip route` for which only one value is supported, together with that value.
-/// Returns `false` if the word is a different one.
+/// Parses the value after `word` if `word` is a keyword of `ip route` for which only one value is
+/// supported. Returns `false` for any other word.
 pub(crate) fn no_choice(words: &mut Words<'_>, word: &str) -> Result<bool, CommandError> {
     match word {
         "table" => only(words, word, &["main", "254"], "there is one table, main")?,
@@ -61,7 +62,7 @@ pub(crate) fn mask(word: &str) -> Result<u8, CommandError> {
     len.ok_or_else(|| CommandError::bad("netmask", word, "255.255.255.0, 0xffffff00, or a length from 0 to 32"))
 }
 
-/// Parses `A` or `A/LEN`. Without a length, the length is `len_of` the address.
+/// Parses `A` or `A/LEN`. `len_of` returns the length for an address without one.
 pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, CommandError> {
     let (text, len) = match word.split_once('/') {
         Some((text, len)) => (text, Some(number("prefix length", len, 0, 32)? as u8)),
@@ -71,7 +72,8 @@ pub(crate) fn addr(word: &str, len_of: fn(Ipv4Addr) -> u8) -> Result<IfaceAddr, 
     Ok(IfaceAddr { addr, len: len.unwrap_or_else(|| len_of(addr)) })
 }
 
-/// Returns the default prefix length in BSD, which is that of the address class (RFC 791 3.2).
+/// Returns the default prefix length of an address in BSD, which depends on the address class (RFC
+/// 791 3.2).
 pub(crate) fn class_len(addr: Ipv4Addr) -> u8 {
     match addr.octets()[0] {
         0..=127 => 8,
@@ -105,8 +107,8 @@ pub(crate) fn prefix_text(prefix: Prefix) -> String {
     }
 }
 
-/// Rejects loopback addresses, which must not appear outside a host (RFC 1122 3.2.1.3 (g)), for
-/// ifaces with ports.
+/// Rejects a loopback address for any iface other than the loopback, because loopback addresses
+/// must not appear outside a host (RFC 1122 3.2.1.3 (g)).
 pub(crate) fn on_link(addr: IfaceAddr) -> Result<IfaceAddr, CommandError> {
     match addr.addr.is_loopback() {
         true => {

@@ -14,8 +14,8 @@ use port::PortCounts;
 use serde_json::{Map, json};
 use stats::Entry;
 
-/// A place where frames are dropped, with the prefixes of its drop reasons. A reason belongs to the
-/// first place that matches.
+/// A place where frames are dropped, with the name prefixes of its drop reasons. A drop reason
+/// belongs to the first place with a prefix that matches.
 struct Place {
     name: &'static str,
     about: &'static str,
@@ -92,7 +92,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(json, text)
 }
 
-/// Returns each place with its reasons, in the order of a frame's path.
+/// Returns each place with its drop reasons, in the order of a frame's path.
 fn rows(reasons: &[Entry]) -> Vec<Row> {
     let of =
         |entry: &Entry| PLACES.iter().position(|place| place.reasons.iter().any(|head| entry.name.starts_with(head)));

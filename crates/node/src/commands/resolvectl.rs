@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
 
-/// Forms of `resolvectl`.
+/// Syntax forms of `resolvectl`.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {

@@ -15,7 +15,7 @@ use lock::Locks;
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 
-/// Forms of `route`, for both address families.
+/// Syntax forms of `route`, for both address families.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
@@ -108,8 +108,8 @@ fn target(args: &Args<'_>) -> Result<Target, CommandError> {
     Ok(Target { prefix, shown: format!("{what} {}", word.split('/').next().unwrap_or(word)) })
 }
 
-/// Returns the prefix length of a destination without one: as in route(8), an address with a zero
-/// host part is a network.
+/// Returns the prefix length for a destination that is given without one. As in route(8), an
+/// address with a zero host part is a network, and any other address is a host.
 fn net_or_host(addr: Ipv4Addr) -> u8 {
     let len = parse::class_len(addr);
     let is_net = len < 32 && u32::from(addr) & (u32::MAX >> len) == 0;

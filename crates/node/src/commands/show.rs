@@ -1,5 +1,5 @@
 //! `show`: pools, locks, ports, drops and the places where they occur, counters, netisr, the cost
-//! ledger, sockets, topology.
+//! ledger (CPU ticks by processing stage), sockets, topology.
 
 use super::context::{Ctl, DONE, HostForm};
 use super::{isr, places, ss, statement};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use stats::{Described, DropReason, Entry};
 use std::marker::PhantomData;
 
-/// Forms of `show`.
+/// Syntax forms of `show`.
 pub(super) struct Forms<L>(PhantomData<L>);
 
 impl<L: Locks> Forms<L> {
@@ -72,8 +72,8 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Returns every pool of the host: the main pool under the host's name, the other pools with their
-/// purpose appended.
+/// Returns every pool of the host. The main pool has the name of the host; the purpose of each
+/// other pool is appended to that name.
 pub(super) fn pools<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let host = &ctl.host.stack.name;
     let named = |(part, stats): (&str, PoolStats)| match part {
@@ -181,8 +181,9 @@ fn entries<L: Locks>(ctl: &Ctl<'_, L>, keep: impl Fn(&Entry) -> bool) -> String 
     ctl.listing(|| Value::Array(entries.iter().map(row).collect()), || entries.iter().map(line).collect())
 }
 
-/// Returns the ticks by stage, the cost of the accounting itself, and the rest of the time during
-/// which it was on: sleep, programs, and time outside of all stages.
+/// Returns the CPU ticks by processing stage, the cost of the accounting itself, and the remaining
+/// ticks of the time during which accounting was enabled. The remaining ticks were spent on sleep,
+/// on programs, and outside of all stages.
 fn ledger<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let statement = statement::of(&ctl.host.stack.ledger());
     ctl.listing(|| statement::json(&statement, None), || statement::text(&statement, None))

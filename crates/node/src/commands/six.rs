@@ -1,4 +1,4 @@
-//! Commands for IPv6: `ifconfig IF inet6`, `ip -6`, `route -6`, `ndp`. Each grammar has a file in
+//! Commands for IPv6: `ifconfig IF inet6`, `ip -6`, `route -6`, `ndp`. Each command has a file in
 //! this directory. `addr` parses addresses, and `zone` also addresses with zones.
 
 mod addr;

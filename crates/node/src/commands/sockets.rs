@@ -32,7 +32,7 @@ pub(super) struct Socket {
     /// Descriptor; `None` if the process has closed it.
     pub fd: Option<usize>,
     pub state: SockState,
-    /// Number of unread bytes; for a listener, number of connections to accept.
+    /// Number of unread bytes; for a listener, number of connections that wait to be accepted.
     pub recv_q: usize,
     /// Number of unacknowledged bytes; for a listener, its backlog.
     pub send_q: usize,
@@ -44,7 +44,7 @@ pub(super) struct Socket {
     pub peer: SocketAddr,
     /// Running timer, time left, and number of expirations so far; `None` if no timer runs.
     pub timer: Option<(Timer, Duration, u8)>,
-    /// For a listener: number of pending handshakes, and its maximum.
+    /// For a listener: (number of pending handshakes, maximum of this number).
     pub embryonic: Option<(usize, usize)>,
     pub info: Option<Box<Info>>,
     pub options: Option<Box<Options>>,
@@ -85,8 +85,8 @@ impl SockState {
         }
     }
 
-    /// Returns whether the socket is neither waiting for a peer nor in SYN-RECEIVED or TIME-WAIT.
-    /// `ss` and `netstat` list only such sockets by default.
+    /// Returns whether the socket has a peer and is in neither SYN-RECEIVED nor TIME-WAIT. `ss` and
+    /// `netstat` list only such sockets by default.
     pub(super) fn is_connected(self) -> bool {
         let unasked = [State::Closed, State::SynReceived, State::TimeWait];
         matches!(self, SockState::Tcp(state) if !unasked.contains(&state))

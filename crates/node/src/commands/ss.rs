@@ -1,5 +1,5 @@
-//! `ss`: the sockets, in iproute2's format. As in iproute2, sockets that wait for a peer are listed
-//! only with -l or -a.
+//! `ss`: the sockets, in iproute2's format. As in iproute2, sockets without a peer are listed only
+//! with -l or -a.
 
 mod details;
 mod filter;

@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use stats::{Costs, Probe, Row, Statement};
 
-/// Returns the statement of `costs` over the time during which the ledger was on. Measures the cost
-/// of one counter reading now.
+/// Returns the statement of `costs` for the time during which accounting was enabled. Measures the
+/// cost of one reading of the tick counter, so that the statement can show the cost of the
+/// accounting.
 pub(crate) fn of(costs: &Costs) -> Statement {
     costs.statement(Probe::measure(clock::tsc::ticks), costs.on_for)
 }
@@ -13,8 +14,8 @@ fn per(ticks: u64, units: u64) -> f64 {
     ticks as f64 / units.max(1) as f64
 }
 
-/// Returns the stages of a statement as JSON objects. Ticks are divided by `frames` or, without it,
-/// by each stage's own units.
+/// Returns the stages of a statement as JSON objects. The ticks of a stage are divided by `frames`
+/// or, if it is `None`, by the stage's own number of units.
 pub(crate) fn rows(statement: &Statement, frames: Option<u64>) -> Vec<Value> {
     let key = if frames.is_some() { "ticks_per_frame" } else { "ticks_per_unit" };
     let row = |row: &Row| {

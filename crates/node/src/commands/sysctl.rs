@@ -11,7 +11,7 @@ use inet::sysctls::Sysctls;
 use lock::Locks;
 use serde_json::{Map, Value};
 
-/// Returns the value of a sysctl that can only be read; `None` if `name` is none of [`FIXED`].
+/// Returns the value of the read-only sysctl `name`; `None` if `name` is not in [`FIXED`].
 fn fixed<L: Locks>(host: &Host<L>, name: &str) -> Option<Value> {
     Some(match name {
         "hw.ncpu" => dispatch::cores().into(),
@@ -35,7 +35,7 @@ fn netisr<L: Locks>(host: &Host<L>) -> Settings {
     snapshot(host).settings
 }
 
-/// Object whose values `sysctl` reads and sets: a host or a switch.
+/// Host or switch whose values `sysctl` reads and sets.
 pub(crate) trait Variables {
     /// Returns the names of all sysctls, in order.
     fn names(&self) -> Vec<String>;
@@ -47,7 +47,7 @@ pub(crate) trait Variables {
     fn set(&self, name: &str, text: &str) -> Result<(), CommandError>;
 }
 
-/// Forms of `sysctl`.
+/// Syntax forms of `sysctl`.
 pub(crate) const FORMS: &[Form<()>] = &[
     Form { grammar: "[-n] [-d] -a,-A", about: "List all sysctls; -n prints values only, -d descriptions.", run: () },
     Form { grammar: "[-n] [-d] NAME...", about: "Show sysctls by name, or all sysctls below a name.", run: () },
@@ -88,7 +88,7 @@ pub(crate) fn run(of: &dyn Variables, json: bool, mut words: Words<'_>) -> Resul
     Ok(out)
 }
 
-/// Parts that are printed of each sysctl.
+/// Parts of each sysctl that are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     NameValue,
@@ -96,7 +96,8 @@ enum Shown {
     Sentence,
 }
 
-/// Returns the name itself if it is a sysctl, otherwise the names of all sysctls below it.
+/// Returns `word` itself if it is the name of a sysctl, otherwise the names of all sysctls below it
+/// in the hierarchy.
 fn under(of: &dyn Variables, word: &str) -> Result<Vec<String>, CommandError> {
     let word = word.trim_end_matches('.');
     let below = |name: &&String| name.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));

@@ -94,8 +94,8 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Changes the configuration of a tunnel. `only` is the name of the parameter, and the kind of
-/// tunnel to which it is limited; `None` for a parameter of all kinds.
+/// Changes the configuration of a tunnel. `only` is the kind of tunnel to which the parameter is
+/// limited, and the name of the parameter; `None` if all kinds of tunnels have the parameter.
 fn change<L: Locks>(
     ctl: &Ctl<'_, L>,
     iface: &Iface<L>,
@@ -229,7 +229,8 @@ fn l4port(words: &mut Words<'_>) -> Result<L4Port, CommandError> {
     Ok(L4Port(parse::number("port", words.next("an L4 port")?, 1, 65_535)? as u16))
 }
 
-/// Parses a TTL. For `inherit` and 0, returns `None`, which selects the value of the sysctl.
+/// Parses the TTL of outer packets. Returns `None` for `inherit` and 0, so that the value of the
+/// sysctl applies.
 fn ttl(word: &str) -> Result<Option<u8>, CommandError> {
     if word == "inherit" {
         return Ok(None);
@@ -334,7 +335,7 @@ pub(super) fn link_text<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> String {
     out + &format!(" df {}\n", df_word(config.df))
 }
 
-/// Returns the TTL of outer packets: that of the tunnel if it is set, otherwise the value of the
+/// Returns the TTL of outer packets: the tunnel's own TTL if it is set, otherwise the value of the
 /// sysctl.
 fn outer_ttl<L: Locks>(ctl: &Ctl<'_, L>, config: &Config) -> i64 {
     let sysctls = &ctl.host.stack.sysctls;

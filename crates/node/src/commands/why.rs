@@ -1,5 +1,5 @@
-//! `route get ADDR --why`: explains every step from an address to a frame, in sentences or, with
-//! -j, as JSON fields.
+//! `route get ADDR --why`: explains each step in which the host determines the frame for a
+//! destination address, in sentences or, with -j, as JSON fields.
 
 use super::context::Ctl;
 use super::json::set;
@@ -80,7 +80,8 @@ pub(super) struct RouteQuery<A: WhyFamily> {
     pub why: bool,
 }
 
-/// Form of `ip route get`, after the verb. The form of `route get` uses the same parameter names.
+/// Syntax form of `ip route get`, after the verb. The form of `route get` uses the same parameter
+/// names.
 pub(super) const GET: &[Form<()>] = &[Form {
     grammar: "[--why,-why] ADDR [from SRC] [iif IF] [ipproto PROTO] [sport 0-65535] [dport 0-65535]",
     about: "",
@@ -90,8 +91,8 @@ pub(super) const GET: &[Form<()>] = &[Form {
 /// Reads the parameters of a `get`.
 ///
 /// # Errors
-/// Returns an error for an address of another family, an unknown interface, or one of `from` and
-/// `iif` without the other.
+/// Returns an error for an address of another family, an unknown interface, or if only one of
+/// `from` and `iif` is given.
 pub(super) fn route_query<A: WhyFamily, L: Locks>(
     ctl: &Ctl<'_, L>,
     args: &Args<'_>,

@@ -136,7 +136,8 @@ impl HostConfig {
         own().map_err(|why| format!("host {}: {why}", self.name))
     }
 
-    /// Checks that no key is set that only [`crate::build`] applies.
+    /// Checks the values of the host itself, and that no key is set that only [`crate::build`]
+    /// applies.
     pub(crate) fn check_bare(&self) -> Result<(), String> {
         self.check_own()?;
         let parts = [

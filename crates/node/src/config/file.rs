@@ -1,4 +1,4 @@
-//! Reads a TOML file of `[[host]]` and `[[switch]]` tables; errors have the line number.
+//! Reads a TOML file of `[[host]]` and `[[switch]]` tables; error messages include the line number.
 
 use super::keys::{self, Item, Key, set_key};
 use super::page;

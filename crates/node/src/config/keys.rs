@@ -175,7 +175,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// Returns the value if it is a valid name, which can be part of a file name and of messages.
+    /// Returns the value if it is a valid name, so that it can be part of file names and messages.
     fn name(self) -> Result<String, String> {
         let Takes::Name(longest) = self.takes else { return Err(self.expected()) };
         let good = |name: &&str| {
@@ -206,7 +206,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Returns the type of a key whose value is a number in `range`.
+/// Returns the declared type of a key whose value is a number in `range`.
 const fn within(range: &RangeInclusive<i64>) -> Takes {
     Number(*range.start(), *range.end())
 }

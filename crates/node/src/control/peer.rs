@@ -12,8 +12,8 @@ pub(super) struct Peer {
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
-    /// Time when the current line started, or time of the last write. The timeout starts at this
-    /// time.
+    /// Start of the timeout: the time when the current request line began, or the time of the last
+    /// write.
     pub(super) since: Instant,
     last: bool,
 }

@@ -6,8 +6,8 @@ use inet::fib::Prefix;
 use inet::iface::IfaceAddr;
 use std::net::Ipv4Addr;
 
-/// Minimum lease time in seconds. A shorter time is raised to it, so that the interval between
-/// renewals is at least half of it.
+/// Minimum lease time in seconds. A shorter lease time is raised to this value, so that the
+/// interval between renewals is at least half of this value.
 const LEASE_MIN: u32 = 20;
 /// Minimum accepted MTU in bytes: the packet size that every host accepts (RFC 1122 3.3.2).
 const MTU_MIN: u16 = 576;

@@ -32,8 +32,8 @@ const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);
 const PROBES: u32 = 2;
 /// Time to wait after each probe.
 const PROBE_PAUSE: Duration = Duration::from_millis(250);
-/// Pause after a NAK and after a conflict (RFC 2131 3.1, 5). It limits the rate of requests to a
-/// server that rejects all of them.
+/// Pause after a NAK and after an address conflict (RFC 2131 3.1, 5). It limits the rate of
+/// requests to a server that rejects all of them.
 const NAK_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum accepted message length (RFC 2132 9.10).
 pub(crate) const MESSAGE_MAX: u16 = 1472;
@@ -85,7 +85,7 @@ pub(crate) enum To {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     Send(Vec<u8>, To),
-    /// Probe with ARP for another station with this address.
+    /// Send an ARP probe, to detect another station that uses this address.
     Probe(Ipv4Addr),
     /// Configure this lease; `None` to remove the configuration.
     Configure(Option<Box<Lease>>),
@@ -104,7 +104,7 @@ pub(crate) struct Client {
     due: Instant,
     /// Number of messages sent in the current state.
     sent: u32,
-    /// Offer that is being requested; `None` if there is none.
+    /// Offered lease that is being requested or probed; `None` if there is none.
     offer: Option<Lease>,
     lease: Option<Lease>,
 }
@@ -323,7 +323,7 @@ impl Client {
         vec![Action::Configure(Some(Box::new(lease)))]
     }
 
-    /// Returns a message with the fields and options that all messages have.
+    /// Returns a message with the fields and options that all messages of the client have.
     fn message(&self, ty: MessageType, now: Instant) -> Message {
         let mut message = Message::default();
         message

@@ -1,4 +1,5 @@
-//! Reception of a host from its ports, by the host's own loop and by the threads of parts.
+//! Reception of frames from a host's ports, by the host's own loop and by the threads that run
+//! parts.
 
 use super::{Inputs, Part, Receiver};
 use crate::Host;

@@ -1,16 +1,17 @@
 //! Accounting of the frames held by netisr workers that panicked, so that the audit stays exact.
 //!
-//! A worker that panics is in the middle of a chunk. The stack has counted some of the chunk's
-//! frames as received, and has queued, sent or dropped some of those. The other frames are freed as
-//! the thread unwinds, along with frames owned by the stack. Each frame freed by unwinding is
-//! counted for its thread ([`buf::unwound`]). The number of frames not yet counted as received is
-//! derived from the stack's own counter before and after.
+//! A worker that panics is in the middle of a chunk of queued frames. The stack has counted some of
+//! the chunk's frames as received, and has queued, sent or dropped some of those. The other frames
+//! are freed as the thread unwinds, along with frames owned by the stack. Each frame freed by
+//! unwinding is counted for its thread ([`buf::unwound`]). The number of frames not yet counted as
+//! received is derived from the stack's own counter before and after.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of restarts of a workstream's worker after a panic. More panics are not
-/// accidental, and a peer that sends a fatal frame must not keep a thread busy with panics.
+/// accidental: a peer may be sending frames that cause them, and must not keep a thread busy with
+/// restarts.
 pub const RESTARTS_MAX: u64 = 8;
 
 /// Totals over all workers of a host that panicked.
@@ -46,8 +47,9 @@ impl Hand {
 }
 
 impl Died {
-    /// Records the panic of a worker with the chunk `hand`. `received` is the stack's number of
-    /// received frames after the panic, and `ended` is the number of frames that unwinding freed.
+    /// Records that a worker panicked while it processed the chunk `hand`. `received` is the
+    /// stack's number of received frames after the panic, and `ended` is the number of frames that
+    /// unwinding freed.
     pub(crate) fn note(&self, hand: &Hand, received: u64, ended: u64) {
         let frames = hand.frames.get();
         let seen = if frames == 0 { 0 } else { received.wrapping_sub(hand.received.get()) };

@@ -85,7 +85,8 @@ pub(crate) fn take_through<L: Locks>(stack: &Stack<L>, cx: Cx, items: &mut Items
 }
 
 /// Passes `items` to `take`, in bursts of frames from the same iface. `take` must consume the whole
-/// burst. `bug` counts a frame that does not fit the burst, which cannot happen.
+/// burst. `bug` is called for a frame that does not fit into the burst, which would be a program
+/// error.
 pub(crate) fn in_bursts(items: &mut Items<'_, Received>, mut take: impl FnMut(IfaceId, &mut Burst), bug: impl Fn()) {
     let (mut burst, mut from) = (Burst::new(), None);
     for Received { iface, frame } in items {

@@ -131,8 +131,8 @@ impl<L: Locks> Host<L> {
         report
     }
 
-    /// Returns the numbers of frames lost in panics of workers: first of those that the stack had
-    /// not counted as received, then of all.
+    /// Returns the numbers of frames lost in panics of workers, as (frames that the stack had not
+    /// counted as received, all lost frames).
     pub(crate) fn isr_lost(&self) -> (u64, u64) {
         self.own_isr().map_or((0, 0), |isr| isr.died.balance(isr.netisr.audit().lost))
     }

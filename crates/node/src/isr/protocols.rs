@@ -1,4 +1,4 @@
-//! Frames as items of netisr, and netisr's protocols.
+//! The frames that netisr queues, and the protocols that netisr distinguishes.
 
 use buf::Frame;
 use dispatch::netisr::{Item, Netisr, NetisrError, ProtoId, Protocol};

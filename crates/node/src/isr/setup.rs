@@ -30,7 +30,7 @@ pub(super) fn make(config: &HostConfig) -> Result<Arc<Netisr<Received>>, IsrErro
     set_up(config, base(config, config.isr.workstreams), protocols)
 }
 
-/// Returns the configuration of netisr from `config`, with this number of workstreams.
+/// Returns the configuration of netisr from `config`, with `workstreams` workstreams.
 pub(crate) fn base(config: &HostConfig, workstreams: usize) -> Config {
     let isr = &config.isr;
     Config {

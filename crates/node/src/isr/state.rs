@@ -1,4 +1,4 @@
-//! Netisr as a host holds it.
+//! Netisr of a host, and the share of a stack in the netisr of a split host.
 
 use super::died::Died;
 use super::protocols::Received;

@@ -11,7 +11,7 @@ use serde_json::Value;
 enum Setting {
     /// Dispatch mode of protocols that have no mode of their own.
     Mode,
-    /// The same mode as a switch: direct or not.
+    /// The same mode as [`Setting::Mode`], as an on/off value: direct dispatch or not.
     Direct,
     /// Queue limit of protocols that have no limit of their own.
     Limit,
@@ -102,7 +102,7 @@ fn setting(name: &str) -> Option<Setting> {
 }
 
 /// Parses `text` as a value of the sysctl `name`; `None` if it does not belong to netisr. The
-/// result is the number of a mode or policy, or the number itself.
+/// result is the number that stands for a mode or policy, or the parsed number.
 pub(crate) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>> {
     let bad = |why: NetisrError| {
         // `CommandError` adds the value and the word 'expected' to this text.
@@ -129,8 +129,8 @@ pub(crate) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>>
     })
 }
 
-/// Sets a sysctl to a value accepted by [`check`]. A name outside netisr is ignored. Without
-/// netisr, all dispatch is direct, and only the value for direct dispatch is accepted.
+/// Sets a sysctl to a value accepted by [`check`]. A name outside netisr is ignored. On a host
+/// without netisr, all dispatch is direct, so only the value for direct dispatch is accepted.
 pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> Result<(), IsrError> {
     let Some(about) = setting(name) else { return Ok(()) };
     let requested = u8::try_from(value).ok();
@@ -165,8 +165,8 @@ pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> 
     Ok(())
 }
 
-/// Returns the value of the netisr sysctl `name`, from the data of `netstat -Q`; `None` if there is
-/// none of this name.
+/// Returns the value of the netisr sysctl `name`; `None` if netisr has no such sysctl. `snapshot`
+/// returns the data of `netstat -Q`, which contain the values.
 pub(crate) fn value(name: &str, snapshot: impl FnOnce() -> Snapshot) -> Option<Value> {
     let setting = setting(name)?;
     let Snapshot { settings, protocols, .. } = snapshot();

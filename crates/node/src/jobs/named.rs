@@ -52,7 +52,7 @@ impl<L: Locks> Work<L> for Named<L> {
         }
     }
 
-    /// Accepts input, but no bytes before the name is resolved.
+    /// Passes input to the job's work. Accepts 0 bytes until the name is resolved.
     fn write(&mut self, bytes: &[u8]) -> Result<usize, String> {
         match &mut self.stage {
             Stage::Lookup(..) => Ok(0),

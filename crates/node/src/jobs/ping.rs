@@ -41,7 +41,7 @@ pub(crate) struct Ping {
     begun: Option<Instant>,
     /// Time of the next request; [`Instant::NEVER`] after the last.
     due: Instant,
-    /// End of the wait for the last replies.
+    /// Time until which ping waits for the last replies.
     until: Instant,
     sent: u64,
     received: u64,
@@ -125,8 +125,8 @@ impl Ping {
             }
         }
         let is_last = self.config.count.is_some_and(|count| self.sent >= count);
-        // Requests are sent at multiples of the interval, but missed ones are not made up after a
-        // pause.
+        // Requests are sent at multiples of the interval, but requests that were missed during a
+        // pause are not sent later.
         self.due = if is_last { Instant::NEVER } else { self.due.max(now).after(self.config.interval) };
         if is_last {
             let usual = if self.received > 0 { 2 * self.times.most } else { Duration::from_secs(10) };

@@ -7,8 +7,9 @@ pub struct Outcome {
     pub name: String,
     /// Text of the final audit, as the command `audit` prints it.
     pub audit: String,
-    /// Numbers of unaccounted frames: (in the stack, received from ports, sent to ports). For a
-    /// switch: (in the bridge, between bridge and ports, not sent).
+    /// Numbers of unaccounted frames. For a host: (in the stack, from the ports to the stack, from
+    /// the stack to the ports). For a switch: (in the bridge, between the bridge and its ports,
+    /// queued and not sent).
     pub imbalance: [i64; 3],
     /// Set if the host ended because all its ports had ended, at least one by a failure.
     pub lost_ports: bool,

@@ -1,9 +1,9 @@
 //! Programs: applications from outside this crate that use a host's sockets. They are opened and
 //! run on the thread that runs their host.
 //!
-//! A TCP service ([`ServiceKind::is_datagrams`] returns false) is a program. [`super::up_with`] has
-//! a provider of programs ([`Programs`]) as an argument. Each program gets a turn in every round of
-//! its host.
+//! A TCP service ([`ServiceKind::is_datagrams`] returns false) is a program. [`super::up_with`]
+//! receives a provider of programs ([`Programs`]) as an argument. Each program gets a turn in every
+//! round of its host.
 //!
 //! [`ServiceKind::is_datagrams`]: crate::config::ServiceKind::is_datagrams
 

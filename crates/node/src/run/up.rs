@@ -1,5 +1,5 @@
-//! Runs the hosts of a file in one process from their start to the final audit. Each host has its
-//! own thread, which can be pinned to a core.
+//! Runs the hosts of a topology file in one process, from their start to the final audit. Each host
+//! has its own thread, which can be pinned to a core.
 
 use super::programs::Running;
 use super::{BuildError, IDLE, NoPrograms, Outcome, Programs, Runner, build, build_sharded};
@@ -94,16 +94,16 @@ struct Shared<P> {
     programs: P,
     /// Number of hosts that are still running. Switches end when it is 0.
     hosts: AtomicUsize,
-    /// Number of hosts that may have unacknowledged data. The other hosts keep running until it is
-    /// 0.
+    /// Number of hosts that may have unacknowledged data. Hosts without such data keep running
+    /// until this number is 0, so that they can acknowledge the data.
     unfinished: AtomicUsize,
     end: AtomicBool,
-    /// Gate at which each thread waits before its first round. It opens when all ports are open and
-    /// the process has dropped its privileges, or when the start has failed.
+    /// Start signal for which each thread waits before its first round. It is given when all ports
+    /// are open and the process has dropped its privileges, or when the start has failed.
     gate: Gate,
 }
 
-/// Gate at which threads wait until it is opened.
+/// Start signal: threads wait in [`Gate::pass`] until [`Gate::open`] is called.
 #[derive(Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -132,9 +132,9 @@ impl<P> Shared<P> {
     }
 }
 
-/// Runs `configs` until [`dispatch::request_stop`] (Ctrl-C, SIGTERM, the `stop` command). A host
-/// also ends when its ports have ended, unless it is configured to stay. Calls `each` for each
-/// event. Returns the outcomes in the order of `configs`.
+/// Runs the hosts `configs` until [`dispatch::request_stop`] is called (by Ctrl-C, SIGTERM or the
+/// command `stop`). A host also ends when its ports have ended, unless it is configured to stay.
+/// Calls `each` for each event. Returns the outcomes in the order of `configs`.
 ///
 /// # Errors
 /// Returns an [`UpError`] after all threads have ended.
@@ -214,7 +214,7 @@ pub fn up_network<P: Programs + 'static>(
 }
 
 /// Passes the messages of the threads to `each`, until all threads have ended or one has failed.
-/// Enters the sandbox and opens the gate when all threads have started.
+/// When all threads have started, enters the sandbox and gives the start signal.
 fn attend<P>(
     said: &Receiver<Report>,
     hosts: usize,
@@ -330,7 +330,7 @@ fn live_split<P: Programs>(
     Ok(outcomes)
 }
 
-/// Decrements the counter when it is dropped.
+/// Guard that decrements the counter when the guard is dropped.
 struct Ends<'a>(&'a AtomicUsize);
 
 impl Drop for Ends<'_> {
@@ -438,11 +438,11 @@ fn spawn<'scope>(
     Ok(())
 }
 
-/// Interval at which [`run_part`] checks whether the gate is open.
+/// Interval at which [`run_part`] checks whether the start signal was given.
 const GATE_LOOK: std::time::Duration = std::time::Duration::from_millis(2);
 
-/// Receives from part `part` of the ports, from the opening of the gate until `over` is set. If the
-/// host is pinned to a core, this thread is pinned to core number `core + part`.
+/// Receives from part `part` of the ports, from the start signal (`gate`) until `over` is set. If
+/// the host is pinned to a core, this thread is pinned to core number `core + part`.
 fn run_part<L: Locks>(
     config: &HostConfig,
     host: &Host<L>,

@@ -1,4 +1,4 @@
-//! Sleep of a host, alone or among other threads.
+//! Sleep of a host, for hosts of one thread and for shared hosts.
 
 use super::{RESTLESS, most};
 use crate::Host;
@@ -38,7 +38,7 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Returns the maximum sleep that the ports of some parts permit, and duplicates of their
+    /// Returns the maximum sleep that the ports of `parts` permit, and duplicates of the ports'
     /// descriptors, because a port may be removed during the sleep.
     fn sleep_on<'a>(&self, parts: impl Iterator<Item = &'a Part<L>>, until: Instant) -> (Duration, Vec<OwnedFd>) {
         let (cx, mut ports) = (self.cx(), Vec::new());
@@ -52,7 +52,7 @@ impl<L: Locks> Host<L> {
         (timeout, ports)
     }
 
-    /// Wakes the thread that sleeps in [`Host::wait`], for a shared host.
+    /// On a shared host, wakes the thread that sleeps in [`Host::wait`].
     pub(crate) fn wake(&self) {
         if let Some(sleeper) = &self.sleeper {
             sleeper.wake(Instant::ZERO);

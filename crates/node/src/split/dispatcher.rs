@@ -24,7 +24,7 @@ use std::io;
 use std::sync::Arc;
 use wire::hash::Key;
 
-/// Maximum number of frames that a stack may queue per port.
+/// Maximum number of frames that a stack may queue for transmission per port.
 const FRAMES: usize = 1024;
 /// Poll interval of a port without a descriptor.
 const LOOK: Duration = Duration::from_micros(50);
@@ -170,8 +170,8 @@ impl Dispatcher {
         }
     }
 
-    /// Passes a burst from each port to the stacks if `takes` is set, and sends the frames of the
-    /// stacks. Returns the number of frames received and sent.
+    /// If `takes` is set, receives a burst from each port and passes it to the stacks. Then sends
+    /// the frames of the stacks. Returns the number of frames received and sent.
     pub(super) fn turn(&mut self, takes: bool) -> usize {
         let now = self.clock.now();
         let received = if takes { self.receive(now) } else { 0 };
@@ -210,8 +210,8 @@ impl Dispatcher {
         frames
     }
 
-    /// Sends the frames of the stacks to the ports, reading from the stacks in turn. Returns the
-    /// number of frames read from the stacks.
+    /// Sends the frames of the stacks to the ports, reading the rings of the stacks round-robin.
+    /// Returns the number of frames read from the stacks.
     fn send(&mut self, now: Instant) -> usize {
         let mut frames = 0;
         for mine in &mut self.ports {
@@ -323,7 +323,8 @@ impl Dispatcher {
 }
 
 /// Queues a frame for each of the `stacks` stacks: the frame itself for the first, copies for the
-/// others. `protocol` has the source policy, with the number of the stack as the source.
+/// others. `protocol` must have the policy `source`; the source passed to it is the number of the
+/// stack.
 fn for_all(
     caller: &mut Caller<Received>,
     protocol: ProtoId,

@@ -1,4 +1,4 @@
-//! Netisr of a split host: the queues of its stacks, and the choice of the stack of a flow.
+//! Netisr of a split host: the queues of its stacks, and the choice of the stack for each flow.
 
 use super::counts::Strays;
 use crate::config::HostConfig;
@@ -32,8 +32,8 @@ pub(crate) fn netisr(config: &HostConfig, key: Key, strays: &Arc<Strays>) -> Res
     isr::set_up(config, base, protocols)
 }
 
-/// Returns a function of (protocol, local endpoint, remote endpoint). It returns whether frames
-/// from that remote endpoint are dispatched to stack `at`.
+/// Returns a function that determines whether frames from a remote endpoint are dispatched to stack
+/// `at`. Its arguments are (protocol, local endpoint, remote endpoint).
 pub(crate) fn leads_to(
     netisr: Arc<Netisr<Received>>,
     key: Key,

@@ -40,8 +40,8 @@ impl Shard {
         self.ports.get_mut(at).and_then(Option::take)
     }
 
-    /// Returns the netisr, and the connection that the host keeps. Registers with `stack` the
-    /// function that decides which replies are dispatched to this stack.
+    /// Returns the netisr, and the connection with the dispatcher for the running stack. Registers
+    /// with `stack` the function that decides which replies are dispatched to this stack.
     pub(crate) fn sit<L: Locks>(self, stack: &Stack<L>) -> (Isr, Sharded) {
         let Shard { at, key, netisr, worker, call, dispatched, strays, .. } = self;
         stack.set_leads_here(leads_to(netisr.clone(), key, at));
@@ -70,8 +70,8 @@ impl Sharded {
         })
     }
 
-    /// Runs `sleep` unless frames are queued for the stack. The dispatcher wakes it when frames
-    /// arrive.
+    /// Runs `sleep` unless frames are queued for the stack. The dispatcher wakes the thread when
+    /// frames arrive.
     pub(crate) fn sleep<R>(&self, sleep: impl FnOnce() -> R) -> Option<R> {
         let waits = || self.worker.netisr().has_waiting(self.worker.workstream());
         self.call.sleep(waits, |_| sleep())

@@ -2,8 +2,8 @@
 
 use clock::tsc;
 
-/// One burst of this many is measured. Two readings of the counter take about 46 ticks, more than
-/// forwarding a frame.
+/// Only one in this number of bursts is measured, because the two readings of the tick counter take
+/// about 46 ticks, more than forwarding a frame.
 pub const ONE_IN: u32 = 16;
 
 /// Average ticks per frame, from a sample of bursts.
@@ -17,7 +17,7 @@ pub struct Average {
 }
 
 impl Average {
-    /// Runs `work` on `frames` frames, and measures every [`ONE_IN`]th call.
+    /// Runs `work`, which forwards `frames` frames, and measures every [`ONE_IN`]th call.
     #[inline]
     pub fn of<R>(&mut self, frames: usize, work: impl FnOnce() -> R) -> R {
         self.turn = self.turn.wrapping_add(1);

@@ -1,5 +1,5 @@
-//! Commands that configure and display a running switch: ifconfig as for if_bridge, iproute2's
-//! bridge, and sysctl.
+//! Commands that configure and display a running switch: `ifconfig` with the parameters of BSD's
+//! if_bridge, iproute2's `bridge`, and `sysctl`.
 
 mod bridge;
 mod context;
@@ -96,7 +96,7 @@ const COMMANDS: &[Command<Run>] = &[
     },
 ];
 
-/// Returns the commands that [`run`] accepts, as (name, description, text of the forms).
+/// Returns the commands that [`run`] accepts, as (name, description, text of the syntax forms).
 pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
     COMMANDS.iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
 }
@@ -133,8 +133,8 @@ pub fn set(switch: &Switch, name: &str, value: &str) -> Result<(), CommandError>
     Variables::set(switch, name, value)
 }
 
-/// Sets a key that must be known before the switch is created, which are the `pool.` keys of a
-/// host. Returns `false` for any other key.
+/// Sets a key that must be set before the switch is created. These are the `pool.` keys, which a
+/// host has too. Returns `false` for any other key.
 ///
 /// # Errors
 /// Returns a message for an unknown key or an invalid value.

@@ -1,5 +1,5 @@
-//! Communication between switch threads: requests for the lock, wake-ups, and frames for a port of
-//! another thread. [`super::sync`] exchanges learned addresses.
+//! Communication between switch threads: requests for a thread's lock, wake-ups, and frames for a
+//! port of another thread. [`super::sync`] exchanges learned addresses.
 
 use super::lock_requests::LockRequests;
 use buf::ring::{Consumer, Producer, ring};
@@ -47,7 +47,8 @@ impl Call {
         Ok(Call(Arc::new(Rings { lock_requests: LockRequests::default(), reader, writer })))
     }
 
-    /// Runs `take` while the thread releases its lock on request.
+    /// Requests that the thread release its lock, and runs `take`, which acquires it. The request
+    /// ends when `take` returns.
     pub fn ask<R>(&self, take: impl FnOnce() -> R) -> R {
         self.0.lock_requests.request(|| self.0.ring(), take)
     }

@@ -21,8 +21,8 @@ pub struct LockRequests {
 }
 
 impl LockRequests {
-    /// Runs `take` while the `SwitchThread` releases its lock. Calls `ring` if the `SwitchThread`
-    /// sleeps.
+    /// Requests that the `SwitchThread` release its lock, and runs `take`, which acquires it. Calls
+    /// `ring` if the `SwitchThread` sleeps. The request ends when `take` returns.
     pub fn request<R>(&self, ring: impl FnOnce(), take: impl FnOnce() -> R) -> R {
         self.asking.fetch_add(1, Ordering::SeqCst);
         self.wake(ring);

@@ -137,8 +137,8 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Assigns the port `name` to loop `thread` and registers it. With `None`, assigns it to that
-    /// of the `loops` loops with the fewest ports.
+    /// Assigns the port `name` to loop `thread` and registers it. If `thread` is `None`, selects
+    /// the loop with the fewest ports among the `loops` loops.
     pub fn place(&mut self, name: &str, thread: Option<usize>, loops: usize) -> Result<Slot, AddError> {
         if let Some(thread) = thread.filter(|thread| *thread >= loops) {
             return Err(AddError::NoLoop(thread, loops));

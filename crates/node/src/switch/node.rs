@@ -11,7 +11,7 @@ use clock::{Clock, Instant};
 use port::{Pairs, Spec};
 use std::sync::Arc;
 
-/// Number of buffers in the pool of such a switch.
+/// Number of buffers in the pool of a switch of a topology file.
 const BUFFERS: usize = 4096;
 
 /// Reason why a switch of a file could not be created.

@@ -24,7 +24,8 @@ const SPREAD: usize = 16;
 /// busy link as down.
 const LANES: usize = SPREAD + 1;
 
-/// Returns the configuration with lanes for all ports. Each lane has space for 256 frames.
+/// Returns the dataflow configuration, with lanes for [`PORTS_MAX`] ports. Each lane has space for
+/// 256 frames.
 pub fn config() -> dataflow::Config {
     dataflow::Config { lanes: PORTS_MAX * LANES, ..dataflow::Config::default() }
 }
@@ -53,8 +54,8 @@ impl Poster {
         (first..first + LANES).for_each(|lane| self.dispatcher.discard(lane));
     }
 
-    /// Dispatches `burst`, which was received on port `from`. Frames that do not fit their lane are
-    /// dropped and counted.
+    /// Dispatches `burst`, which was received on port `from`. Frames that do not fit into their
+    /// lane are dropped and counted.
     pub fn post(&mut self, from: PortNo, burst: &mut Burst) {
         let (first, key) = (usize::from(from) * LANES, self.key);
         burst.as_slice().iter().for_each(Frame::prefetch);

@@ -36,8 +36,8 @@ fn begin<'scope>(scope: &'scope Scope<'scope, '_>, name: &str, work: Work<'scope
     dispatch::spawn_scoped(scope, name, work)
 }
 
-/// Stops the other threads when it is dropped, because the thread scope waits for them. This
-/// happens when the first loop ends for any reason.
+/// Guard of the first loop. When the loop ends for any reason, the guard is dropped and stops the
+/// other threads, for which the thread scope waits.
 struct End<'a> {
     ended: &'a AtomicBool,
     flow: Option<&'a Dataflow>,

@@ -37,7 +37,7 @@ stats::counters! {
     }
 }
 
-/// Flags for lost events that the receiver has not noticed yet, and for a request to send all
+/// Flags for lost events that the receiver has not handled yet, and for a request to send all
 /// events again.
 #[derive(Debug, Default)]
 struct Missed {
@@ -73,7 +73,8 @@ struct EventReceiver {
     missed: Arc<Missed>,
 }
 
-/// Creates both ends of rings for this many address events and other events.
+/// Creates both ends of the rings from one thread to another, for `addresses` address events and
+/// `other` other events.
 fn channel(addresses: usize, other: usize) -> (EventSender, EventReceiver) {
     let ((to_addresses, addresses), (to_ports, ports)) = (ring(addresses), ring(other));
     let missed = Arc::<Missed>::default();

@@ -152,7 +152,7 @@ enum Place {
     Other(RemotePort),
 }
 
-/// Role of a thread.
+/// Role of a switch thread.
 pub(super) enum Role {
     /// Polls ports and forwards the frames.
     Loop,
@@ -170,7 +170,7 @@ pub struct SwitchThread {
     pub number: usize,
     /// The thread's replica of the bridge.
     pub bridge: Bridge,
-    /// Schedule of polling.
+    /// Polling schedule of the thread's ports.
     pub polling: Polling,
     /// Average cost of forwarding in the bridge, in ticks per frame, from a sample.
     pub average: Average,
@@ -375,7 +375,7 @@ impl SwitchThread {
         matches!(self.ports.places.get(usize::from(number)), Some(Place::Own(own)) if own.tx.is_gone())
     }
 
-    /// Returns whether no more frames can arrive.
+    /// Returns whether no more frames can arrive at the ports of this thread.
     pub fn is_over(&self) -> bool {
         self.ports.owned().all(Own::is_over)
     }

@@ -90,7 +90,7 @@ pub struct Tree {
 #[derive(Debug, Default)]
 pub(super) struct Links {
     down: BTreeSet<PortNo>,
-    /// Ports without carrier.
+    /// Last carrier state of the ports. A port without an entry has the default state.
     carriers: BTreeMap<PortNo, Carrier>,
     next: Instant,
 }

@@ -55,7 +55,8 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
     link.text(style) + addrs
 }
 
-/// Returns an iface as a link. The counters are those of its port, or its own if it has no port.
+/// Returns the data that `ip link` shows for an iface. The counters are the counters of its port,
+/// or the iface's own counters if it has no port.
 pub(in crate::commands) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[PortInfo]) -> Link {
     let (kind, own, other) = link_type(ctl, iface);
     let info = tunnel::link_json(ctl, iface.id).map(|info| (tunnel::link_text(ctl, iface.id), info));
@@ -92,8 +93,8 @@ fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
     all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
 }
 
-/// Returns RFC 2863's operational state as Linux names it. It is unknown for loopback and tunnels,
-/// which have no carrier.
+/// Returns Linux's name of the operational state (RFC 2863). The state of loopback and tunnels is
+/// unknown, because they have no carrier.
 fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
     match (iface.is_up(), iface.kind) {
         (false, _) => "DOWN",

@@ -1,4 +1,5 @@
-//! Syntax that the objects of `ip` have in common: options, verbs, interfaces and neighbors.
+//! Parsing shared by the objects of `ip` (`addr`, `route` and so on): options, verbs, interfaces
+//! and neighbors.
 
 use crate::commands::context::Ctl;
 use crate::commands::link::Style;
@@ -16,7 +17,7 @@ pub(crate) enum Family {
     Six,
 }
 
-/// Options of `ip`, before the object.
+/// Options of `ip`, which precede the object.
 pub(crate) struct Options {
     pub(crate) json: bool,
     pub(crate) family: Family,
@@ -51,8 +52,8 @@ impl Options {
     }
 }
 
-/// Returns the full verb for a word, which may be a prefix as in iproute2. Without a word, the verb
-/// is `show`.
+/// Consumes the verb and returns its full name. As in iproute2, a verb may be shortened to a
+/// prefix, and a missing verb means `show`.
 pub(in crate::commands) fn verb<'a>(words: &mut Words<'_>, verbs: &'a [&'a str]) -> Result<&'a str, CommandError> {
     let Some(word) = words.take() else { return Ok("show") };
     let found = match word {
@@ -75,8 +76,8 @@ pub(in crate::commands) fn only_dev<'a, L: Locks>(
     Ok(only)
 }
 
-/// Parses the words after a neighbor's address: `lladdr MAC`, and `dev IF` if the address had no
-/// zone.
+/// Parses the words after a neighbor's address: `lladdr MAC`, and `dev IF`, which is required if
+/// the address had no zone.
 pub(in crate::commands) fn neighbor_entry<L: Locks>(
     ctl: &Ctl<'_, L>,
     zone: Option<IfaceId>,

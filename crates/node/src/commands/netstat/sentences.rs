@@ -1,5 +1,5 @@
-//! `netstat -s` for TCP, UDP, IPv6 and ICMPv6: FreeBSD's sentences, in its order, each with its
-//! counters.
+//! `netstat -s` for TCP, UDP, IPv6 and ICMPv6: FreeBSD's sentences, in FreeBSD's order, each with
+//! the counters whose values it contains.
 //!
 //! A `#` is replaced by the value of the next counter. `(s)`, `(es)` and `(y|ies)` become singular
 //! or plural according to the number before them. Counters for which FreeBSD has no sentence
@@ -10,7 +10,7 @@ use stats::Entry;
 use std::collections::BTreeSet;
 use tcp::State;
 
-/// Indentation in tabs, text, and names of the counters of a sentence.
+/// A sentence: indentation in tabs, text, and names of the counters whose values replace each `#`.
 type Sentence = (usize, &'static str, &'static [&'static str]);
 
 pub(super) const TCP: &[Sentence] = &[
@@ -129,8 +129,8 @@ pub(super) const ICMP6: &[Sentence] = &[
     (0, "# message response(s) generated", &["inet.icmp6.echoes_answered"]),
 ];
 
-/// Returns the sentences with nonzero counters, or all sentences, and the names of all counters in
-/// them.
+/// Returns the sentences with nonzero counters (all sentences if `all` is set) as text, and the
+/// names of all counters in `sentences`.
 pub(super) fn paragraph(
     sentences: &'static [Sentence],
     entries: &[Entry],
@@ -149,7 +149,7 @@ pub(super) fn paragraph(
     (out, sentences.iter().flat_map(|(.., names)| names.iter().copied()).collect())
 }
 
-/// Replaces each `#` in `words` by one of `values`, and selects singular or plural.
+/// Replaces each `#` in `words` by the next of `values`, and selects singular or plural.
 fn say(words: &str, values: &[u64]) -> String {
     let mut values = values.iter();
     let (mut out, mut last, mut rest) = (String::new(), 0u64, words);

@@ -5,9 +5,9 @@ use grammar::{Args, CommandError};
 use inet::route::{Path, Via};
 use lock::Locks;
 
-/// Returns the next hop that an option selects, such as an interface or a reject route; `None` if a
-/// gateway selects it. A gateway given with `-reject`, `-prohibit` or `-blackhole` has no effect,
-/// as in route(8).
+/// Returns the next hop that an option such as `-interface` or `-reject` selects; `None` if the
+/// next hop is a gateway. A gateway given with `-reject`, `-prohibit` or `-blackhole` has no
+/// effect, as in route(8).
 pub(in crate::commands) fn via_of<L: Locks, G>(
     ctl: &Ctl<'_, L>,
     args: &Args<'_>,
@@ -32,8 +32,8 @@ pub(in crate::commands) fn via_of<L: Locks, G>(
     }
 }
 
-/// Returns whether a route with the next hop `via`, or with these `paths`, uses exactly `gateways`.
-/// Without gateways, any route matches.
+/// Returns whether a route uses exactly the gateways `gateways`. `via` is the route's next hop, and
+/// `paths` are its paths if it has several. If `gateways` is empty, any route matches.
 pub(in crate::commands) fn is_by<G: PartialEq>(via: Via<G>, paths: &[Path<G>], gateways: &[G]) -> bool {
     let leads = |path: &Path<G>| matches!(&path.via, Via::Gateway(_, by) if gateways.contains(by));
     match via {

@@ -1,5 +1,5 @@
-//! Parsing and printing of IPv6 addresses and prefixes. Needs no host, so that configurations can
-//! be checked.
+//! Parsing and printing of IPv6 addresses and prefixes. Needs no running host, so that
+//! configurations can be checked before a host is built.
 
 use crate::commands::parse;
 use grammar::CommandError;

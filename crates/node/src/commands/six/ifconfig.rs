@@ -69,7 +69,7 @@ impl<L: Locks> Forms<L> {
     ];
 }
 
-/// Returns the result of a change to an interface, with an error as a message.
+/// Converts the error of a failed change to an interface into an error message.
 fn outcome<L: Locks>(iface: &Iface<L>, changed: Result<(), Refused6>) -> Result<(), CommandError> {
     changed.map_err(|why| CommandError::failed(format!("{}: {}", iface.name, refused(why))))
 }

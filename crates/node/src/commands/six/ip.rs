@@ -18,7 +18,7 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 
-/// Runs `addr add|replace|del A/LEN [peer B] dev IF`, after the verb.
+/// Runs `ip -6 addr add|replace|del A/LEN [peer B] dev IF`; `words` are the words after the verb.
 pub(in super::super) fn addr<L: Locks>(
     ctl: &Ctl<'_, L>,
     verb: &str,
@@ -126,7 +126,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             let is_by = |there: Via6| match (there, &*paths) {
                 (_, []) => true,
                 (Via6::Paths(_), paths) => stack.paths6(ctl.cx, there) == paths,
-                // A path that states only an iface matches any gateway on that iface.
+                // A path that names only an iface matches any gateway on that iface.
                 (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
                 (there, paths) => paths.len() == 1 && paths.iter().all(|way| way.via == there),
             };
@@ -276,7 +276,7 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandEr
     got(ctl, &why::route_query::<u128, L>(ctl, &args)?)
 }
 
-/// Shows the next hop of the queried address or, with `--why`, the reasons for the choice.
+/// Shows the next hop of the queried address or, with `--why`, explains why it was chosen.
 pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u128>) -> Result<String, CommandError> {
     if requested.why {
         return Ok(requested.explain(ctl));

@@ -11,7 +11,7 @@ use lock::Locks;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 
-/// Runs `neigh add|change|replace|del A ...`, after the verb.
+/// Runs `ip -6 neigh add|change|replace|del A ...`; the verb has already been parsed.
 pub(in super::super) fn neigh<L: Locks>(
     ctl: &Ctl<'_, L>,
     verb: &str,

@@ -15,8 +15,8 @@ use std::marker::PhantomData;
 use std::net::Ipv6Addr;
 use wire::icmp6::nd::Preference;
 
-/// Forms of `ndp`. The option `-n` is accepted and has no effect, because names are never looked
-/// up.
+/// Syntax forms of `ndp`. The option `-n` is accepted and has no effect, because names are never
+/// looked up.
 pub(in super::super) struct NdpForms<L>(PhantomData<L>);
 
 impl<L: Locks> NdpForms<L> {

@@ -1,4 +1,4 @@
-//! IPv6 addresses with zones, and the ifaces and routes of addresses.
+//! IPv6 addresses with zones, the lookup of an address's iface, and changes of IPv6 routes.
 
 use super::addr::host;
 use crate::commands::context::Ctl;
@@ -11,7 +11,7 @@ use lock::Locks;
 use std::net::Ipv6Addr;
 use wire::ip6;
 
-/// Parses `A` or `A%IF` into the address, and the iface whose link the zone denotes.
+/// Parses `A` or `A%IF` into the address `A`, and the iface that the zone `IF` names.
 pub(in crate::commands) fn zoned<L: Locks>(
     ctl: &Ctl<'_, L>,
     what: &str,
@@ -28,7 +28,7 @@ pub(super) fn with_zone<L: Locks>(ctl: &Ctl<'_, L>, addr: Ipv6Addr, id: IfaceId)
 }
 
 impl<L: Locks> Ctl<'_, L> {
-    /// Returns the iface whose link contains `addr`.
+    /// Returns the iface on whose link `addr` is.
     pub(super) fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, CommandError> {
         if ip6::is_link_local(addr) {
             return Err(CommandError::failed(format!(
@@ -64,7 +64,7 @@ impl<L: Locks> Ctl<'_, L> {
         added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
     }
 
-    /// Returns whether the route was added together with an address.
+    /// Returns whether the route was added together with an iface's address.
     pub(super) fn came_with_address(&self, prefix: Prefix6, via: Via6) -> bool {
         let (Via6::Link(id) | Via6::Local(id)) = via else { return false };
         let addrs = self.host.stack.iface(id).map(|iface| iface.addrs6(self.cx)).unwrap_or_default();

@@ -61,8 +61,9 @@ pub(super) fn extended(row: &Socket) -> String {
     out
 }
 
-/// Returns the memory, such as ` skmem:(r0,rb131072,t0,tb16384,f0,w0,o0,bl0,d0)`. Fields of Linux
-/// for memory that is allocated ahead are 0, because all buffers belong to the pool.
+/// Returns the memory use of a socket, such as ` skmem:(r0,rb131072,t0,tb16384,f0,w0,o0,bl0,d0)`.
+/// Fields of Linux for memory that is allocated ahead are 0, because all buffers belong to the
+/// pool.
 pub(super) fn memory(row: &Socket) -> String {
     let m = row.memory;
     format!(" skmem:(r{},rb{},t{},tb{},f0,w{},o0,bl0,d0)", m.recv, m.recv_space, m.in_flight, m.send_space, m.send)
@@ -108,7 +109,7 @@ impl Line {
         let _ = write!(self.0, " {word}");
     }
 
-    /// Adds a value, unless it is 0.
+    /// Adds `name:value`, unless the value is 0.
     fn some(&mut self, name: &str, value: impl Into<u64>) {
         let value = value.into();
         if value != 0 {

@@ -25,8 +25,8 @@ const STATES: &[(&str, &str)] = &[
 /// Names of groups of states.
 const GROUPS: &[&str] = &["all", "connected", "synchronized", "bucket", "big"];
 
-/// Comparison of ports: iproute2's spellings, the ordering, and whether that ordering is required
-/// (true) or excluded.
+/// Comparison of ports: iproute2's spellings, an ordering, and `true` if this ordering is required
+/// or `false` if it is excluded.
 type Comparison = (&'static [&'static str], Ordering, bool);
 const EQUAL: Comparison = (&["=", "==", "eq"], Ordering::Equal, true);
 const COMPARISONS: [Comparison; 6] = [
@@ -52,8 +52,8 @@ enum Condition {
         addr: Option<(IpAddr, u8)>,
         port: Option<u16>,
     },
-    /// Condition on the ordering of a port relative to `port`. It must be `order` if `holds` is
-    /// true, and must not be `order` if `holds` is false.
+    /// Condition on the ordering of the socket's port relative to `port`. The ordering must be
+    /// equal to `order` if `holds` is true, and different from `order` if `holds` is false.
     Port {
         local: bool,
         port: u16,
@@ -100,10 +100,10 @@ impl Filter {
         !self.states.is_empty()
     }
 
-    /// Returns whether `socket` is in one of the states and satisfies the condition.
+    /// Returns whether `socket` is in one of the selected states and satisfies the condition.
     pub(super) fn matches(&self, socket: &Socket) -> bool {
-        // As in iproute2, the first word decides whether the selection starts without states or
-        // with all states.
+        // As in iproute2, a filter that begins with `state` starts with no states selected, and a
+        // filter that begins with `exclude` starts with all states selected.
         let begin = self.states.first().is_none_or(|(with, _)| !with);
         let named = |is: bool, (with, name): &(bool, String)| if is_in(socket.state, name) { *with } else { is };
         self.states.iter().fold(begin, named) && self.condition.as_ref().is_none_or(|condition| condition.holds(socket))

@@ -20,7 +20,7 @@ const SETTINGS: &[(&str, Set)] = &[
     ("bcast_flood", |member, on| member.broadcast = on),
 ];
 
-/// Forms of `bridge`, except those of `bridge vlan`.
+/// Syntax forms of `bridge`, except the forms of `bridge vlan`.
 const FORMS: &[Parameter] = &[
     Form {
         grammar: "link [show,list] [dev IF]",
@@ -67,7 +67,7 @@ const FORMS: &[Parameter] = &[
     },
 ];
 
-/// Returns all forms.
+/// Returns all syntax forms of `bridge`.
 pub(super) fn forms() -> impl Iterator<Item = &'static Parameter> + Clone {
     FORMS.iter().chain(vlan::BRIDGE)
 }
@@ -103,7 +103,7 @@ fn links(of: &Control<'_>, only: Option<PortNo>) -> String {
     let Some(thread) = switch.thread(0) else { return String::new() };
     let state = |number: PortNo| tree::state_of_linux(thread.bridge.state(number).unwrap_or_default());
     let shown = || members.iter().zip(&links).filter(|((number, _), _)| only.is_none_or(|only| only == *number));
-    // Without a spanning tree, the values are those with which a tree would start. iproute2 prints
+    // Without a spanning tree, the values are the defaults of a new tree. iproute2 prints
     // priorities in the six bits of 802.1D-1998.
     let costs = |number: PortNo, link: Link| match ports.get(&number) {
         Some(port) => (port.requested.priority / 16 * 4, port.path_cost),

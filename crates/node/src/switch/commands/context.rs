@@ -1,4 +1,4 @@
-//! Context of a command of a bridge, and the form of its functions.
+//! Context in which a command of a bridge runs, and the type of the functions that run commands.
 
 use crate::switch::{Info, Switch};
 use bridge::{PortNo, Running};
@@ -12,7 +12,7 @@ pub(super) struct Control<'a> {
     pub(super) json: bool,
 }
 
-/// A form of a command, with the function that runs it and returns the output.
+/// A syntax form of a command, with the function that runs it and returns the output.
 pub(super) type Parameter = Form<fn(&Control<'_>, &Args<'_>) -> Result<String, CommandError>>;
 
 /// Result of a command without output.
@@ -29,19 +29,20 @@ impl Control<'_> {
         DONE
     }
 
-    /// Returns a listing, as JSON with `rows` or as `text`, depending on the requested format.
+    /// Returns a listing in the requested format: the JSON value from `rows`, or the text from
+    /// `text`.
     pub(super) fn listing(&self, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
         listing(self.json, rows, text)
     }
 }
 
-/// Runs the form of the command that matches `words`.
+/// Runs the syntax form that matches `words`.
 pub(super) fn one_of(forms: &[Parameter], of: &Control<'_>, words: Words<'_>) -> Result<String, CommandError> {
     let (form, args) = parse_all(forms, words)?;
     (form.run)(of, &args)
 }
 
-/// Returns a listing, as JSON with `rows` or as `text`.
+/// Returns a listing: if `json` is set, the JSON value from `rows`, otherwise the text from `text`.
 pub(super) fn listing(json: bool, rows: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> String {
     if json { format!("{}\n", rows()) } else { text() }
 }

@@ -1,4 +1,5 @@
-//! Protection of segments: storm control, muting, address limits, and filter rules.
+//! Protection of network segments: storm control, muting of members (temporary blocking after
+//! addresses have moved as in a loop), address limits, and filter rules.
 
 use super::context::{Control, DONE, Parameter, listing};
 use crate::switch::Switch;
@@ -122,7 +123,7 @@ fn rule(of: &Control<'_>, args: &Args<'_>) -> Result<String, CommandError> {
     if fits { DONE } else { Err(CommandError::failed(format!("a port has at most {} rules", bridge::MAX_RULES))) }
 }
 
-/// Returns the rules of each member with their numbers of matches.
+/// Returns the filter rules of each member with their numbers of matches.
 pub(super) fn rules(switch: &Switch, json: bool) -> String {
     struct Row {
         name: String,

@@ -10,7 +10,7 @@ use port::Spec;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Settings of a member, with the flag (net/if_bridgevar.h) and the name of each in a listing.
+/// Settings of a member, each with its flag (net/if_bridgevar.h) and its name in listings.
 const FLAGS: &[(&str, u32, &str, Field)] = &[
     ("learn", 0x1, "LEARNING", |member| &mut member.learn),
     ("discover", 0x2, "DISCOVER", |member| &mut member.discover),
@@ -23,7 +23,7 @@ const FLAGS: &[(&str, u32, &str, Field)] = &[
 
 type Field = fn(&mut Member) -> &mut bool;
 
-/// Forms of the parameters of members and addresses.
+/// Syntax forms of the parameters for members and addresses.
 const FORMS: &[Parameter] = &[
     Form {
         grammar: "addm PORT [loop N]",
@@ -155,12 +155,12 @@ fn flag(of: &Control<'_>, args: &Args<'_>, name: &str) -> Result<String, Command
     DONE
 }
 
-/// Returns the key of an address in the table, from `MAC [vlan N]`.
+/// Returns the forwarding table's key for `MAC [vlan N]`.
 pub(super) fn key(args: &Args<'_>) -> Result<Key, CommandError> {
     Ok(Key::new(args.int::<u16>("vlan"), parse::mac(args.text("MAC"))?))
 }
 
-/// Adds a static address.
+/// Adds a static address to the forwarding table.
 pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<String, CommandError> {
     if !key.mac().is_unicast() || key.mac() == switch.mac {
         let what = if key.mac() == switch.mac { "is the bridge's own address" } else { "is not a unicast address" };
@@ -174,7 +174,7 @@ pub(super) fn keep(switch: &Switch, key: Key, number: PortNo) -> Result<String, 
     if kept { DONE } else { Err(CommandError::failed("cannot add the address: the table is full")) }
 }
 
-/// Removes an address.
+/// Removes an address from the forwarding table.
 pub(super) fn forget(switch: &Switch, key: Key) -> Result<String, CommandError> {
     if key.mac() == switch.mac {
         return Err(CommandError::failed(format!("{} is the bridge's own address and cannot be removed", key.mac())));
@@ -204,7 +204,8 @@ fn flush(switch: &Switch, what: Flush) -> Result<String, CommandError> {
 }
 
 /// Returns each known address once, with the name of its member and the seconds until it expires.
-/// If several threads know the address, the entry of the thread that received it last is used.
+/// If several threads have an entry for the address, the entry of the thread that last received a
+/// frame from it is used.
 pub(super) fn entries(switch: &Switch) -> Vec<(Entry, String, u64)> {
     let members = switch.members();
     let mut all: BTreeMap<(u16, [u8; 6]), (Entry, String, u64)> = BTreeMap::new();

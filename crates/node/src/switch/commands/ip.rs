@@ -9,7 +9,7 @@ use bridge::{Carrier, Running};
 use grammar::{Args, CommandError, Form, Words, parse_all};
 use serde_json::Value;
 
-/// Forms of `ip`, without the options before the object.
+/// Syntax forms of `ip`, without the options that precede the object.
 pub(super) const FORMS: &[Form<Run>] = &[
     Form { grammar: "link,l,li,lin [dev IF] [IF]", about: "List the bridge and its ports as links.", run: list },
     Form {
@@ -46,7 +46,7 @@ fn list(of: &Control<'_>, style: Style, args: &Args<'_>) -> Result<String, Comma
     Ok(of.listing(|| Value::Array(links.iter().map(|link| link.json(style)).collect()), text))
 }
 
-/// Function that runs a form of `ip`.
+/// Function that runs a syntax form of `ip`.
 type Run = fn(&Control<'_>, Style, &Args<'_>) -> Result<String, CommandError>;
 
 pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, CommandError> {
@@ -60,7 +60,7 @@ pub(super) fn run(of: &Control<'_>, mut words: Words<'_>) -> Result<String, Comm
     (form.run)(&of, options.style, &args)
 }
 
-/// Forms of `netstat`.
+/// Syntax forms of `netstat`.
 pub(super) const NETSTAT: &[Parameter] = &[Form {
     grammar: "[-i,-in,-ni] [-n]",
     about: "List the packet and error counts of the bridge and its ports.",

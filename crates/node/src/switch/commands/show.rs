@@ -12,7 +12,7 @@ use grammar::{CommandError, Form, Words};
 use serde_json::{Map, Value, json};
 use stats::{DropReason, Entry, Stage};
 
-/// Forms of `show`.
+/// Syntax forms of `show`.
 pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "bridge",
@@ -64,8 +64,9 @@ pub(super) const FORMS: &[Parameter] = &[
     Form { grammar: "pools", about: "Show the buffer pool.", run: |of, _| Ok(pool(of.switch, of.json)) },
 ];
 
-/// Returns the ticks by stage of the loops, the cost of the accounting itself, and the rest of the
-/// time during which it was on. The parts of `port.rx` and `port.tx` follow the total.
+/// Returns the CPU ticks of the loops by processing stage, the cost of the accounting itself, and
+/// the remaining ticks of the time during which accounting was enabled. The parts of the stages
+/// `port.rx` and `port.tx` follow the total.
 fn ledger(of: &Control<'_>) -> String {
     let switch = of.switch;
     let costs = switch.costs();
@@ -83,8 +84,8 @@ fn ledger(of: &Control<'_>) -> String {
     of.listing(value, text)
 }
 
-/// A loop with its ports and counters, and the counters of its dispatcher to workers if there is
-/// one.
+/// A polling loop with its ports and counters. If it dispatches frames to workers, the counters of
+/// the dispatcher are included.
 struct Loop {
     number: usize,
     ports: Vec<String>,
@@ -198,9 +199,9 @@ fn nic(switch: &Switch, json: bool) -> Result<String, CommandError> {
     cards_shown(&cards, json)
 }
 
-/// Returns the counters other than those of frames: those of the address tables, of the bridge
-/// itself, of snooping, and of all spanning tree ports together. The snooping counters are those of
-/// the first thread, because all threads receive the same messages.
+/// Returns the counters that do not count forwarded frames: the counters of the address tables, of
+/// the bridge itself, of multicast snooping, and of all spanning tree ports together. The snooping
+/// counters are read from the first thread only, because all threads receive the same messages.
 fn counted(switch: &Switch) -> Vec<Entry> {
     let (mut fdb, mut mutings, mut unlogged) = (FdbCounts::default(), 0, 0);
     switch.each_thread(|thread| {
@@ -222,7 +223,8 @@ fn counted(switch: &Switch) -> Vec<Entry> {
     all
 }
 
-/// Returns the moves of addresses since the last call, at most 64 per thread.
+/// Returns the moves of addresses from one port to another since the last call, at most 64 per
+/// thread.
 fn moves(switch: &Switch, json: bool) -> String {
     let members = switch.members();
     let name = |number: PortNo| {
@@ -259,7 +261,7 @@ fn pool(switch: &Switch, json: bool) -> String {
     listing(json, || Value::Array(vec![row()]), text)
 }
 
-/// Counters of the dispatcher to workers that count dropped frames.
+/// Names of the counters of the dispatcher and its workers that count dropped frames.
 const LOST: &[&str] = &[
     "dataflow.post.lane_full",
     "dataflow.post.no_worker",
@@ -390,7 +392,8 @@ pub fn lost(switch: &Switch) -> Vec<String> {
     of_queues(switch, |thread, number| thread.why_lost(number).into_iter().collect())
 }
 
-/// Returns messages about each queue of each port, prefixed with the name of the port.
+/// Calls `say` for each queue of each port, and returns the messages, prefixed with the name of the
+/// port.
 fn of_queues(switch: &Switch, say: impl Fn(&SwitchThread, PortNo) -> Vec<String>) -> Vec<String> {
     let of = |number: PortNo, queue: Queue| {
         let said = switch.thread(queue.thread).map(|thread| say(&thread, number)).unwrap_or_default();

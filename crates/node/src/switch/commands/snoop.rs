@@ -67,7 +67,7 @@ pub(super) fn router(of: &Control<'_>, args: &Args<'_>, word: &str) -> Result<St
     set_port(of, args, |port| port.router = found.map_or(RouterPort::Learned, |(router, _)| *router))
 }
 
-/// Sets whether a leave message removes a listener at once.
+/// Sets whether a leave message removes a listener at once, instead of after an unanswered query.
 pub(super) fn fast_leave(of: &Control<'_>, args: &Args<'_>, on: bool) -> Result<String, CommandError> {
     set_port(of, args, |port| port.leave = if on { Leave::Fast } else { Leave::Asked })
 }
@@ -128,8 +128,8 @@ fn set_querier(switch: &Switch, querier: Querier) {
 }
 
 /// Returns the VLANs in which the querier sends queries: those to which a member belongs, or 0
-/// without VLAN filtering. A trunk of all VLANs exceeds the limit of a querier
-/// ([`bridge::Querier::vids`]).
+/// without VLAN filtering. The list is truncated to the maximum of a querier
+/// ([`bridge::Querier::vids`]), which a trunk port of all VLANs would exceed.
 fn queried_vlans(switch: &Switch) -> Vec<u16> {
     let members = switch.members();
     let Some(thread) = switch.thread(0) else { return Vec::new() };
@@ -188,7 +188,8 @@ pub(super) fn port_json(bridge: &Bridge, number: PortNo) -> Value {
     json!({ "router": router_word(port), "fastleave": port.leave == Leave::Fast })
 }
 
-/// Listeners and routers known to any thread, each once, with the longest remaining lifetime.
+/// Multicast listeners and router ports in the tables of all threads. Each occurs once, with its
+/// longest remaining lifetime.
 #[derive(Default)]
 struct Known {
     listeners: BTreeMap<(u16, IpAddr, PortNo), Duration>,
@@ -219,7 +220,7 @@ fn known(switch: &Switch) -> Known {
     all
 }
 
-/// Returns the listeners of groups, and the router ports (`bridge mdb show`).
+/// Returns the listeners of multicast groups, and the multicast router ports (`bridge mdb show`).
 pub(super) fn mdb(switch: &Switch, json: bool) -> String {
     let members = switch.members();
     let name = |number: PortNo| {

@@ -1,4 +1,4 @@
-//! `sysctl` of a switch: settings of polling, its state, and the cost of forwarding.
+//! `sysctl` of a switch: settings and state of polling, and the cost of forwarding.
 
 use super::context::member;
 use crate::commands::sysctl::Variables;
@@ -29,7 +29,7 @@ struct Variable {
     set: Option<Set>,
 }
 
-/// Sysctls with the names of FreeBSD 4: the cost of forwarding, and other names for settings.
+/// Sysctls with the names of FreeBSD 4: the cost of forwarding, and alternative names of settings.
 const VARIABLES: &[Variable] = &[
     Variable {
         name: "kern.polling.enable",
@@ -107,7 +107,7 @@ fn on_off(name: &str, text: &str) -> Result<bool, CommandError> {
 }
 
 impl Switch {
-    /// Returns the clusters of all members, as in `p1:0,p2:1`.
+    /// Returns the cluster number of each member, as in `p1:0,p2:1`.
     fn clusters(&self) -> String {
         let cluster =
             |number| self.thread(0).and_then(|thread| Some(thread.bridge.member(number)?.cluster)).unwrap_or_default();
@@ -117,8 +117,8 @@ impl Switch {
         all.join(",")
     }
 
-    /// Sets the clusters of the listed members; other members keep theirs. The whole list is parsed
-    /// before any part of it is applied.
+    /// Sets the cluster numbers of the listed members; other members keep their numbers. The whole
+    /// list is parsed before any part of it is applied.
     fn set_clusters(&self, text: &str) -> Result<(), CommandError> {
         let of = |item: &str| {
             let bad = || CommandError::bad(CLUSTERS, item, "a list such as p1:0,p2:0,p3:1");
@@ -148,13 +148,14 @@ impl Switch {
         all
     }
 
-    /// Returns the cards of `nic` ports. A `nic` setting applies to all of them.
+    /// Returns the simulated network cards of the `nic` ports. A `nic` setting applies to all of
+    /// them.
     fn cards(&self) -> impl Iterator<Item = Arc<nic::Nic>> {
         self.members().into_iter().filter_map(|(_, info)| info.nic)
     }
 
-    /// Returns the value of a setting: a single value if all cards agree, otherwise the value of
-    /// each card.
+    /// Returns the value of the card setting `name`: a single value if all cards agree, otherwise
+    /// the value of each card.
     fn of_cards(&self, name: &str) -> Value {
         let mut values: Vec<String> = self.cards().filter_map(|card| card.settings.get(name).ok()).collect();
         values.dedup();

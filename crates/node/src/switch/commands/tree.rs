@@ -1,4 +1,5 @@
-//! Parameters of the spanning tree, as in if_bridge (ifconfig(8)), and its guards.
+//! Parameters of the spanning tree, as in if_bridge (ifconfig(8)), and its guards (BPDU guard, root
+//! guard, loop guard).
 
 use super::context::{Control, DONE, Parameter};
 use super::counters::{counters, object};
@@ -203,7 +204,7 @@ pub(super) fn join(switch: &Switch, number: PortNo) -> Result<(), CommandError> 
 }
 
 /// Returns `id .. priority .. hellotime ..`, as in ifconfig; the values are 0 without a spanning
-/// tree. `table` is inserted after the protocol.
+/// tree. The text `table` is inserted after the protocol.
 pub(super) fn describe(switch: &Switch, table: &str) -> String {
     let (config, view) = switch.tree(|stp| (*stp.config(), Some(stp.view()))).unwrap_or_default();
     let proto = if config.version == StpVersion::Rstp { "rstp" } else { "stp" };
@@ -264,7 +265,7 @@ pub(super) fn describe_port(port: &StpPortView) -> String {
 }
 
 /// Returns `priority N path cost N proto rstp`, which follows a member's number. Without a spanning
-/// tree, the values are those with which a tree would start.
+/// tree, the values are the defaults of a new tree.
 pub(super) fn describe_cost(port: Option<&StpPortView>, link: Link) -> String {
     match port {
         Some(port) => {
@@ -293,7 +294,8 @@ fn role(role: PortRole) -> &'static str {
     }
 }
 
-/// Returns iproute2's name of a port state. The name for discarding is that of 802.1D-1998.
+/// Returns iproute2's name of a port state. For the discarding state, this is the state's name in
+/// 802.1D-1998.
 pub(super) fn state_of_linux(state: PortState) -> &'static str {
     match state {
         PortState::Discarding => "blocking",

@@ -81,7 +81,7 @@ pub(super) const FORMS: &[Parameter] = &[
 
 const ADMITS: &[(Admit, &str)] = &[(Admit::All, "all"), (Admit::Tagged, "tagged"), (Admit::Untagged, "untagged")];
 
-/// Forms of `bridge vlan`.
+/// Syntax forms of `bridge vlan`.
 pub(super) const BRIDGE: &[Parameter] = &[
     Form {
         grammar: "vlan [show,list]",

@@ -82,8 +82,8 @@ impl Switch {
         self.tend();
     }
 
-    /// Sets the state of the bridge. A bridge that is down has no links, so its neighbors remove it
-    /// from the tree, and its learned addresses are flushed.
+    /// Sets the state of the bridge: up, down, or in monitor mode. A bridge that is down has no
+    /// links, so its neighbors remove it from the tree, and its learned addresses are flushed.
     pub fn set_running(&self, running: Running) {
         self.each_thread(|thread| thread.bridge.set_running(running));
         lock(&self.links).next = Instant::ZERO;
