@@ -1,5 +1,5 @@
-//! Buffers lent to a device, which fills or reads them and returns them by their position in the
-//! pool's memory.
+//! Buffers given to a device. The device fills or reads them, and identifies a buffer that it
+//! returns by its position in the pool's memory.
 //!
 //! [`Away::give`] turns a frame into a [`Place`] for the device. The device later returns the
 //! place, and [`Away::take`] turns it back into a frame. Only buffers on record as given by the
@@ -37,7 +37,8 @@ pub struct Away {
     number: u16,
     size: usize,
     /// One word for each 2^shift bytes of the pool's memory: the index, from 1, of the cache line
-    /// in which the stride of a buffer that the device has begins; 0 if there is no such buffer.
+    /// in which a buffer's stride begins, if the device has that buffer; 0 if there is no such
+    /// buffer.
     lines: Box<[u16]>,
     shift: u32,
     out: usize,
@@ -115,9 +116,9 @@ impl Away {
         ((slot & ((1 << self.shift) - 1)) >> 6) as u16 + 1
     }
 
-    /// Turns `place` back into a frame with the bytes at this position. Returns `None` if the
-    /// device had no buffer there, or if `place` does not lie within that buffer; in the second
-    /// case the buffer returns to its pool.
+    /// Takes back the buffer at `place`, as a frame that consists of the bytes at `place`. Returns
+    /// `None` if the device had no buffer there, or if `place` does not lie within that buffer; in
+    /// the second case the buffer returns to its pool.
     #[inline]
     pub fn take(&mut self, place: Place) -> Option<Frame> {
         let buf = self.strike(place.slot)?;
@@ -145,8 +146,8 @@ impl Away {
         Some(unsafe { self.layout.base.add(slot + self.layout.front) })
     }
 
-    /// Moves the whole record to a new `Away`, so that this one, which is then empty, can be
-    /// dropped.
+    /// Moves all entries of the record to a new `Away`. This one is then empty and can be dropped
+    /// without returning buffers to the pool.
     #[must_use]
     pub fn hand_over(&mut self) -> Away {
         let (lines, out) = (std::mem::take(&mut self.lines), std::mem::take(&mut self.out));

@@ -40,8 +40,8 @@ impl Burst {
     }
 
     /// Appends a frame; the caller must have checked that there is a free slot. If there is none,
-    /// which is a bug, the frame is dropped and `count` is called. With debug assertions, the call
-    /// panics.
+    /// which is a bug, the frame is dropped and `count` is called to count the loss. With debug
+    /// assertions, the call panics.
     #[inline(always)]
     pub fn put(&mut self, frame: Frame, count: impl FnOnce()) {
         if self.push(frame).is_err() {
@@ -150,7 +150,7 @@ impl Burst {
         }
     }
 
-    /// Returns the frames for changes in place.
+    /// Returns the frames as a mutable slice, in order.
     #[inline(always)]
     pub fn as_mut_slice(&mut self) -> &mut [Frame] {
         // SAFETY: same as in `as_slice`, exclusively.

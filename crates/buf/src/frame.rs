@@ -135,6 +135,8 @@ unsafe impl Send for Frame {}
 unsafe impl Sync for Frame {}
 
 impl Frame {
+    /// Creates an empty frame at offset `off` of `buf`.
+    ///
     /// # Safety
     /// `buf` is an exclusive buffer of the pool with number `pool`, initialised for the pool's
     /// size, and `off` lies within it.
@@ -143,6 +145,8 @@ impl Frame {
         Frame { buf, meta: Meta(u64::from(pool) << POOL_SHIFT | u64::from(off) << OFF_SHIFT) }
     }
 
+    /// Returns the empty frame with `len` bytes, moved `front` bytes towards the buffer's start.
+    ///
     /// # Safety
     /// The frame is empty and has `front` bytes of headroom, and its buffer, which is initialised,
     /// has at least `len` bytes after the new start of the frame.
@@ -327,6 +331,9 @@ impl Frame {
         Frame { buf: self.buf, meta: Meta(self.meta.0 | LENT) }
     }
 
+    /// Ends the loan of the buffer. If the [`Held`](crate::Held) has been dropped, returns the
+    /// buffer to its pool.
+    ///
     /// # Safety
     /// The frame is lent, and not used after this.
     #[inline(never)]
@@ -605,8 +612,8 @@ pub fn prefetch_next<T>(value: &T) {
     prefetch_ptr(std::ptr::from_ref(value).cast::<u8>().wrapping_add(64));
 }
 
-/// Prefetches the bytes of a free buffer at which its next frame begins: `front` bytes from the
-/// buffer's start.
+/// Prefetches the cache line of a free buffer in which its next frame will begin, `front` bytes
+/// after the buffer's start.
 #[inline(always)]
 pub(crate) fn prefetch_buffer(buf: NonNull<u8>, front: usize) {
     prefetch_ptr(buf.as_ptr().wrapping_add(front));

@@ -18,7 +18,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-/// State, stored in front of each buffer, of a loan of that buffer.
+/// State of the loan of a buffer, stored in front of the buffer.
 #[repr(C)]
 pub(crate) struct Loan {
     state: AtomicU32,
@@ -36,6 +36,8 @@ const HELD: u32 = 1;
 const LENT: u32 = 2;
 
 impl Loan {
+    /// Returns the loan state of a buffer.
+    ///
     /// # Safety
     /// `buf` is a buffer of a pool: the [`LOAN_ROOM`] bytes before it belong to the pool, and are
     /// zeroed or written here.
@@ -67,8 +69,9 @@ pub(crate) unsafe fn gso_size<'a>(buf: NonNull<u8>) -> &'a AtomicU16 {
 
 /// Ends a loan. Returns true if the caller must return the buffer to its pool. `alone` states that
 /// this thread owns the pool and is also the holder's thread. Then no locked instruction is used,
-/// which would cost 20 of the 850 ticks of a segment. If the holder was moved to another thread
-/// nevertheless, and is dropped at the same moment, the buffer leaks but never has two owners.
+/// which would cost 20 of the 850 ticks spent per segment. If the holder was moved to another
+/// thread nevertheless, and is dropped at the same moment, the buffer leaks but never has two
+/// owners.
 ///
 /// # Safety
 /// `buf` is the buffer of a lent frame that is not used after this.
@@ -127,7 +130,7 @@ impl Held {
     }
 
     /// Returns a frame with the same payload and the headroom in front of it. Returns `None` while
-    /// the previous frame of this kind exists.
+    /// the previous frame that this method returned still exists.
     #[inline]
     pub fn lend(&mut self) -> Option<Frame> {
         if self.is_lent() {

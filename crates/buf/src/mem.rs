@@ -17,7 +17,7 @@ pub enum Pages {
     /// Ordinary pages of the system (4 KiB).
     #[default]
     Small,
-    /// The system's ordinary pages of 4 KiB.
+    /// Huge pages of 2 MiB.
     Huge2M,
     /// Huge pages of 1 GiB.
     Huge1G,

@@ -369,6 +369,8 @@ impl Inner {
         }
     }
 
+    /// Returns a buffer to the pool.
+    ///
     /// # Safety
     /// `buf` came from a get of this pool and is no longer used.
     #[inline(always)]
@@ -388,8 +390,8 @@ impl Inner {
     /// Takes one buffer for each slot of `into`, or fewer if fewer are free, as frames of `len`
     /// bytes. Returns their number.
     ///
-    /// Taking a single buffer costs 22 instructions, but each of several only 5, because owner and
-    /// kind of list are checked once.
+    /// Taking a single buffer costs 22 instructions. If several are taken in one call, each costs
+    /// only 5, because the owner and the kind of free list are checked once per call.
     #[inline(always)]
     pub(crate) fn get_many(&self, len: usize, into: &mut [MaybeUninit<Frame>]) -> usize {
         // SAFETY: each buffer was free in this pool; headroom + len <= size was checked by the
@@ -432,6 +434,8 @@ impl Inner {
         }
     }
 
+    /// Returns several buffers to the pool.
+    ///
     /// # Safety
     /// The buffers came from gets of this pool and are no longer used.
     #[inline(always)]
@@ -572,8 +576,8 @@ impl Pool {
     /// the headroom. Its contents are arbitrary old bytes. Returns `None` if no buffer is free, or
     /// if the buffers are too short.
     ///
-    /// Equivalent to taking an empty frame, appending the payload and pushing the headers, which
-    /// costs 30 instructions more.
+    /// This is equivalent to taking an empty frame, appending the payload and pushing the headers,
+    /// but needs 30 instructions less.
     #[inline(always)]
     pub fn get_of(&self, front: usize, len: usize) -> Option<Frame> {
         let (headroom, size) = (self.headroom(), self.size());

@@ -1,5 +1,5 @@
-//! Count of frames that are dropped because a thread unwinds. No drop counter includes them, so a
-//! balance of the frames received, sent and dropped must add this count.
+//! Count of frames that are dropped because a thread unwinds. No drop counter includes them, so
+//! this count must be added when the frames received are compared with those sent and dropped.
 //!
 //! Compiled out if panics abort, as in the release build.
 

@@ -1,10 +1,10 @@
 //! A free list with a light lock, and a cache of free buffers for each thread.
 //!
-//! Threads that return as many buffers as they take lock the list once per half a cache of buffers,
-//! and write no shared cache line in between. A cached buffer is available to its thread only. The
-//! caches are sized so that, even if those of all the first 64 threads are full, they contain at
-//! most half of the pool. Other threads have no cache, and a pool with too few buffers has no
-//! caches.
+//! A thread that returns as many buffers as it takes locks the shared list only when it moves half
+//! a cache of buffers to or from the list. In between it writes no shared cache line. A buffer in a
+//! cache can be taken only by the thread of that cache. Only the first 64 threads have caches,
+//! which contain at most half of the pool's buffers even if all of them are full. A pool with too
+//! few buffers has no caches.
 #![allow(unsafe_code)] // unsafe: a cache is found by thread index, unique among living threads
 
 use super::free::Free;
@@ -49,7 +49,8 @@ impl Cached {
         (self.caches.at(index), if index < USUAL_THREADS { self.room } else { 0 })
     }
 
-    /// Takes a buffer. With `ahead`, also prefetches the next buffer, at this byte offset.
+    /// Takes a buffer. If `ahead` is given, also prefetches the next free buffer at this byte
+    /// offset.
     pub(super) fn get(&self, ahead: Option<usize>) -> Option<NonNull<u8>> {
         let (cache, room) = self.cache();
         // SAFETY: the cache of this index belongs to this thread while it lives; no reference

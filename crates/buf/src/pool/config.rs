@@ -21,7 +21,8 @@ pub enum Kind {
 }
 
 impl Stride {
-    /// Returns the smallest stride, in bytes, for `bytes` bytes: a whole number of cache lines.
+    /// Returns the smallest stride of this kind, in bytes, that is at least `bytes`. It is a whole
+    /// number of cache lines.
     pub(super) fn over(self, bytes: usize) -> usize {
         match self {
             Stride::Odd => (bytes.div_ceil(64) | 1) * 64,
@@ -86,7 +87,8 @@ pub enum Stride {
     Odd,
     /// A power of two: a buffer of up to one page then does not cross a page boundary, which
     /// devices with direct memory access require. The distance includes 64 bytes for the state of a
-    /// [`Held`](crate::Held): for a headroom of 128 bytes, 1856 bytes of payload result in 2048.
+    /// [`Held`](crate::Held): with a headroom of 128 bytes, a payload of 1856 bytes results in a
+    /// distance of 2048 bytes.
     PowerOfTwo,
 }
 

@@ -115,8 +115,8 @@ impl Free {
         }
     }
 
-    /// Returns the buffers of `frames`, if all of them are freed in the same way. Otherwise does
-    /// nothing and returns false.
+    /// Returns the buffers of `frames` and counts them, if all frames have the same pool and loan
+    /// state and the list is an array. Otherwise changes nothing and returns false.
     #[inline(always)]
     pub(super) fn put_all(&mut self, frames: &[Frame]) -> bool {
         let (List::Stack(stack), [first, ..]) = (&mut self.list, frames) else { return false };

@@ -1,12 +1,12 @@
-//! A descriptor ring: a driver lends buffers to a card, and the card returns them by setting status
+//! A descriptor ring: a driver gives buffers to a card, and the card returns them by setting status
 //! bits.
 //!
 //! The driver puts values into descriptors and announces them with one store to the tail (the
 //! doorbell). The card processes the values in place, from the head to the tail. It reports
 //! completion with the DD bit in a descriptor's status word: either in every descriptor, or only in
-//! those with the RS bit. A report covers all descriptors before it. The driver then takes the
-//! values back, in order. As in Intel's 8254x manual, a head equal to the tail means an empty ring,
-//! so one descriptor remains unused. Checked with loom.
+//! those with the RS bit. DD in one descriptor also reports the completion of all descriptors
+//! before it. The driver then takes the values back, in order. As in Intel's 8254x manual, a head
+//! equal to the tail means an empty ring, so one descriptor remains unused. Checked with loom.
 
 use super::{Arc, AtomicU32, Ordering, Padded, UnsafeCell};
 use std::collections::VecDeque;
@@ -47,8 +47,9 @@ impl<T> Shared<T> {
 /// The driver's side of a ring.
 pub struct Driver<T> {
     shared: Arc<Shared<T>>,
-    /// Four positions in the ring, in this order: next descriptor to take back, end of those that
-    /// can be taken back, end of those announced, next descriptor to fill.
+    /// Position of the next descriptor to take back. The next three fields are the end of the
+    /// descriptors that can be taken back, the end of the announced descriptors, and the next
+    /// descriptor to fill.
     head: u32,
     done: u32,
     announced: u32,
