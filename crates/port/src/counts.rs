@@ -101,8 +101,8 @@ pub struct PortCounts {
     pub rx: RxCounts,
     /// Counters of the transmitting direction.
     pub tx: TxCounts,
-    /// CPU ticks by processing stage of the port (cost ledger), for ports that measure them
-    /// (`xdp:`). Off by default.
+    /// CPU ticks spent in each processing stage of the port, for ports that measure them (`xdp:`).
+    /// Off by default.
     pub ledger: stats::Ledger,
 }
 

@@ -139,8 +139,8 @@ pub fn open_fifo(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Returns standard output as a separate file (a duplicated descriptor), because that of `std` is
-/// line-buffered.
+/// Returns standard output as a separate file (a duplicated descriptor), because the standard
+/// output of `std` is line-buffered.
 ///
 /// # Errors
 /// Standard output is closed, or no descriptors are available.

@@ -12,8 +12,8 @@
 //! not fit into a slot, so it is read from the socket by a separate call.
 //!
 //! The kernel's own stack also receives from the interface. Do not assign an address to the
-//! interface there, or both stacks reply. An interface that is down drops frames sent to it, and
-//! resumes when it comes up. Deleting the interface ends the port.
+//! interface in the kernel, or both stacks reply. An interface that is down drops frames sent to
+//! it, and resumes when it comes up. Deleting the interface ends the port.
 
 pub mod bare;
 mod config;

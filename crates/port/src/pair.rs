@@ -28,9 +28,9 @@ impl EventDoorbell {
     }
 }
 
-/// The sender's side of a doorbell; `None` if no file descriptor was available, so that the reader
-/// polls. It is dropped after the sending end of the ring. It then wakes the reader, which detects
-/// that the ring is closed.
+/// The sender's side of a doorbell; `None` if no file descriptor was available, in which case the
+/// reader polls. Dropping it wakes the reader. It is dropped after the sending end of the ring, so
+/// the reader then detects that the ring is closed.
 struct Ringer(Option<Arc<EventDoorbell>>);
 
 impl Ringer {
@@ -51,7 +51,7 @@ impl Drop for Ringer {
 struct RingRx {
     ring: Consumer<Frame>,
     doorbell: Option<Arc<EventDoorbell>>,
-    /// True from the announcement of a sleep until its wakeup has been consumed.
+    /// True after the reader has announced a sleep, until the wakeup for it has been consumed.
     announced: Cell<bool>,
     counts: Arc<PortCounts>,
     /// True if checksums are omitted, because frames in memory cannot be corrupted.
@@ -139,8 +139,8 @@ impl RingRx {
 }
 
 impl RxHalf for RingRx {
-    /// Receives frames. A single frame costs 70 instructions in this special case, and 128 as a
-    /// burst of one.
+    /// Receives frames. If only one frame is received, a separate path is used, which costs 70
+    /// instructions instead of the 128 of a burst of one.
     fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
         if self.announced.get() {
             self.answer();

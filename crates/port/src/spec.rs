@@ -10,7 +10,7 @@
 //! Examples: `tap:tap0`, `text:-`, `pktgen(size=22,rate=1M,flows=100):pg0`,
 //! `impair(loss=1%,delay=10ms):tap:tap0`. A single table describes all kinds and their options,
 //! with forms and defaults: [`Kind::info`]. A spec is validated completely before anything is
-//! opened. It is formatted as text that is parsed to the same spec.
+//! opened. Formatting a spec results in text that is parsed to the same spec.
 
 mod error;
 mod kind;

@@ -73,8 +73,8 @@ impl Default for XdpConfig {
     }
 }
 
-/// Divisor for the number of the pool's buffers that wait in the kernel to be filled. It is one
-/// eighth of the buffers, because several ports may share a pool.
+/// Divisor of the number of buffers in the pool. The quotient is the number of empty buffers that a
+/// port gives to the kernel: one eighth, because several ports may share a pool.
 const SHARE: usize = 8;
 
 /// Layout of a pool's buffers for the kernel.

@@ -27,9 +27,10 @@ pub struct Impairment {
     /// Largest random deviation from `delay`, added or subtracted, uniformly distributed. Jitter
     /// never reorders frames.
     pub jitter: Duration,
-    /// Rate limit in bits per second, for frames without preamble and FCS; 0 if there is no limit.
+    /// Rate limit in bits per second, in which preamble and FCS are not counted; 0 if there is no
+    /// limit.
     pub rate: u64,
-    /// Maximum number of frames held.
+    /// Maximum number of frames in the link's queue.
     pub limit: usize,
     /// Seed of the pseudo-random numbers.
     pub seed: u64,

@@ -249,7 +249,7 @@ pub struct TxEngine {
     copies: bool,
     vlan: u16,
     fetched: usize,
-    /// The large segment being split; its descriptor is the next one.
+    /// The large segment being split. Its descriptor is completed after the last piece.
     cutting: Option<Cutter>,
     stepped: Instant,
     /// Sent buffers that are held back, oldest first: see [`TxEngine::rest`].
@@ -435,8 +435,8 @@ enum Next {
     Wait,
 }
 
-/// Completes requested offloads and clears the frame's flags. Returns `None` if its headers do not
-/// allow it.
+/// Performs the offloads that the frame requests, and clears its flags. Returns `None` if the
+/// frame's headers do not allow the offloads.
 fn finished(mut frame: Frame) -> Option<Frame> {
     if frame.flags().any(Flags::TX_WORK) {
         crate::offload::complete(&mut frame)?;

@@ -80,7 +80,8 @@ stats::counters! {
 pub struct Figure {
     /// Name of the figure, such as `rx bus clocks`.
     pub name: &'static str,
-    /// Value divided by the number of frames received or sent, as the figure's name indicates.
+    /// Value per frame received, sent or both. For `cleaned at a time`, the number of buffers per
+    /// cleaning pass.
     pub per_frame: f64,
 }
 
@@ -96,8 +97,9 @@ impl NicCounts {
         self.rx_bus_clocks.get() + self.tx_bus_clocks.get() + registers
     }
 
-    /// Returns the counters per frame. Those of a direction are divided by its frames, and register
-    /// accesses by the frames of both directions.
+    /// Returns the counters per frame. A counter of one direction is divided by the number of
+    /// frames in that direction. The number of register reads is divided by the number of frames in
+    /// both directions, and the number of cleaned buffers by the number of cleaning passes.
     pub fn report(&self) -> Vec<Figure> {
         let (rx, tx) = (self.rx_frames.get(), self.tx_frames.get());
         [

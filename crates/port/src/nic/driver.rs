@@ -185,8 +185,8 @@ fn mark_broadcast(frame: &mut Frame) {
     }
 }
 
-/// Writes to the start of the buffer, as a pool does that links free buffers through their own
-/// memory, or that keeps a header in each buffer.
+/// Writes to the start of the buffer and returns it. This models a pool that links free buffers
+/// through their own memory, or that keeps a header in each buffer.
 #[inline(always)]
 fn touched(mut buffer: Frame) -> Frame {
     if let Some(line) = buffer.append(8) {

@@ -1,5 +1,5 @@
-//! The settings of `nic:`. Each is declared once, in this file. The name of an option in a port's
-//! name is that of the setting without the prefix `nic.`.
+//! The settings of `nic:`. Each is declared once, in this file. In a port name, a setting is given
+//! as an option, without the prefix `nic.`.
 //!
 //! Settings that may change while the card runs are read again in each burst. The defaults are
 //! those of the driver of the report bridge2004 before its optimizations (T1 to T11, as the

@@ -1,9 +1,9 @@
 //! Large TCP segments that a device delivers whole: their buffers, and how they are split if no
 //! large buffer is left.
 //!
-//! A consumer that never reads must not stop the device, so one large buffer is always kept in
-//! reserve. A segment received into the reserve buffer is split into smaller buffers of another
-//! pool; the large buffer then becomes the reserve again.
+//! A consumer that never reads keeps large buffers in use. It must not stop the device, so one
+//! large buffer is always kept in reserve. A segment received into the reserve buffer is split into
+//! smaller buffers of another pool; the large buffer then becomes the reserve again.
 
 use super::gso::Cutter;
 use buf::{Flags, Frame, Pool, PoolConfig, PoolLocks};
@@ -32,8 +32,8 @@ pub enum Cut {
     Piece(Frame),
     /// No buffer was free for the next piece.
     NoBuffer,
-    /// The frame was dropped. It is not a segment that can be split (but a packet of a large MTU),
-    /// or its pieces do not fit into the buffers of the other pool.
+    /// The frame was dropped, because it is a single packet of a large MTU instead of a large
+    /// segment, or because its pieces do not fit into the buffers of the other pool.
     Uncuttable,
 }
 
@@ -47,7 +47,8 @@ pub struct Large {
 }
 
 impl Large {
-    /// Creates the state with the large buffers of `pool`; `None` if there are none.
+    /// Creates the state with the large buffers of `pool`, and takes the reserve buffer from it. If
+    /// `pool` is `None`, the receiving half has no large buffers.
     pub fn new(pool: Option<Pool>) -> Large {
         Large { spare: pool.as_ref().and_then(Pool::get), pool, cutting: None }
     }

@@ -1,10 +1,10 @@
 //! Software fallback for offloads that a port lacks: computing checksums and splitting large
 //! segments.
 //!
-//! The host passes frames as to a port with all offloads. They leave in the form that the port can
-//! send, in the same order. Pieces of a large segment that the port does not accept at once wait
-//! here. Until they are sent, no more frames are accepted, so at most one large segment is being
-//! split at any time.
+//! The host passes frames as if the port had all offloads. They are passed to the port in the same
+//! order, in a form that the port can send. Pieces of a large segment that the port does not accept
+//! at once wait here. Until they are sent, no more frames are accepted, so at most one large
+//! segment is being split at any time.
 
 use super::gso::Cutter;
 use crate::{Caps, PortCounts, TxHalf};

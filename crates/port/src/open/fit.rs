@@ -8,8 +8,8 @@ use crate::spec::{Kind, Spec};
 use buf::{Pool, PoolConfig, PoolLocks, Stride};
 
 /// Largest MTU of common Ethernet devices, in bytes. The MTU of the loopback is larger, but few of
-/// its packets have that size. A port with buffers for large segments (`lro`) receives them into
-/// these buffers.
+/// its packets are longer than this value. A port with buffers for large segments (`lro`) receives
+/// such packets into these buffers.
 const MTU_USUAL: u16 = 9_216;
 
 /// Returns the number of bytes that a buffer needs after its headroom for frames of the port

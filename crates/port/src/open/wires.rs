@@ -11,7 +11,7 @@ pub(super) struct Wires(Mutex<HashMap<String, Ends>>);
 
 #[derive(Debug)]
 struct Ends {
-    /// Name and speed of the first nic.
+    /// Name and speed of the first nic that was attached to the wire.
     first: (String, &'static str),
     /// Name of the second nic, or the second end of the wire until that nic is opened.
     second: Result<String, Box<End>>,

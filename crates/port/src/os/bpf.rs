@@ -84,6 +84,8 @@ fn pointer<T>(to: *const T) -> [u8; 8] {
     (to as u64).to_ne_bytes()
 }
 
+/// Calls bpf(2). Returns the result of the command.
+///
 /// # Safety
 /// Pointers in `attr` must be to live memory of the lengths given in `attr`.
 unsafe fn bpf(command: i32, attr: &mut Attr) -> io::Result<i32> {
@@ -93,6 +95,8 @@ unsafe fn bpf(command: i32, attr: &mut Attr) -> io::Result<i32> {
     if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer as i32) }
 }
 
+/// Calls bpf(2) with a command that returns a descriptor.
+///
 /// # Safety
 /// The conditions of [`bpf`], and the command must return a new descriptor.
 unsafe fn bpf_fd(command: i32, attr: &mut Attr) -> io::Result<OwnedFd> {

@@ -1,9 +1,9 @@
 //! The receiving half: reads the ring slot by slot.
 //!
 //! A frame of at most the MTU goes into a buffer of the pool. A large segment goes into a large
-//! buffer; if that is the last one, the segment is split (`offload::large`). The slot of a large
-//! segment contains only its beginning, and the whole segment waits in the socket's queue. If no
-//! buffer is free, the frame stays in its slot until the next poll. When the ring is empty, the
+//! buffer; if that is the last large buffer, the segment is split (`offload::large`). The slot of a
+//! large segment contains only its beginning, and the whole segment waits in the socket's queue. If
+//! no buffer is free, the frame stays in its slot until the next poll. When the ring is empty, the
 //! port checks periodically how many frames the kernel lost and whether the interface is up.
 
 use super::config::PacketConfig;
@@ -155,8 +155,8 @@ impl PacketRx {
         Got::Malformed
     }
 
-    /// Applies the kernel's report about the frame's checksums and segmentation. Returns `None` if
-    /// the report is invalid.
+    /// Sets the frame's flags, or completes its checksum, according to the virtio header or the
+    /// slot's status. Returns `None` if the frame or the header is invalid.
     #[inline]
     fn understand(&self, packet: &Packet<'_>, frame: &mut Frame) -> Option<()> {
         if packet.bytes.len() < eth::HEADER_LEN {

@@ -22,9 +22,10 @@ use wire::eth;
 /// Time before the next send call if the kernel did not take all frames.
 const RETRY: Duration = Duration::from_micros(50);
 
-/// Maximum length of a frame that the kernel copies completely. For a longer frame, it uses most of
-/// the data in the slot's page without a copy. This is not worthwhile for short frames, because a
-/// frame through a virtual device is copied later in any case, into an additional page.
+/// Maximum length of a frame that the kernel copies completely. For a longer frame, it sends most
+/// of the data from the slot's page without a copy. This is not worthwhile for short frames,
+/// because a frame that passes through a virtual device is copied later in any case, into an
+/// additional page.
 const LINEAR: usize = 2048;
 
 pub(super) struct PacketTx {

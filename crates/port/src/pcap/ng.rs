@@ -20,7 +20,7 @@ pub const PACKET: u32 = 6;
 /// Byte-order magic of a section.
 pub const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
-/// A record whose data is given as a range of the block's body.
+/// Record of a packet block. Its data is given as a range of the block's body.
 #[derive(Clone, Debug)]
 pub struct InterfaceBlock {
     pub record: Record<'static>,

@@ -23,7 +23,7 @@ impl Numbers {
         Some(if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) })
     }
 
-    /// Appends the options that remain valid in another file to `out`, in little-endian byte order
+    /// Appends to `out` the options that remain valid in another file, in little-endian byte order
     /// and without the end-of-list option. `form` maps the code of an option to the form of its
     /// value.
     pub fn copy_options(self, mut options: &[u8], form: fn(u16) -> Form, out: &mut Vec<u8>) {

@@ -2,9 +2,9 @@
 //!
 //! The length of a frame is unknown before it is read. Each read therefore uses two buffers: one of
 //! the pool, and after it a large buffer that is kept ready. A frame of the MTU fits into the first
-//! buffer. A large frame continues in the large buffer and uses it up; the part in the first buffer
-//! is then copied into it. If no further large buffer is free, the frame is split into small ones
-//! instead (`offload::large`).
+//! buffer. The rest of a longer frame is read into the large buffer, and the part in the first
+//! buffer is then copied in front of it. If no further large buffer is free, the frame is split
+//! into small frames (`offload::large`).
 
 use crate::offload::large::{Cut, Large};
 use crate::offload::{RxCsum, virtio};

@@ -27,7 +27,7 @@ pub(super) struct XdpRx {
     frames: FrameRx,
     pool: Pool,
     counts: Arc<PortCounts>,
-    /// Total number of buffers that the kernel should have.
+    /// Number of buffers that the kernel has after each refill, if the pool is not empty.
     most: usize,
     /// Handling of open checksums.
     open_csum: RxCsum,

@@ -1,14 +1,15 @@
-//! Number of frames that a device has dropped on transmission, which proves that a device with a
-//! drop filter has dropped them. Also reads the device's XDP program and kind.
+//! Counters of the frames that a device has dropped on transmission. They show whether a drop
+//! filter has dropped all frames sent to its device. Also reads the device's XDP program and kind.
 //!
 //! There are two counters, because a frame can be dropped in a queue or in the driver. Frames
 //! dropped by a filter at the `clsact` qdisc are counted as dropped in a queue, under that qdisc.
-//! Both counters are read over netlink, because /proc/net/dev contains only that of the driver.
+//! Both counters are read over netlink, because /proc/net/dev contains only the driver's counter.
 
 use super::message::{self, Message};
 use super::{Netlink, NetlinkError};
 
-/// Values of a device's drop counters at one time, for comparison with those at an earlier time.
+/// Values of a device's drop counters at one time, for comparison with the values at an earlier
+/// time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxDrops {
     /// Frames dropped in queues, summed over all queues, as printed by `tc -s qdisc`. The kernel's

@@ -128,8 +128,8 @@ impl RxRing {
         self.at = if self.at + 1 < self.slots { self.at + 1 } else { 0 };
     }
 
-    /// Returns a slot to the kernel without reading it, and drops the frame that waits for it in
-    /// the socket's queue.
+    /// Returns a slot to the kernel without reading it. If the slot's frame is also queued in the
+    /// socket, removes the frame from the queue.
     #[cold]
     pub fn skip(&mut self) {
         if self.map.status(self.at * self.slot) & libc::TP_STATUS_COPY != 0 {
@@ -181,7 +181,8 @@ impl AsFd for RxRing {
 }
 
 /// Returns the argument of PACKET_FANOUT: group, mode, and the flag to ignore outgoing frames. The
-/// flag is needed because a group does not use the option of its sockets.
+/// flag is needed because the socket option PACKET_IGNORE_OUTGOING has no effect on the sockets of
+/// a fanout group.
 fn fanout(group: u16, mode: FanoutMode, ignore_outgoing: bool) -> u32 {
     let mode = match mode {
         FanoutMode::Hash => libc::PACKET_FANOUT_HASH,

@@ -79,7 +79,7 @@ impl TxRing {
         self.slots
     }
 
-    /// Returns the maximum length of a frame, including its virtio header.
+    /// Returns the maximum length of a frame in a slot, including its virtio header.
     pub fn longest(&self) -> usize {
         self.slot - DATA
     }

@@ -149,7 +149,7 @@ impl FrameRx {
         statistics(self.socket())
     }
 
-    /// Returns whether the device is gone, as far as this has been detected already.
+    /// Returns whether an earlier call has detected that the device is gone. Makes no system call.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }

@@ -21,7 +21,7 @@ pub struct FrameTx {
     shared: Arc<Shared>,
 }
 
-/// Mark of a descriptor: whether the frame continues in the next buffer.
+/// Flag of a descriptor that states whether the frame continues in the next buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum More {
@@ -158,7 +158,7 @@ impl FrameTx {
         self.away.pool()
     }
 
-    /// Returns whether the device is gone, as far as this has been detected already.
+    /// Returns whether an earlier call has detected that the device is gone. Makes no system call.
     pub fn is_gone(&self) -> bool {
         self.shared.gone.load(Ordering::Relaxed)
     }
