@@ -77,21 +77,21 @@ fn write(mut out: &File, bytes: &[u8]) -> Result<(), RunError> {
     Ok(out.write_all(bytes)?)
 }
 
-/// Lines that are encoded once and written repeatedly, as in the measurements of the report
-/// ethpipe2013 of the reading speed of its device.
+/// Lines that are encoded once and written repeatedly. The report ethpipe2013 measures the reading
+/// speed of the ethpipe device in this way.
 #[derive(Debug)]
 pub struct Static {
     lines: Kept,
-    /// Number of bytes of all lines; `count` is the number of lines.
+    /// Total length of the lines in bytes; `count` is the number of lines.
     len: usize,
     count: u64,
 }
 
 impl Static {
-    /// Encodes frames of `source` until there are 1 MiB of lines or `most` lines, or until `source`
-    /// ends. In 1 MiB the number of lines is a multiple of ten, which is the number of destinations
-    /// that pktgen uses in turn. The sequence of destinations therefore continues when the lines
-    /// repeat.
+    /// Encodes frames of `source` until there are at least 1 MiB of lines or `most` lines, or until
+    /// `source` ends. At 1 MiB, lines are added until their number is a multiple of ten, the number
+    /// of destinations that pktgen uses in turn. The sequence of destinations then continues when
+    /// the lines repeat.
     ///
     /// # Errors
     /// Errors of reading the port.
@@ -114,7 +114,8 @@ impl Static {
         Ok(Static { lines: pages.keep(), len, count })
     }
 
-    /// Writes `left` lines (`u64::MAX`: no limit), or fewer if `stop` returns true.
+    /// Writes the lines repeatedly until `left` lines have been written (`u64::MAX`: no limit) or
+    /// `stop` returns true.
     ///
     /// # Errors
     /// Errors of writing the pipe.

@@ -19,7 +19,8 @@ pub type Say = Box<dyn FnMut(&str) -> io::Result<()> + Send>;
 pub struct Sums {
     /// Number of frames counted.
     pub frames: u64,
-    /// Number of bytes that the frames have as lines of text without time stamps (format F1).
+    /// Number of bytes of the lines of text, without time stamps (format F1), that represent the
+    /// frames.
     pub text: u64,
     /// Number of bytes on the wire: frame, FCS, preamble and inter-frame gap.
     pub wire: u64,
@@ -39,7 +40,7 @@ impl Sums {
         })
     }
 
-    /// Returns the totals since the earlier totals `before`.
+    /// Returns the difference between these totals and the earlier totals `before`.
     fn since(self, before: Sums) -> Sums {
         Sums {
             frames: self.frames - before.frames,

@@ -64,7 +64,7 @@ impl Crc {
     }
 
     /// Checks the checksums of one frame, counts the wrong ones in `wrong`, and writes each
-    /// checksum as `action` requires. Returns the number of checksums.
+    /// checksum as `action` requires. Returns the number of checksums in the frame.
     #[inline]
     fn one(&self, frame: &mut [u8], wrong: &mut [u64; KINDS.len()]) -> u64 {
         let mut checksums = 0;

@@ -1,5 +1,6 @@
-//! `delay`: delays each frame and keeps the order. [`Delay`] queues the frames for this time.
-//! [`Later`] only adds the delay to the time stamps at which another program sends the frames.
+//! `delay`: delays each frame and keeps the frames in order. [`Delay`] queues each frame until its
+//! delay has passed. [`Later`] queues no frames. It adds the delay to their time stamps, and
+//! another program sends them at these times.
 
 pub use crate::queue::{Full, Limit};
 
@@ -19,8 +20,8 @@ pub struct Delay {
     /// State of the random number generator.
     seed: u64,
     now: Instant,
-    /// Time at which the most recent frame leaves. Frames that arrive after it do not leave
-    /// earlier.
+    /// Due time of the most recently queued frame. No later frame is due earlier, so the order is
+    /// kept.
     last: Instant,
     queue: Queue,
 }

@@ -101,7 +101,7 @@ fn ports(proto: Proto, payload: &[u8]) -> Option<(u16, u16)> {
         .then(|| (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
 }
 
-/// Formats an address, and an IPv4-mapped address as IPv4.
+/// Formats an IPv6 address. An IPv4-mapped address is formatted as IPv4.
 pub fn show(address: Ipv6Addr) -> String {
     address.to_ipv4_mapped().map_or_else(|| address.to_string(), |four: Ipv4Addr| four.to_string())
 }

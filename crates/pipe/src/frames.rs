@@ -67,9 +67,9 @@ pub struct About {
 static USUAL: About = About { cut: 0, interface: 0, options: Vec::new(), link: None };
 
 impl About {
-    /// Returns the original length, in bytes, of a frame that has `len` bytes in the batch. It
-    /// includes the original link header, the bytes that were not captured, and bytes added by
-    /// edits. The result is at most 2^32 - 1, the maximum in a capture.
+    /// Returns the original length, in bytes, of a frame that has `len` bytes in the batch. If an
+    /// Ethernet header replaces the link header, the link header is counted instead. Bytes that
+    /// were not captured are added. The result is at most 2^32 - 1, the maximum in a capture.
     pub fn wire_len(&self, len: usize) -> usize {
         let ours = self.link.as_ref().map_or(0, |_| MIN_FRAME);
         let link = self.link.as_ref().map_or(0, |(_, header)| header.len());
@@ -141,8 +141,8 @@ impl Frames {
         self.end = 0;
     }
 
-    /// Returns the memory for the next frame: [`MAX_FRAME`] bytes plus slack for vector stores. The
-    /// slice is empty if the batch is full.
+    /// Returns the memory into which the caller writes the next frame: [`MAX_FRAME`] bytes, and
+    /// slack that vector stores may overwrite. The slice is empty if the batch is full.
     #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         if self.is_full() {

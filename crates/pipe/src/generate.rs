@@ -110,7 +110,8 @@ impl Gen {
         let bits = ((self.config.size + AROUND) * 8) as u128;
         let ticks =
             u128::from(self.at) * bits * 1000 / (u128::from(mbps.max(1)) * u128::from(self.config.tick_ns.max(1)));
-        // The first frame of a round resets register 1, from which the stamps of the round count.
+        // The first frame of a round resets register 1, to which the stamps of the round are
+        // relative.
         Time::Stamp(Stamp::at(1, self.at == 0, ticks as u64))
     }
 
@@ -136,9 +137,9 @@ impl Gen {
         true
     }
 
-    /// Builds one buffer of frames in `format`, to be written repeatedly. Without stamps, all
-    /// destinations occur equally often, as often as fits into 1 MiB, but at least once. With
-    /// stamps, the buffer contains one round.
+    /// Builds one buffer of frames in `format`, to be written repeatedly. Without stamps, each
+    /// destination occurs equally often: as often as fits into a buffer of 1 MiB, but at least
+    /// once. With stamps, the buffer contains one round.
     ///
     /// # Errors
     /// With stamps, the round has no limit or is too large. With or without stamps, the format may

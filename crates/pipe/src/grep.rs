@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! patterns --syntax--> regex            any line, as in grep
-//!                  \-> Columns          words of three or more digits: they can match only in the
-//!                                       header of a line, so 30 characters decide for a line in
-//!                                       standard form; other lines go to the regex
+//!                  \-> Columns          words of three or more digits, which can match only in the
+//!                                       header of a line: compares the 30 characters of the
+//!                                       header; lines in non-standard form go to the regex
 //! ```
 //!
 //! Blocks of text are searched without decoding the lines. Frames in other formats, or from an

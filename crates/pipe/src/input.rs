@@ -209,7 +209,7 @@ impl Input {
         &self.tally
     }
 
-    /// Returns the counts of lines for writing, so that the caller can add lines that it has
+    /// Returns mutable access to the counts of lines, so that the caller can add lines that it has
     /// decoded.
     pub fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
@@ -238,7 +238,7 @@ impl Input {
         if requested.is_none() && format.is_text() && start.iter().any(|byte| !is_of_text(*byte)) {
             return Err(BadInput::Unknown(start));
         }
-        // A line may continue in the next stream.
+        // A line may continue in the next stream, so all streams are joined.
         if format.is_text() || format == Format::Jsonl {
             while let Some(next) = self.following.pop_front() {
                 from = Box::new(from.chain(next));

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use wire::bpkt::{self, Form};
 use wire::text::{self, Kind, MIN_FRAME, SLACK, STAMP, Stamp};
 
-/// Encodes frames as bytes, without writing them. Several threads may each use an encoder. Their
-/// results are put in order afterwards.
+/// Encodes frames as bytes, without writing them. Each of several threads may use its own encoder;
+/// the caller then puts the results in order.
 #[derive(Debug)]
 pub struct Encoder {
     format: Format,

@@ -1,4 +1,4 @@
-//! Ports as sources and sinks of frames, and the counter of their time stamps.
+//! Ports as sources and sinks of frames, and the counter from which their time stamps are taken.
 
 use crate::run::{RunError, Sink, Source};
 use crate::stage::BadLink;
@@ -74,8 +74,8 @@ impl Counter {
         self.behind(ticks, 0, now)
     }
 
-    /// Returns the time `ticks` after the moment at which the counter has or had the value `base`.
-    /// If that time is in the past, returns `now`.
+    /// Returns the time that is `ticks` ticks after the moment at which the counter has the value
+    /// `base`, past or future. If that time is in the past, returns `now`.
     pub fn behind(&self, base: u64, ticks: u64, now: Instant) -> Instant {
         let ahead = base.wrapping_sub(self.ticks(now)) & Stamp::TICKS;
         // The counter wraps, so a distance of more than half its range counts as the past.

@@ -60,7 +60,7 @@ impl Queue {
     }
 
     /// Appends a copy of the frame at `index` of `frames`, to be sent at `due`. Returns false if
-    /// the queue is full and drops new frames.
+    /// the frame was dropped, because the queue is full and configured as [`Full::Drop`].
     pub fn push(&mut self, frames: &Frames, index: usize, due: Instant) -> bool {
         let Some((frame, time)) = frames.get(index) else { return false };
         if self.limit.full == Full::Drop && self.bytes + frame.len() + EACH > self.limit.bytes {

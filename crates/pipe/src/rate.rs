@@ -1,9 +1,9 @@
 //! `rate`: limits the bits or frames per second with a token bucket.
 //!
 //! The bucket fills at the rate, up to its size. A frame leaves when the bucket contains at least
-//! its cost, which is then removed. The state is the time at which the bucket will be full. Its
-//! unit is one nanosecond divided by the rate, called "fraction" in this module, so that no
-//! calculation is rounded.
+//! its cost, which is then removed. The state is the time at which the bucket will be full. This
+//! time is counted in units of one nanosecond divided by the rate, called "fractions" in this
+//! module, so that no calculation is rounded.
 
 use crate::generate::{AROUND, FCS};
 use crate::queue::{Limit, Queue};

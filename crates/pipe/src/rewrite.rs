@@ -1,7 +1,7 @@
 //! `rewrite`: a list of edits, applied to each frame in order.
 //!
 //! ```text
-//! dst=00:11:22:33:44:55  src=..  dst=00:11:22:*:*:*   Ethernet addresses; bytes with * stay
+//! dst=00:11:22:33:44:55  src=..  dst=00:11:22:*:*:*   MAC addresses; * keeps a byte
 //! type=0x0800                                         the EtherType after all tags
 //! vlan.push=ID[,PCP][,0x88a8]  vlan.pop               the outermost tag
 //! vlan.id=N  vlan.id=10->20  vlan.pcp=N               the outermost tag
@@ -112,7 +112,7 @@ impl Stage for Rewrite {
             counts.edited += u64::from(edited);
             true
         });
-        // Counted once per batch, to avoid contention between threads.
+        // The shared counters are updated once per batch, to avoid contention between threads.
         let shared = &*self.counts;
         shared.frames.fetch_add(counts.frames, Relaxed);
         shared.edited.fetch_add(counts.edited, Relaxed);

@@ -127,8 +127,8 @@ pub fn run_spread(
     {
         let shared = Mutex::new(&mut *stages);
         let (strict, front) = (input.is_strict(), input.front().cloned());
-        // Buffers are reused. Allocating new ones for each piece would cost more than the work on
-        // it.
+        // Buffers are reused. Allocating new ones for each piece would cost more than processing
+        // the piece.
         let spare = Mutex::new(Vec::<Vec<u8>>::new());
         let recycled = || lock(&spare).pop().unwrap_or_default();
         let source = || -> Result<Option<Piece>, RunError> {

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Makes several threads run a function for each piece one after the other, in the order of the
+/// Lets several threads, each with a piece, run a function one after the other in the order of the
 /// pieces.
 #[derive(Debug, Default)]
 pub struct Turns {

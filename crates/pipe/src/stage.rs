@@ -103,7 +103,7 @@ pub enum StageError {
 pub struct BadLink {
     /// Link type of the frames.
     pub link: LinkType,
-    /// Name of the operation after the words "cannot be", such as "written as text".
+    /// Operation as it follows "cannot be" in the error message, such as "written as text".
     pub what: &'static str,
 }
 

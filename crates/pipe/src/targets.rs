@@ -13,7 +13,7 @@ pub struct Target {
     name: String,
     /// Output for frames; `None` for the rest of the pipeline, or for a target that failed.
     sink: Option<Box<dyn Sink + Send>>,
-    /// True for the rest of the pipeline.
+    /// True if the target is the rest of the pipeline.
     is_row: bool,
     written: u64,
     lost: u64,
@@ -120,9 +120,9 @@ impl Stage for Mirror {
 /// Property of a frame that selects its target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// The five-tuple of an IP packet, otherwise MAC addresses and EtherType.
+    /// Five-tuple of an IP packet, or MAC addresses and EtherType of any other frame.
     Flow,
-    /// As for `Flow`, but both directions of a flow go to the same target.
+    /// The same property as for `Flow`, but both directions of a flow go to the same target.
     BothWays,
     /// Destination MAC address.
     Dst,

@@ -18,7 +18,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// Time before an event during which the thread does not sleep, because a sleep may end late by
 /// about this time.
 const AWAKE: Duration = Duration::from_micros(100);
-/// Number of batches read ahead.
+/// Maximum number of batches that are read before the stages process them.
 const AHEAD: usize = 4;
 
 /// A source running in its own thread.

@@ -9,10 +9,10 @@ use std::io::{self, Read};
 /// test nothing new.
 const PATTERN: usize = 40;
 
-/// Fuzzes `grep`. The input is a byte of flags, a pattern, and lines.
-/// Checks that nothing panics; that all search methods (by the columns of the header, from match to
-/// match, line by line) select the same lines as the regular expression applied to each line; and
-/// that counting and printing give the same number of lines.
+/// Fuzzes `grep`. The input is a byte of flags, a pattern, and lines. Checks that nothing panics;
+/// that all search methods (comparing header columns, searching from match to match, matching line
+/// by line) select the same lines as the regular expression applied to each line; and that counting
+/// and printing give the same number of lines.
 pub fn grep(data: &[u8]) {
     let (&flags, rest) = data.split_first().unwrap_or((&0, &[]));
     let (pattern, lines) = rest.split_at(rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len()));
@@ -63,7 +63,7 @@ fn repeats_often(pattern: &str) -> bool {
     pattern.contains('{') && (digits > 2 || pattern.matches('{').count() > 1)
 }
 
-/// A stream of bytes that returns a limited number of bytes per read.
+/// A stream of the bytes in field 0. Field 1 is the maximum number of bytes per read.
 pub(crate) struct Pieces(pub Vec<u8>, pub usize);
 
 impl Read for Pieces {
@@ -156,8 +156,8 @@ pub fn input(data: &[u8]) {
     }
 }
 
-/// Returns the metadata of a packet that JSON lines can represent: comments, direction, and number
-/// of bytes not captured.
+/// Returns the part of a packet's metadata that a JSON line can represent: comments, direction, and
+/// number of bytes not captured.
 pub(super) fn noted_of(about: &About) -> (Vec<String>, port::pcap::Direction, u32) {
     (notes::comments(&about.options).collect(), notes::direction(&about.options), about.cut)
 }

@@ -19,7 +19,8 @@ const FEW: usize = 8;
 #[derive(Debug, Clone)]
 pub(super) struct Columns {
     whole: Whole,
-    /// All other patterns. A line matches if it contains the words of any row, in their order.
+    /// Patterns that are not whole MAC addresses, one per row. A line matches if its header
+    /// contains the words of any row in order.
     rows: Vec<Vec<Needle>>,
 }
 
@@ -33,8 +34,8 @@ enum Whole {
     Many(Box<Filter>, HashSet<[u8; LONGEST]>),
 }
 
-/// Bloom filter with one bit for each of 65,536 hash values. For most absent words the lookup ends
-/// with it, without leaving the first-level cache.
+/// Bloom filter with one bit for each of 65,536 hash values. It rejects most words that are not in
+/// the set without an access outside the first-level cache.
 #[derive(Debug, Clone)]
 struct Filter([u64; 1024]);
 

@@ -203,7 +203,7 @@ impl View {
         let mut view = View::default();
         let Ok(header) = eth::Header::parse(frame) else { return view };
         let (mut ethertype, mut rest) = (header.ethertype, frame.get(eth::HEADER_LEN..).unwrap_or_default());
-        // Up to two tags (IEEE 802.1ad); after that, `type` is the EtherType of the third tag.
+        // Skips at most two tags (IEEE 802.1ad). If there is a third tag, `type` is its TPID.
         for _ in 0..2 {
             if !ethertype.is_tag() {
                 break;

@@ -71,7 +71,8 @@ impl Front {
     /// incomplete.
     fn one(&self, text: &[u8], frames: &mut Frames, tally: &mut Tally, selected: &mut u64) -> usize {
         let Some(end) = memchr::memchr(b'\n', text) else {
-            // The line is too long for a frame, even though its end has not been read.
+            // After `MAX_READ` bytes without a newline, the line is too long for a frame, wherever
+            // it ends.
             return if text.len() > MAX_READ { decode_line(self.kind, text, frames, tally) } else { 0 };
         };
         let line = text.get(..=end).unwrap_or(text);

@@ -14,7 +14,7 @@ use wire::text::{self, Kind, MAX_LINE, MIN_FRAME, SLACK};
 /// Selection criterion for frames of any format.
 #[derive(Debug, Clone)]
 pub enum Judge {
-    /// Matches the frame's line.
+    /// Selects a frame if the line that represents it matches.
     Line(Arc<Matcher>),
     /// Lists of terms. A frame is selected if its fields fulfill all terms of at least one list.
     Fields(Arc<Vec<Terms>>),
@@ -29,7 +29,7 @@ pub struct Grep {
     invert: bool,
     line: Vec<u8>,
     kind: Kind,
-    /// Number of frames selected by all copies of the stage together. `most` is its maximum.
+    /// Number of frames selected by all copies of the stage together. `most` is the maximum number.
     selected: Arc<AtomicU64>,
     most: Option<u64>,
 }

@@ -19,8 +19,8 @@ pub struct Cut {
     len: u64,
 }
 
-/// Size of a share in bytes. It is large compared with the bytes that are read twice, for two
-/// pieces, but small enough for a second-level cache.
+/// Size of a share in bytes. It is large compared with the bytes at a boundary, which are read for
+/// both pieces, but small enough for a second-level cache.
 const SHARE: u64 = BLOCK as u64;
 
 impl Cut {
@@ -56,7 +56,7 @@ impl Cut {
     /// lines left out.
     fn read_whole(&self, number: u64, into: &mut Vec<u8>) -> io::Result<u64> {
         let begin = number * SHARE;
-        // The byte before the share determines whether a line begins at its start.
+        // The byte before the share determines whether a line begins at the start of the share.
         let from = begin.saturating_sub(1);
         let want = usize::try_from((begin + SHARE).min(self.len).saturating_sub(from)).unwrap_or(0);
         into.resize(want, 0);
@@ -172,8 +172,8 @@ mod tests {
         assert!(Cut::of(Path::new("/dev/null")).unwrap().is_none());
     }
 
-    /// A truncated file ends at its length at the time a piece is read. A file that has grown is
-    /// read up to its old length.
+    /// If the file has been truncated, each piece is read up to the new end of the file. If the
+    /// file has grown, it is read up to the length that it had when it was opened.
     #[test]
     fn a_file_that_changes_length_is_read_to_its_end() {
         let path = std::env::temp_dir().join(format!("linerate-cut-short-{}", std::process::id()));

@@ -115,7 +115,8 @@ fn whole(value: &Value) -> Option<u64> {
     if let Some(number) = value.as_u64() {
         return Some(number);
     }
-    // The writer has already rounded a number above 2^53 with an exponent.
+    // Numbers with an exponent are parsed as floating-point numbers, which above 2^53 are rounded.
+    // The program that wrote such a number has probably rounded it already.
     let number = value
         .as_f64()
         .filter(|number| number.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(number))?;

@@ -23,8 +23,7 @@ pub(super) struct Records<R> {
 
 impl<R: Read> Records<R> {
     /// Creates a reader of records. `start` contains bytes that have already been read from `from`.
-    /// If `requested` is `None`, reads until the version of the format follows from the first two
-    /// records.
+    /// If `requested` is `None`, reads until the records determine the version of the format.
     pub fn new(start: Vec<u8>, from: R, requested: Option<Format>) -> Result<Records<R>, BadInput> {
         let end = start.len();
         let mut buf = start;

@@ -15,7 +15,7 @@ pub struct Tally {
     pub bad: u64,
     /// Line number and error of the first ten lines or records that are not frames.
     pub reported: Vec<(u64, Warned)>,
-    /// Number of frames that precede the first bad line in its batch.
+    /// Number of frames before the first bad line, in the batch that contains this line.
     pub good: usize,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Display for Warned {
 }
 
 impl Tally {
-    /// Adds the counts of lines that come after those counted so far.
+    /// Adds the counts `behind` of lines that follow the lines counted so far.
     pub fn append(&mut self, behind: &Tally) {
         for (line, bad) in behind.reported.iter().take(TOLD.saturating_sub(self.reported.len())) {
             self.reported.push((self.lines + line, bad.clone()));

@@ -1,4 +1,4 @@
-//! Reads lines in blocks, and decodes them or only those that a filter selects.
+//! Reads lines in blocks, and decodes all lines or only the lines that a filter selects.
 
 use super::error::BadInput;
 use super::line;
@@ -71,8 +71,8 @@ impl<R: Read> Text<R> {
                 self.skip();
             } else {
                 let used = decode(self.held(), tally);
-                // If the last byte consumed is not a newline, `decode` has consumed the maximum
-                // length of an over-long line.
+                // If the last byte consumed is not a newline, `decode` has consumed the beginning
+                // of an over-long line. The rest of the line is skipped.
                 let cut = used > 0 && self.buf.get(self.start + used - 1) != Some(&b'\n');
                 (self.start, self.skipping) = (self.start + used, cut);
                 if used > 0 {
@@ -96,8 +96,8 @@ impl<R: Read> Text<R> {
 
     /// Returns the complete lines in the buffer. Reads more bytes if there are none, and returns
     /// `None` at the end of the stream. Over-long lines are counted in `too_long`. With
-    /// `only_lines` they are left out; otherwise their first bytes are returned, one more than the
-    /// limit.
+    /// `only_lines` they are left out. Otherwise the beginning of each is returned, which is one
+    /// byte longer than the maximum length of a line.
     pub fn next_block(&mut self, only_lines: bool, too_long: &mut u64) -> Result<Option<&[u8]>, BadInput> {
         let end = loop {
             if self.skipping {

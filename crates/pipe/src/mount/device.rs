@@ -41,8 +41,8 @@ pub struct Device {
     name: String,
     stamped: bool,
     announces: bool,
-    /// Number of bytes buffered for a reader. A port without a descriptor is polled only while some
-    /// reader has fewer.
+    /// Number of bytes to keep buffered for each reader. A port without a descriptor is polled only
+    /// while fewer bytes are buffered for some reader.
     ahead: usize,
     state: Mutex<State>,
     /// Signaled when a reader has opened, read or closed a file, because the port may then be
@@ -61,7 +61,7 @@ struct State {
     queued: usize,
     writers: VecDeque<Writer>,
     counts: Counts,
-    /// True while more frames are expected at once. A read then waits for them unless it can be
+    /// True while more frames are expected immediately. A read then waits for them unless it can be
     /// answered in full.
     more: bool,
     over: bool,
@@ -113,8 +113,8 @@ struct Open {
     /// Remaining bytes of a frame that was longer than the buffer of the last read.
     rest: Option<Piece>,
     lines: Arc<Mutex<Lines>>,
-    /// FUSE poll handle that is notified when poll(2) would return other events; `None` if no poll
-    /// waits.
+    /// FUSE poll handle that is notified when the events returned by poll(2) change; `None` if no
+    /// poll waits.
     poll: Option<u64>,
 }
 
@@ -169,8 +169,8 @@ impl State {
     }
 
     /// Returns the data with which the read request `wait` is answered now, or `None` if it must
-    /// wait. While more frames are expected at once, a request waits until there are as many bytes
-    /// as it requested, or `enough` bytes.
+    /// wait. While more frames are expected immediately, a request waits until as many bytes are
+    /// buffered as it requested, or `enough` bytes.
     fn give(&mut self, wait: Wait, enough: usize) -> Option<Given> {
         let Wait { unique, fh, room } = wait;
         if self.more
@@ -206,8 +206,8 @@ impl State {
         ready || open.rest.is_some() || (self.over && open.reader.is_some())
     }
 
-    /// Removes and returns the poll handles to notify: all handles if `to_write`, otherwise those
-    /// of readers with buffered frames.
+    /// Removes and returns the poll handles to notify: all handles if `to_write`, because writes
+    /// are possible again; otherwise the handles of readers with buffered frames.
     fn polled(&mut self, to_write: bool) -> Vec<u64> {
         let ready: Vec<u64> =
             self.open.iter().filter(|(_, open)| to_write || self.is_ready(open)).map(|(fh, _)| *fh).collect();
@@ -339,8 +339,8 @@ impl Device {
             if !answered && let Some(open) = state.open.get_mut(&given.fh).filter(|open| open.reader == given.after) {
                 (open.reader, open.rest) = given.before;
             }
-            // The frames are freed only after sending, because the next read may need them. A block
-            // that is no longer referenced is reused.
+            // The frames are freed only after sending: if the request was interrupted, the next
+            // read needs them. A block that is no longer referenced is reused.
             drop(given.pieces);
             state.release(given.kind);
         }
@@ -408,7 +408,8 @@ impl Device {
     }
 
     /// Waits until the port should be polled for frames. Returns at once for a port with a
-    /// descriptor, otherwise when a reader has consumed its frames or `stop` returns true.
+    /// descriptor, otherwise when few bytes are buffered for some reader (`ahead`) or `stop`
+    /// returns true.
     pub fn wait_for_room(&self, stop: fn() -> bool) {
         let mut state = self.lock();
         while !self.announces && !stop() {
@@ -424,8 +425,8 @@ impl Device {
     }
 
     /// Passes the frames that the port received at `ticks` to all readers. If `more`, further
-    /// frames are expected at once: reads that cannot be answered in full wait for them, or for
-    /// [`Device::pause`].
+    /// frames are expected immediately, so reads that cannot be answered in full wait for them or
+    /// for [`Device::pause`].
     pub fn received(&self, burst: &mut Burst, ticks: u64, more: bool, kernel: &Kernel) {
         let mut state = self.lock();
         state.more = more;

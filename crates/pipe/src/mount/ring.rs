@@ -6,8 +6,8 @@
 //!                 ^ slow reader    ^ fast reader
 //! ```
 //!
-//! The ring has a maximum size in bytes. A push to a full ring drops the oldest block. Each reader
-//! counts the frames of this block that it had not read yet as its overflow. Readers receive
+//! The ring has a maximum size in bytes. A push to a full ring drops the oldest block. For each
+//! reader, the frames of this block that it has not read count as overflow. Readers receive
 //! references to blocks, not copies.
 
 use std::collections::VecDeque;
@@ -122,8 +122,8 @@ pub struct Ring {
 
 /// Maximum number of empty blocks kept for reuse.
 const SPARE: usize = 16;
-/// Blocks with fewer bytes are merged into one, because a port with little traffic delivers frames
-/// one by one.
+/// A block with fewer bytes is appended to the previous block, because a port with little traffic
+/// delivers frames one by one.
 const SMALL: usize = 16 * 1024;
 
 impl Ring {

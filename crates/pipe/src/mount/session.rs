@@ -21,7 +21,7 @@ pub(super) enum Then {
     End,
 }
 
-/// Type of a node.
+/// Type of a node, that is, of a file or directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Node {
     Root,
@@ -48,8 +48,8 @@ pub struct Session {
     owner: (u32, u32),
     since: u64,
     next: AtomicU64,
-    /// Content of open files that are not ports, by handle. It is generated when a file is read
-    /// from its start.
+    /// Content of the open files that do not belong to ports, by handle. It is generated when a
+    /// file is read from its start.
     shown: Mutex<BTreeMap<u64, String>>,
 }
 

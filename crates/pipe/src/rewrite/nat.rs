@@ -110,8 +110,8 @@ impl Counts {
     }
 }
 
-/// Datagrams whose first fragment was translated. The other fragments get the address that the
-/// first fragment got.
+/// Datagrams whose first fragment was translated. The other fragments are translated to the same
+/// address as the first one.
 #[derive(Debug, Default)]
 struct Fragments {
     known: HashMap<Datagram, (Ipv4Addr, Instant)>,
@@ -404,8 +404,9 @@ fn quoted_ends(quoted: &[u8]) -> Translated<(Layout, ip4::Header, u16, u16)> {
 }
 
 impl Wanted {
-    /// Returns the source and destination port of a quoted packet. They are in the first eight
-    /// bytes after the IP header, the minimum that an error quotes (RFC 792).
+    /// Returns the source and destination port of a quoted packet; for an echo, the identifier as
+    /// both. They are in the first eight bytes after the IP header, the minimum that an error
+    /// quotes (RFC 792).
     fn quoted(quoted: &[u8], layout: &Layout) -> Option<(u16, u16)> {
         if layout.upper() != Upper::Icmp {
             return layout.ports(quoted).map(|(src, dst)| (src.0, dst.0));
@@ -453,8 +454,8 @@ struct Early {
     bytes: usize,
 }
 
-/// Maximum number of waiting fragments. A second constant limits their bytes. When a maximum is
-/// exceeded, the oldest fragments are dropped.
+/// Maximum number of waiting fragments. `EARLY_BYTES_MAX` is the maximum of their total length in
+/// bytes. When a maximum is exceeded, the oldest fragments are dropped.
 const EARLY_MAX: usize = 4096;
 const EARLY_BYTES_MAX: usize = 4 << 20;
 

@@ -1,4 +1,4 @@
-//! Edit operations on a frame, the results of parsing expressions.
+//! Edit operations on a frame. Parsing an expression gives such an operation.
 
 use crate::FrameMut;
 use std::ops::ControlFlow;

@@ -2,10 +2,10 @@
 //! and expire in the order of their last use.
 //!
 //! The sessions of a class share one timeout, so a list in order of last use is also in order of
-//! expiry. Both 5-tuples of a session are in one map with the standard library's keyed hash; their
-//! local addresses differ. When the table is full, the session that has been idle longest in the
-//! class with the lowest priority is ended. A flood of half-open connections therefore ends
-//! half-open connections first.
+//! expiry. One map contains both 5-tuples of each session, which differ in their local addresses.
+//! It uses the standard library's keyed hash. When the table is full, the session that has been
+//! idle longest in the class with the lowest priority is ended. A flood of half-open connections
+//! therefore ends half-open connections first.
 
 use super::config::{Config, Timeouts};
 use clock::{Duration, Instant};
@@ -267,9 +267,10 @@ impl Table {
 }
 
 impl Session {
-    /// Tracks whether a TCP connection is established (RFC 5382 5). This is so if both sides have
-    /// sent a segment, at most one has sent a FIN, and neither has sent a RST. A connection whose
-    /// SYN was not seen counts too. A SYN from either side restarts a closed connection.
+    /// Tracks whether a TCP connection is established (RFC 5382 5). A connection is established if
+    /// both sides have sent a segment, at most one has sent a FIN, and neither has sent a RST. A
+    /// connection whose SYN was not seen counts too. A SYN from either side restarts a closed
+    /// connection.
     fn follow(&mut self, from: Side, flags: Flags) {
         let over = self.reset || (self.from_inside.fin && self.from_outside.fin);
         if over && flags.contains(Flags::SYN) {
