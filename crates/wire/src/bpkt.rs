@@ -38,8 +38,9 @@ impl Form {
 
     /// Guesses the form of the records at the start of `bytes`. In the right form, each record
     /// begins where the previous one ends. Checking a single position is not enough, because a
-    /// frame may contain the magic number. Returns V2 if both forms fit. Returns `None` if more
-    /// bytes are needed, or if neither form fits.
+    /// frame may contain the magic number. If both forms fit, returns the form with more valid
+    /// records, or V2 if both have equally many. Returns `None` if more bytes are needed, or if
+    /// neither form fits.
     pub fn guess(bytes: &[u8], at_end: bool) -> Option<Form> {
         let [v1, v2] = [Form::V1, Form::V2].map(|form| form.walk(bytes, at_end));
         match (v1.fits, v2.fits) {

@@ -4,7 +4,7 @@
 //! value is printed, and nothing fails. If bytes are missing, the line ends with tcpdump's
 //! truncation marker (`[|ip]`). Malformed fields are reported in brackets. Sequence numbers are
 //! absolute, because each line is independent of all others. The protocol of a payload is not
-//! guessed from its ports.
+//! guessed from its ports, except for VXLAN.
 
 use crate::eth::{self, EtherType};
 use crate::{arp, bpdu, vlan};

@@ -358,7 +358,7 @@ impl Layout {
     }
 
     /// Sets the identifier of an ICMP query or reply. The caller must have checked that the message
-    /// is one.
+    /// is a query or reply.
     pub fn set_icmp_id(&self, frame: &mut [u8], id: u16) -> bool {
         if self.upper != Upper::Icmp || self.l4 + 6 > self.end {
             return false;
@@ -377,7 +377,7 @@ impl Layout {
         let before = crate::checksum::sum(quoted).finish();
         let result = change(quoted);
         let after = crate::checksum::sum(quoted).finish();
-        // The sums are complemented, so the new sum is subtracted from the old one.
+        // `finish` returns complemented sums, so ~m is `before` and m' is `!after` (RFC 1624 3).
         self.mend_upper(frame, u32::from(before) + u32::from(!after));
         Some(result)
     }
@@ -456,8 +456,8 @@ pub fn set_tag(frame: &mut [u8], tag: &Tag) {
 pub fn tag_bytes(tpid: EtherType, pcp: u8, vid: u16) -> [u8; vlan::TAG_LEN] {
     let [t0, t1] = tpid.0.to_be_bytes();
     let mut bytes = [0; vlan::TAG_LEN];
-    // In the frame the TPID comes before the control bits. `Tag` instead holds the control bits and
-    // the EtherType after them.
+    // In the frame the TPID comes before the control bits. `Tag` instead consists of the control
+    // bits and the EtherType after them.
     Tag { pcp, dei: false, vid, ethertype: EtherType(0) }.emit(&mut bytes);
     let [c0, c1, ..] = bytes;
     [t0, t1, c0, c1]
@@ -490,7 +490,7 @@ fn swap<const N: usize>(frame: &mut [u8], at: usize) -> bool {
 }
 
 /// Replaces the bytes at `at` by the result of `new`; `at` must be at an even offset in the bytes
-/// that a checksum covers. Returns the difference for the checksum.
+/// that a checksum covers. Returns the difference by which [`mended`] updates the checksum.
 #[inline(always)]
 fn replace<const N: usize>(frame: &mut [u8], at: usize, new: impl FnOnce([u8; N]) -> [u8; N]) -> Option<u32> {
     let place = place::<N>(frame, at)?;

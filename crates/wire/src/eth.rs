@@ -26,10 +26,10 @@ pub struct Mac(pub [u8; 6]);
 impl Mac {
     /// `ff:ff:ff:ff:ff:ff`: the broadcast address.
     pub const BROADCAST: Mac = Mac([0xff; 6]);
-    /// `00:00:00:00:00:00`: no station; ARP's unknown target.
+    /// `00:00:00:00:00:00`: no station; in an ARP request, the unknown address of the target.
     pub const ZERO: Mac = Mac([0; 6]);
 
-    /// Returns whether the group bit is set. Broadcast is multicast too.
+    /// Returns whether the group bit is set. The broadcast address counts as multicast.
     #[inline]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
@@ -209,8 +209,8 @@ impl Header {
     }
 }
 
-/// Returns whether `frame` contains a packet of type `ethertype` that another station sent to the
-/// station `to`.
+/// Returns whether `frame` has the EtherType `ethertype`, is addressed to the station `to`, and
+/// comes from another station, that is, from a nonzero unicast address other than `to`.
 ///
 /// Equivalent to [`Header::parse`] and comparing the fields, with two loads instead of fourteen.
 #[inline(always)]

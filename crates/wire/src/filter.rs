@@ -27,8 +27,8 @@
 //!   b).
 //! - `less` and `greater` include the given number.
 //! - Ports are tested in first fragments of IPv4, and in IPv6 packets whose transport header is
-//!   directly after the fixed header. Only `tcp` alone also skips a Fragment header. `tcp[...]` is
-//!   for IPv4 only.
+//!   directly after the fixed header. Only a protocol without a port, such as `tcp`, is also
+//!   matched after a Fragment header. `tcp[...]` is for IPv4 only.
 //! - `vlan`, `mpls` and `pppoes` shift the offsets of everything after them in the text by the
 //!   length of their header.
 //! - Everything after `%` and `^` is their right operand. If an operator has two operands that load

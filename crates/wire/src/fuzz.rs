@@ -52,8 +52,8 @@ pub fn frame(data: &[u8]) {
     whose(data);
 }
 
-/// Checks the conversation hashes of a packet of either IP version: they are repeatable, and exist
-/// exactly if the peer hash exists.
+/// Checks the conversation hashes of a packet of either IP version: a repeated call returns the
+/// same hash, and there is a hash exactly if there is a peer hash.
 fn whose(data: &[u8]) {
     let _ = crate::flow::whose::is_for_all(data);
     let (key, mut fragments) = (crate::hash::Key::seeded(1), Fragments::default());
@@ -104,8 +104,8 @@ fn large(data: &[u8]) {
     assert_eq!((cut, segment.is_done()), (end - text, true));
 }
 
-/// Returns the end of a TCP packet over IPv4 or IPv6, and a function that returns the sum of the
-/// pseudo header for a segment of a given length.
+/// Returns the offset of the end of a TCP packet over IPv4 or IPv6, and a function that returns the
+/// sum of the pseudo header for a segment of a given length.
 fn packet_of(packet: &[u8]) -> (usize, impl Fn(u16) -> Partial) {
     let (end, [src, dst]): (usize, [IpAddr; 2]) = if ip6::is_version(packet) {
         let ip = ip6::Header::parse(packet).unwrap();
@@ -357,8 +357,8 @@ pub fn filter(data: &[u8]) {
     filter.matches(frame);
 }
 
-/// Computes the sum as RFC 1071 4.1 describes it: the reference for everything else. Folded, not
-/// complemented.
+/// Computes the sum as RFC 1071 4.1 describes it, as the reference for all implementations. The sum
+/// is folded to 16 bits, but not complemented.
 pub(crate) fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for word in bytes.chunks(2) {

@@ -42,7 +42,7 @@ fn fold(a: u64, b: u64) -> u64 {
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-/// A hasher with this [`Key`], for the maps of the standard library.
+/// Builder of hashers with this [`Key`], for the maps of the standard library.
 #[derive(Clone, Copy, Debug)]
 pub struct Keyed(pub Key);
 

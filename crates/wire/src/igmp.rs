@@ -30,22 +30,22 @@ pub enum Message {
         /// Maximum response time in tenths of a second. A version 1 router sends 0, which means 100
         /// (RFC 2236 4).
         max_resp_ds: u8,
-        /// Group that is queried; unspecified in a general query.
+        /// Multicast group that is queried; unspecified in a general query.
         group: Ipv4Addr,
     },
     /// Version 1 membership report.
     ReportV1 {
-        /// Group that is joined.
+        /// Multicast group that the sender has joined.
         group: Ipv4Addr,
     },
     /// Version 2 membership report.
     Report {
-        /// Group that is joined.
+        /// Multicast group that the sender has joined.
         group: Ipv4Addr,
     },
     /// Leave group message (RFC 2236 2).
     Leave {
-        /// Group that is left.
+        /// Multicast group that the sender leaves.
         group: Ipv4Addr,
     },
     /// Any other type: ignored (RFC 2236 2.1).
@@ -77,8 +77,8 @@ impl Message {
         })
     }
 
-    /// Returns the message as bytes with its checksum. `Other` has no group: its bytes after the
-    /// type are zero.
+    /// Returns the message as bytes with its checksum. `Other` contains only a type, so its
+    /// response time and group are written as zero.
     pub fn emit(&self) -> [u8; MESSAGE_LEN] {
         let (ty, max_resp_ds, group) = match *self {
             Message::Query { max_resp_ds, group } => (QUERY, max_resp_ds, group),

@@ -75,7 +75,7 @@ pub enum Malformed {
         /// Number of bytes present.
         have: u16,
     },
-    /// The version field does not have the value of the protocol.
+    /// The version field does not contain the version that the parser supports.
     BadVersion {
         /// Header in which the error was found.
         layer: Layer,

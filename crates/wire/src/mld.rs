@@ -30,19 +30,19 @@ pub enum Message<'a> {
         /// Maximum Response Code as received: milliseconds if below 32,768, otherwise a
         /// floating-point code (RFC 3810 5.1.3).
         max_resp: u16,
-        /// Group that is queried; unspecified in a general query.
+        /// Multicast group that is queried; unspecified in a general query.
         group: Ipv6Addr,
         /// Additional fields of a version 2 query; `None` for version 1.
         more: Option<QueryMore>,
     },
     /// Version 1 report of a listener.
     Report {
-        /// Group that is joined.
+        /// Multicast group that the sender has joined.
         group: Ipv6Addr,
     },
     /// Listener done: the sender leaves the group.
     Done {
-        /// Group that is left.
+        /// Multicast group that the sender leaves.
         group: Ipv6Addr,
     },
     /// Version 2 report with records.

@@ -15,11 +15,12 @@ const KEY: [u8; 40] = [
     0x01, 0xfa,
 ];
 
-/// Number of entries in the indirection table, which assigns queues in turn to the low bits of a
-/// hash.
+/// Number of entries in the indirection table. The low bits of a hash select an entry, and queues
+/// are assigned to the entries in turn.
 const BUCKETS: u32 = 128;
 
-/// Returns the XOR of the 32 bits of the key that begin at each bit set in `input`.
+/// Returns the Toeplitz hash: for each bit set in `input`, takes the 32 bits of the key that begin
+/// at the same bit position, and combines them by XOR.
 fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
     let mut window = KEY.first_chunk().map_or(0, |first| u64::from(u32::from_be_bytes(*first)));
     let mut hash = 0;

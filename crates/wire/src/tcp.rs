@@ -20,8 +20,8 @@ mod timestamped;
 /// Length of a header without options, in bytes.
 pub const HEADER_LEN: usize = 20;
 
-/// Control bits, in the order of the second byte of flags in the header (RFC 9293 3.1, RFC 3168
-/// 6.1).
+/// Control bits, with the values that they have in the flags byte of the header, at offset 13 (RFC
+/// 9293 3.1, RFC 3168 6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Flags(pub u8);
 
@@ -64,7 +64,7 @@ impl BitOr for Flags {
     }
 }
 
-/// Prints the flags as tcpdump does: its letters, in its order, or `none` if no flag is set.
+/// Prints the flags with the letters and in the order of tcpdump, or `none` if no flag is set.
 impl fmt::Display for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const LETTERS: [(Flags, char); 8] = [

@@ -79,8 +79,8 @@ fn plain(kind: Kind, frame: &[u8], out: &mut [u8]) -> Option<usize> {
 }
 
 /// Parses the first line of `text` into the start of `frame`. Up to [`SLACK`] bytes after the frame
-/// may be overwritten. A frame longer than `frame` makes a bad line. More than [`MAX_READ`] bytes
-/// without a newline are a bad line, and all of them are consumed.
+/// may be overwritten. A line is bad if its frame is longer than `frame`. More than [`MAX_READ`]
+/// bytes without a newline are a bad line, and all of them are consumed.
 #[inline]
 pub fn next(text: &[u8], frame: &mut [u8]) -> Next {
     next_with(Kind::best(), text, frame)

@@ -41,7 +41,7 @@ impl Tag {
         })
     }
 
-    /// Writes the tag. Of `pcp` only the low 3 bits are written, of `vid` the low 12.
+    /// Writes the tag with the low 3 bits of `pcp` and the low 12 bits of `vid`.
     #[inline]
     pub fn emit(&self, out: &mut [u8; TAG_LEN]) {
         let control = u16::from(self.pcp & 7) << 13 | u16::from(self.dei) << 12 | self.vid & 0x0fff;

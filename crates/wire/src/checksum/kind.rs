@@ -1,5 +1,5 @@
-//! Checksum implementations: detected once at run time, kept in an atomic, selectable for
-//! measurements.
+//! Checksum implementations. The best one for the machine is selected once at run time and kept in
+//! an atomic; measurements can select another one.
 
 use super::partial::Partial;
 use super::scalar;

@@ -35,9 +35,9 @@ fn tail(bytes: &[u8]) -> u64 {
 ///
 /// For 8 bytes or more, the last 1 to 7 bytes come from an overlapping load, shifted so that bytes
 /// already counted drop out. For 22 bytes this takes 5.7 ticks; loading the last bytes by fours,
-/// twos and ones takes 6.8. Two alternatives are slower: end-around carry instead of counting
-/// carries takes 6.0 ticks. Separate sums of whole words and high halves, as in the vector code,
-/// take 6.6 (`linerate bench parts`, 2.0 GHz TSC).
+/// twos and ones takes 6.8. Two alternatives are slower. With end-around carry instead of counted
+/// carries it takes 6.0 ticks; with separate sums of whole words and high halves, as in the vector
+/// code, 6.6 (`linerate bench parts`, 2.0 GHz TSC).
 #[inline(always)]
 pub(super) fn short(bytes: &[u8]) -> u64 {
     let Some(&last) = bytes.last_chunk::<8>() else {
@@ -95,7 +95,7 @@ pub(super) fn sum_16(bytes: &[u8; 16]) -> u64 {
     words.iter().map(|&word| halves(u64::from_ne_bytes(word))).sum()
 }
 
-/// Sums one 16-bit word at a time, as the loop of RFC 1071 4.1. It is the baseline for
+/// Sums one 16-bit word at a time, as the loop of RFC 1071 4.1 does. It is the baseline for
 /// measurements, although the compiler vectorizes it.
 pub(super) fn generic16(bytes: &[u8]) -> u64 {
     let (words, odd) = bytes.as_chunks::<2>();

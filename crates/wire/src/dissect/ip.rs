@@ -1,4 +1,4 @@
-//! The network layer's part of a line: addresses, then the payload.
+//! The part of a line that describes the network layer: addresses, then the payload.
 
 use super::transport::{self, Checksum, Ends};
 use crate::checksum::Partial;
@@ -125,8 +125,8 @@ fn upper(f: &mut Formatter<'_>, proto: Proto, ends: Ends, payload: &[u8]) -> Res
     }
 }
 
-/// Prints the GRE header. The inner packet is not dissected: nesting depth must not depend on the
-/// input.
+/// Prints the GRE header. The inner packet is not dissected, because the nesting depth must not
+/// depend on the input.
 fn gre(f: &mut Formatter<'_>, packet: &[u8], len: usize) -> Result {
     let header = match gre::Header::parse(packet) {
         Ok(header) => header,

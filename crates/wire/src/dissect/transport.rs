@@ -1,4 +1,4 @@
-//! The transport layer's part of a line: ports, then the TCP or UDP fields.
+//! The part of a line that describes the transport layer: ports, then the TCP or UDP fields.
 
 use crate::checksum::{self, Partial};
 use crate::tcp::{self, Flags, Opt};
@@ -26,8 +26,8 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Computes the checksum of `bytes`, whose checksum field is at `at`. `before` is the sum to
-    /// start with, such as that of a pseudo header.
+    /// Computes the checksum of `bytes`, whose checksum field is at `at`. `before` is a sum that is
+    /// added, such as that of a pseudo header.
     pub(super) fn of(before: Partial, bytes: &[u8], at: usize) -> Option<Checksum> {
         let found = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
         let whole = before.add(checksum::sum(bytes));
@@ -47,8 +47,8 @@ impl Ends {
         self.addresses.map_or(Ok(()), |(src, dst)| write!(f, "{src} > {dst}: "))
     }
 
-    /// Returns the checksum of a whole `message` of `proto` with its pseudo header, if `verify` is
-    /// set.
+    /// Returns the checksum of a whole `message` of `proto` with its pseudo header, if `verify`
+    /// contains the addresses.
     pub(super) fn checksum(&self, proto: Proto, message: &[u8], at: usize) -> Option<Checksum> {
         let message = message.get(..self.len)?;
         let before = match self.verify? {

@@ -4,7 +4,7 @@ use super::{Ip, Layout, Upper, addresses6, place, read};
 use crate::checksum::{Partial, sum};
 use crate::{Proto, ip4, udp};
 
-/// The part of a frame that a checksum covers.
+/// Part of a frame that a checksum covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Covered {
     /// An IPv4 header, without payload.
@@ -65,9 +65,9 @@ fn without(bytes: &[u8], at: usize) -> Option<Partial> {
 }
 
 impl Layout {
-    /// Returns the checksum of the frame's IPv4 header and that of its upper layer. The second is
-    /// `None` if it cannot be computed: for a fragment, a truncated packet, or a Routing header
-    /// with segments left.
+    /// Returns the checksum of the frame's IPv4 header and the checksum of its upper layer. The
+    /// latter is `None` if it cannot be computed: for a fragment, a truncated packet, or a Routing
+    /// header with segments left.
     pub fn checksums(&self, frame: &[u8]) -> [Option<Checksum>; 2] {
         [self.header_checksum(frame), self.upper_checksum(frame)]
     }

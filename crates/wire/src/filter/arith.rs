@@ -101,11 +101,11 @@ pub(super) struct Relation {
 /// Condition on the frame that must be true before a value is loaded from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
-    /// The payload of the link layer is this protocol.
+    /// The payload of the link layer has this protocol.
     Carries(Word),
-    /// The payload of the IPv4 packet is this protocol, and the packet is not a later fragment.
+    /// The payload of the IPv4 packet has this protocol, and the packet is not a later fragment.
     FirstOf(u8),
-    /// The Next Header field of the IPv6 packet is this protocol.
+    /// The Next Header field of the IPv6 packet contains this protocol.
     Next(u8),
 }
 
@@ -164,8 +164,8 @@ impl Arith {
         self
     }
 
-    /// Joins two expressions: afterwards both values are on the stack, that of `right` on top. The
-    /// guards of `self` are checked first.
+    /// Concatenates the operations of two expressions. They leave both values on the stack, the
+    /// value of `right` on top. The guards of `self` are checked first.
     pub fn beside(mut self, right: Arith) -> Arith {
         self.guards.extend(right.guards);
         self.ops.extend(right.ops);

@@ -86,7 +86,7 @@ fn next(text: &str) -> Result<(Token<'_>, usize), String> {
     symbol.map(|(symbol, token)| (*token, symbol.len())).ok_or_else(unknown)
 }
 
-/// Classifies a word that has matched as a whole.
+/// Returns the token for a word: a keyword, a number, numbers separated by dots, or a name.
 fn whole(word: &str) -> Result<Token<'_>, String> {
     if let Some(token) = names::token(word) {
         return Ok(token);

@@ -259,7 +259,8 @@ pub(super) fn ip_protocol(name: &str) -> Option<u32> {
     find(PROTOCOLS, name)
 }
 
-/// Names that `ether proto` accepts: EtherTypes, and below 1536 the addresses of 802.2 services.
+/// Names that `ether proto` accepts. Numbers of 1536 and above are EtherTypes, smaller ones are
+/// 802.2 service access points (SAPs).
 const ETHER_PROTOCOLS: &[(&str, u32)] = &[
     ("aarp", 0x80f3),
     ("arp", 0x0806),
@@ -283,7 +284,7 @@ pub(super) fn ether_protocol(name: &str) -> Option<u32> {
     find(ETHER_PROTOCOLS, name)
 }
 
-/// Returns OSI's network layer protocol identifier (ISO/IEC TR 9577).
+/// Returns the OSI network layer protocol identifier of a protocol name (ISO/IEC TR 9577).
 pub(super) fn osi_protocol(name: &str) -> Option<u32> {
     find(&[("clnp", 0x81), ("esis", 0x82), ("isis", 0x83)], name)
 }

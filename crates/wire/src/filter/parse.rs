@@ -89,8 +89,8 @@ impl<'a> Parser<'a> {
         self.settle(item, inherited, allow)
     }
 
-    /// Turns an item into a condition. Fails if the item is a number or an arithmetic expression
-    /// that does not form one.
+    /// Turns an item into a condition. A number is treated as a value if `allow` permits values.
+    /// Fails for any other number, and for an arithmetic expression without a comparison.
     fn settle(&mut self, item: Item, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Condition> {
         match item {
             Item::Condition(condition) => Ok(condition),
@@ -102,7 +102,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a primary. If it is a number, also parses the comparison that it begins.
+    /// Parses a primary. If a comparison begins with it, parses the whole comparison.
     fn item(&mut self, inherited: Option<Qualifiers>, allow: Allow) -> Parsed<Item> {
         let primary = self.primary(inherited, allow)?;
         if allow == Allow::Value {
@@ -213,7 +213,8 @@ impl<'a> Parser<'a> {
         Ok(Condition { code, qualifiers: inherited, is_value: true })
     }
 
-    /// Parses a primitive that begins with a keyword, or with the protocol just read.
+    /// Parses a primitive that begins with a keyword, or with `layer`, a protocol that has been
+    /// read.
     fn primitive(&mut self, layer: Option<Word>, at: usize) -> Parsed<Condition> {
         let key = match self.peek() {
             Token::Key(key) => key,
@@ -349,7 +350,7 @@ impl<'a> Parser<'a> {
         kind.map(Some)
     }
 
-    /// Parses `byte 0 = 1`, the old form of `ether[0] = 1`; with `&` or `|` the test is that the
+    /// Parses `byte 0 = 1`, the old form of `ether[0] = 1`. The operators `&` and `|` test that the
     /// result is not zero.
     fn byte(&mut self) -> Parsed<Code> {
         let at = self.number_after("expected the offset of a byte")?;

@@ -13,7 +13,7 @@ use super::protocol::Word;
 mod link;
 mod number;
 
-/// Direction of an address or L4 port.
+/// Direction qualifier of an address or L4 port: source, destination, either or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Dir {
     Src,
@@ -102,7 +102,7 @@ impl Compiler {
         Test::field(self.link.payload.saturating_add(at), size, mask)
     }
 
-    /// Builds code that is true if `first` and all of `tests` are.
+    /// Generates code that evaluates to true if `first` and all of `tests` are true.
     fn all(&mut self, tests: &[Test], first: Code) -> Code {
         tests.iter().fold(first, |code, test| {
             let then = self.builder.test(*test);
@@ -110,7 +110,7 @@ impl Compiler {
         })
     }
 
-    /// Builds code that is true if `first` or one of `rest` is.
+    /// Generates code that evaluates to true if `first` or any of `rest` is true.
     fn any(&mut self, first: Test, rest: &[Test]) -> Code {
         let first = self.builder.test(first);
         rest.iter().fold(first, |code, test| {
@@ -334,8 +334,8 @@ impl Compiler {
     }
 }
 
-/// Returns the number by which the link layer identifies a protocol: an EtherType, or an 802.2
-/// service if it is below 1500.
+/// Returns the number by which the link layer identifies a protocol: an EtherType, or an 802.2 SAP
+/// if it is at most 1500.
 fn carried(word: Word) -> Option<u32> {
     match word {
         Word::Ip

@@ -1,5 +1,5 @@
-//! Compiled filters: tests with two branches. Jump targets are filled in first, then the program is
-//! shortened.
+//! Compiled filters: programs of tests with two branches each. When all jump targets are known, the
+//! program is shortened.
 //!
 //! A [`Test`] reads one number from a frame and checks that it lies in a range. Equality, order,
 //! port ranges and masked bits are all expressed in this way. A [`Code`] is a part of the program:
@@ -27,7 +27,7 @@ pub(super) enum Source {
     Relation(u16),
 }
 
-/// Tests `lo <= number & mask <= lo + span`.
+/// A test that is true if `lo <= (number & mask) <= lo + span`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Test {
     pub source: Source,
@@ -119,7 +119,7 @@ pub(super) const REJECT: u16 = u16::MAX - 1;
 /// Maximum number of instructions in a program.
 pub(super) const MAX_INSNS: usize = 16_384;
 
-/// The branch of a test that is followed, for a true or a false result.
+/// Result of a test, which selects the branch to follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Yes,
@@ -179,8 +179,8 @@ impl Builder {
         }
     }
 
-    /// Returns the finished program, which begins at its first instruction. An empty program, for
-    /// `None`, accepts every frame.
+    /// Returns the finished program, which begins at its first instruction. If `code` is `None`,
+    /// the program is empty and accepts every frame.
     pub fn finish(mut self, code: Option<Code>) -> Vec<Insn> {
         let Some(code) = code else { return Vec::new() };
         self.patch(&code.yes, ACCEPT);
@@ -210,8 +210,8 @@ fn joined(mut left: Vec<(u16, Way)>, right: Vec<(u16, Way)>) -> Vec<(u16, Way)> 
 /// Result of an earlier test on the path to an instruction.
 type Fact = (Test, Way);
 
-/// Maximum number of results kept. The latest ones are kept; more would cost time on long
-/// expressions and gain little.
+/// Maximum number of earlier results that are kept for an instruction. The latest ones are kept.
+/// More would cost time on long expressions and gain little.
 const MAX_FACTS: usize = 24;
 
 /// Redirects each jump past tests whose result is already known on the path to it.

@@ -153,7 +153,7 @@ impl Qualifiers {
         to.host4(self.layer, self.dir, address, mask)
     }
 
-    /// Returns the layer of a `proto`, which has no direction.
+    /// Returns the layer before the qualifier `proto`. Fails if there is a direction such as `src`.
     fn proto_layer(&self) -> Result<Option<Word>, String> {
         if self.dir == Dir::Either { Ok(self.layer) } else { Err("'proto' cannot have a direction".to_owned()) }
     }

@@ -9,7 +9,7 @@
 //! | packet | hash of |
 //! |---|---|
 //! | TCP, UDP, SCTP | addresses and L4 ports |
-//! | first fragment | the same; it is stored for the later fragments ([`Fragments`]) |
+//! | first fragment | addresses and L4 ports; stored for the later fragments ([`Fragments`]) |
 //! | later fragment | its first fragment if received before, else the addresses (a stray) |
 //! | ICMP error | the quoted packet, reversed |
 //! | anything else | addresses and protocol |
@@ -20,7 +20,8 @@ use crate::eth::{self, EtherType};
 use crate::hash::Key;
 use std::net::{IpAddr, SocketAddr};
 
-/// Number of datagrams whose first fragment is stored, enough for those in transit at one moment.
+/// Number of datagrams for which the hash of the first fragment is stored. It is enough for the
+/// fragmented datagrams in transit at one moment.
 const FRAGMENTS: usize = 256;
 /// Header fields of a packet that the hash needs, and the offset of its payload.
 #[derive(Clone, Copy)]

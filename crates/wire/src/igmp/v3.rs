@@ -132,8 +132,8 @@ impl<const N: usize> Record<N> {
         (rest.len() >= behind).then_some((RECORD + N + behind, Record { kind, group: *group, sources }))
     }
 
-    /// Returns whether the sender listens to the group; `None` if the record leaves this open. The
-    /// addresses of the sources are ignored.
+    /// Returns whether the sender listens to the group; `None` if the record alone does not
+    /// determine this. The addresses of the sources are ignored.
     pub fn listens(&self) -> Option<bool> {
         match (self.kind, self.sources) {
             (RecordKind::IsExclude | RecordKind::ToExclude, _) => Some(true),

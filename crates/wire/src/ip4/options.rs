@@ -50,8 +50,8 @@ impl Timestamps<'_> {
         matches!(self.flag, 1 | 3) && (pointer..pointer + 7).contains(&self.len())
     }
 
-    /// Returns whether a host that finds no space must increase the overflow counter, but the
-    /// counter has its maximum value. With prespecified addresses (flag 3), space for each
+    /// Returns whether the option is full and its overflow counter has the maximum value, so that
+    /// no further host can be counted. With prespecified addresses (flag 3), space for each
     /// timestamp is reserved, so no host lacks space.
     pub(super) fn is_overflowing(&self) -> bool {
         self.flag != 3 && usize::from(self.pointer) > self.len() && self.overflow == 15

@@ -18,7 +18,7 @@ impl Stamp {
     /// Mask of the counter's bits.
     pub const TICKS: u64 = (1 << 48) - 1;
 
-    /// Returns the stamp of an arrival: the counter's low 48 bits.
+    /// Returns the stamp of a frame that arrived at `ticks`: the counter's low 48 bits.
     pub const fn arrival(ticks: u64) -> Stamp {
         Stamp(ticks & Stamp::TICKS)
     }

@@ -56,7 +56,8 @@ impl<'a> Parser<'a> {
         Refusal::new(self.spot().at, found)
     }
 
-    /// Adds the position to an error of the compiler. Fails if the program is full.
+    /// Adds the position `at` to an error of the compiler. Also fails if the program has the
+    /// maximum number of instructions.
     pub(super) fn placed(&self, at: usize, made: Result<Code, String>) -> Parsed<Code> {
         let code = made.map_err(|why| Refusal::new(at, why))?;
         if self.to.builder.is_full() { Err(Refusal::new(at, "the expression is too long")) } else { Ok(code) }

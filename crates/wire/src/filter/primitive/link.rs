@@ -7,7 +7,7 @@ use super::{
 use crate::filter::program::{Code, Test};
 
 impl Compiler {
-    /// Compiles `ether proto N`: an EtherType, or an 802.2 service if `N` is at most 1500.
+    /// Compiles `ether proto N`: an EtherType, or an 802.2 SAP if `N` is at most 1500.
     pub fn link_type(&mut self, proto: u32) -> Outcome {
         if self.link.labels > 0 {
             return self.under_labels(proto);
@@ -46,7 +46,7 @@ impl Compiler {
         })
     }
 
-    /// Tests for 802.2 with a SNAP header: an organization's number and its protocol (RFC 1042).
+    /// Tests for an 802.2 SNAP header with this organization code and protocol (RFC 1042).
     fn snap(&mut self, organization: u32, proto: u32) -> Code {
         let tail = self.builder.test(self.llc(4, 4, u32::MAX).eq(organization << 16 | proto));
         self.all(&[self.llc(0, 4, u32::MAX).eq(0xaaaa_0300 | organization >> 16)], tail)
@@ -138,7 +138,7 @@ impl Compiler {
     }
 }
 
-/// Returns the PPP protocol number (RFC 1661 2).
+/// Returns the PPP protocol number for an EtherType or 802.2 SAP (RFC 1661 2).
 fn ppp_protocol(proto: u32) -> u32 {
     match proto {
         IP => 0x21,

@@ -338,7 +338,8 @@ fn shape_avx2(text: &[u8]) -> Option<usize> {
 /// Mask of the low 30 bits, one for each character.
 const INSIDE: u32 = (1 << CHARS) - 1;
 
-/// Values and classes of 30 characters, 15 in each half of the vector.
+/// Digit values of 30 characters, 15 in each half of the vector, and masks of the characters that
+/// are a newline, a blank, or not a digit.
 struct Step {
     values: __m256i,
     newline: u32,
@@ -395,9 +396,9 @@ fn store(values: __m256i, take: __m256i, half: usize, room: &mut [u8]) {
 }
 
 /// Returns the values of 30 digits, 15 characters in each half, if there is a space wherever
-/// `blank` has 0xff and a digit at all other positions. One range of digits is moved to 0 to 9, the
-/// other to 10 to 15, and all other characters above these. Then the minimum of both results is
-/// taken.
+/// `blank` has 0xff and a digit at all other positions. The characters are mapped twice: decimal
+/// digits to 0 to 9, then letters to 10 to 15. Each time all other characters are mapped to more
+/// than 15, so the minimum of both results is the value.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn values(chars: __m256i, blank: __m256i) -> Option<__m256i> {

@@ -26,7 +26,8 @@ struct Layout {
     high: u64,
     /// Mask of the positions of spaces.
     space: u64,
-    /// For each byte, the position of its high digit. `low_at` has that of its low digit.
+    /// For each byte, the position of its high digit. `low_at` contains the positions of the low
+    /// digits.
     high_at: [u8; 64],
     low_at: [u8; 64],
 }
