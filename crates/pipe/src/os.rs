@@ -14,7 +14,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Returns CLOCK_MONOTONIC in nanoseconds. All processes of the machine read the same clock.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a live timespec to write to; the clock exists on every Linux, and if it does not, the
+    // SAFETY: a live timespec to write to; the clock exists on every Linux. If the call fails, the
     // time stays 0.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
