@@ -142,8 +142,8 @@ impl Tcb {
         first.map(|block| block.right)
     }
 
-    /// Updates the RTT, recovery, the congestion window and the timers from an ACK. Returns whether
-    /// an RTT was measured.
+    /// Updates the RTT estimate, loss recovery, the congestion window and the timers after an ACK.
+    /// Returns whether an RTT was measured.
     #[inline(always)]
     fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let backed_off = self.answers_lost_ack(shown, seg).then_some(shown.backoff);
@@ -195,8 +195,8 @@ impl Tcb {
         rtt_us.is_some()
     }
 
-    /// Reports an advance by `bytes` to congestion control, with the bytes in flight before and
-    /// after.
+    /// Reports an ACK of `bytes` bytes to congestion control, together with the bytes in flight
+    /// before and after the ACK.
     #[inline]
     pub(crate) fn grow(
         &mut self,

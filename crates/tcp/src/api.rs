@@ -26,8 +26,8 @@ impl Tcb {
         self.queued_as(bytes, if push { Tail::Push } else { Tail::More });
     }
 
-    /// Records that the application appended `bytes` to the send queue. `tail` is the unit that
-    /// ends with the last byte, such as a record.
+    /// Records that the application appended `bytes` to the send queue. `tail` is the kind of unit
+    /// that ends with the last byte, such as a record.
     pub fn queued_as(&mut self, bytes: u32, tail: Tail) {
         if self.snd.fin || !self.state.may_queue() {
             return;
@@ -186,7 +186,7 @@ impl Tcb {
         self.options.flush = true;
     }
 
-    /// Turns on or off that segments wait until they are full (`TCP_CORK`).
+    /// Turns corking on or off (`TCP_CORK`). While it is on, segments wait until they are full.
     pub fn set_cork(&mut self, on: bool) {
         self.options.cork = on;
         self.options.more &= on;
@@ -239,7 +239,7 @@ impl Tcb {
         self.stop_pace();
     }
 
-    /// Stops the pacing timer.
+    /// Stops the pacing timer of the connection.
     pub(crate) fn stop_pace(&mut self) {
         if let Some(cold_options) = &mut self.cold_options {
             cold_options.pace_at = None;

@@ -19,8 +19,8 @@ pub enum EcnMode {
 /// Initial settings shared by all connections of a stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// MSS that we advertise: the MTU of the path minus the length of the IP and TCP headers
-    /// without options (RFC 9293 3.7.1, RFC 6691).
+    /// MSS that we advertise: the MTU of the path minus the fixed lengths of the IP and TCP
+    /// headers, without options (RFC 9293 3.7.1, RFC 6691).
     pub mss: u16,
     /// MSS assumed if the peer advertises none: 536, for IPv6 1220 (RFC 9293 3.7.1).
     pub default_mss: u16,
@@ -50,8 +50,8 @@ pub struct Config {
     /// Otherwise the window grows by all bytes newly delivered, which excludes those SACKed
     /// earlier.
     pub limit_growth: bool,
-    /// True if a reduction on congestion starts from the congestion window, which is kept no larger
-    /// than what is used. Otherwise it starts from the bytes in flight.
+    /// True if a reduction of the window on congestion starts from the congestion window, which is
+    /// kept no larger than what is used. Otherwise the reduction starts from the bytes in flight.
     pub reduce_cwnd: bool,
     /// Minimum number of segments in a batch of new data. Data is sent in batches of about a
     /// millisecond (as Linux cuts it for TSO), and a batch of several segments ends with PSH. 0
@@ -63,7 +63,7 @@ pub struct Config {
     pub idle_restart: bool,
     /// RTO before the first RTT measurement (RFC 6298 2.1).
     pub rto_initial: Duration,
-    /// Minimum RTO.
+    /// Minimum retransmission timeout (RTO).
     pub rto_min: Duration,
     /// Maximum RTO; RFC 6298 2.5 requires 60 s or more.
     pub rto_max: Duration,
@@ -107,8 +107,7 @@ pub struct Config {
     pub rack: bool,
     /// True if spurious timeouts are detected (F-RTO, RFC 5682).
     pub frto: bool,
-    /// True if the path MTU is searched: for a larger one, and for a smaller one when segments are
-    /// lost (RFC 8899).
+    /// True if connections search for a larger path MTU with probes (RFC 8899).
     pub mtu_probing: bool,
     /// Minimum MSS to which an ICMP message or the MTU search can reduce a connection (RFC 1191:
     /// 576 minus 40; Linux: 552 minus 40).

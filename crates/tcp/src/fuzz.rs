@@ -4,7 +4,7 @@
 //! Input bytes are decoded as steps: an application call; a segment that is delivered, lost,
 //! duplicated or altered; a forged segment; or the passage of time. After each step, nothing has
 //! panicked, `check_invariants` passes for both ends, no more bytes are released than were queued,
-//! and output ends.
+//! and output has come to an end.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,6 +1,6 @@
 //! Result of a three-way handshake: everything that a `Tcb` needs to begin in ESTABLISHED.
 //!
-//! It is created from an entry of the SYN queue or from a SYN cookie.
+//! A [`Handshake`] is created from an entry of the SYN queue or from a SYN cookie.
 
 use crate::SeqNum;
 use clock::Duration;

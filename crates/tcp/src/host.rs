@@ -9,7 +9,7 @@ impl Tcb {
         self.snd.mss
     }
 
-    /// Returns whether out-of-order data is stored.
+    /// Returns whether out-of-order data is stored for this connection.
     #[inline]
     pub fn holds_out_of_order(&self) -> bool {
         self.ooo.is_some()

@@ -57,9 +57,9 @@ const QUEUES: usize = 16;
 pub enum Refused {
     /// SYN with FIN or RST, or no relevant flag: dropped.
     BadFlags,
-    /// From our own address and port, or from the zero address (CVE-1999-0016): dropped.
+    /// Segment from our own address and port, or from the zero address (CVE-1999-0016): dropped.
     BadEnds,
-    /// The accept queue is full: dropped.
+    /// Segment while the accept queue is full: dropped.
     AcceptQueueFull,
     /// RST that matches no handshake: dropped.
     ResetIgnored,
@@ -73,9 +73,9 @@ pub enum Refused {
     SynInHandshake,
     /// Old duplicate, detected by its timestamp (RFC 7323 5.3): acknowledged.
     Paws,
-    /// Outside the window: acknowledged.
+    /// Segment outside the window: acknowledged.
     OutOfWindow,
-    /// Acknowledges something other than our SYN: reset.
+    /// ACK of something other than our SYN: reset.
     BadAck,
     /// ACK without a matching handshake: reset.
     NoHandshake,

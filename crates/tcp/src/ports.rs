@@ -12,7 +12,7 @@ use wire::L4Port;
 
 /// Number of cells of the table: 128 KiB, of which the system commits only the pages in use.
 const CELLS: usize = 1 << 16;
-/// Maximum step of a cell; steps are 1 to 8.
+/// Maximum random step by which a cell of the table grows; steps are 1 to 8.
 const MAX_STEP: u64 = 8;
 
 /// Selector of ephemeral ports.

@@ -64,7 +64,7 @@ rare_events! {
 }
 
 impl RareEvents {
-    /// Returns whether no event occurred.
+    /// Returns whether the set contains no event.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -23,7 +23,7 @@ pub(crate) struct Reassembly {
 /// Result of storing data beyond RCV.NXT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stored {
-    /// At least part of the data was new.
+    /// At least a part of the data was new and is now stored.
     New,
     /// All of the data was already stored, within this range.
     Duplicate(Block),

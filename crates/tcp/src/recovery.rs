@@ -10,8 +10,8 @@
 //! Recovery and Cwr the window follows proportional rate reduction (RFC 6937bis). A reduction that
 //! D-SACKs or timestamps prove spurious is undone (RFC 3708, RFC 3522). After a timeout, F-RTO
 //! detects the ACK of an original transmission (RFC 5682). The window restored by an undo is not
-//! sent in one burst (RFC 4015). The evidence that an undo has refuted does not mark the same
-//! segments lost again.
+//! sent in one burst (RFC 4015). Segments whose loss mark an undo has removed are not marked lost
+//! again on the same evidence.
 
 use crate::cc::{Congestion, Signal};
 use crate::rare_events::RareEvents;
@@ -127,8 +127,8 @@ impl Tcb {
     }
 
     /// Returns the number of bytes that an ACK delivered, for connections without SACK. A duplicate
-    /// ACK is considered as one segment. A later ACK that moves SND.UNA delivers the bytes that it
-    /// covers minus those already counted, and at least one segment: the missing one (RFC 6582
+    /// ACK counts as one delivered segment. A later ACK that moves SND.UNA delivers the bytes that
+    /// it covers minus those already counted, and at least one segment: the missing one (RFC 6582
     /// 3.2).
     pub(crate) fn reno_delivered(&self, shown: &Shown, counted: u32) -> u32 {
         let mss = u32::from(self.snd.mss);

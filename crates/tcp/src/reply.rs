@@ -8,7 +8,7 @@ use std::ops::{BitOr, BitOrAssign};
 /// Action that the host takes for the data of an arriving segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Text {
-    /// Discard it.
+    /// Discard the data.
     #[default]
     Nothing,
     /// Store `len` bytes after the first `skip` bytes, at offset `at` from the previous RCV.NXT (0:

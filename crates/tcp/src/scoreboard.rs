@@ -33,13 +33,13 @@ impl Sent {
         self.marks & mark != 0
     }
 
-    /// Length in sequence numbers.
+    /// Length of the segment in sequence numbers.
     #[inline]
     pub fn len(&self) -> u32 {
         self.end.since(self.start)
     }
 
-    /// Bytes of data.
+    /// Number of data bytes in the segment.
     #[inline]
     pub fn text_len(&self) -> u32 {
         self.len().saturating_sub(u32::from(self.has(mark::FIN)))
@@ -91,7 +91,7 @@ pub(crate) fn sent_after(at: Instant, end: SeqNum, than_at: Instant, than_end: S
     at > than_at || (at == than_at && end.after(than_end))
 }
 
-/// Number of bytes and segments that have a certain mark.
+/// Numbers of bytes and segments of the records that have a certain mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum {
     pub bytes: u32,
@@ -143,19 +143,19 @@ struct Marked {
 }
 
 impl Scoreboard {
-    /// Sum of SACKed records.
+    /// Bytes and segments of the SACKed records.
     #[inline]
     pub(crate) fn sacked(&self) -> Sum {
         self.marked.as_ref().map_or(Sum::default(), |marked| marked.sacked)
     }
 
-    /// Sum of records considered lost.
+    /// Bytes and segments of the records considered lost.
     #[inline]
     pub(crate) fn lost(&self) -> Sum {
         self.marked.as_ref().map_or(Sum::default(), |marked| marked.lost)
     }
 
-    /// Sum of retransmitted records considered in flight.
+    /// Bytes and segments of the retransmissions considered in flight.
     #[inline]
     pub(crate) fn retrans(&self) -> Sum {
         self.marked.as_ref().map_or(Sum::default(), |marked| marked.retrans)
@@ -354,7 +354,8 @@ impl Scoreboard {
         self.records.partition_point(|record| record.end.at_or_before(right))
     }
 
-    /// Marks the record at `index` lost.
+    /// Marks the record at `index` lost. Returns `false` if it is SACKed, or already considered
+    /// lost.
     fn mark_lost(&mut self, index: usize) -> bool {
         let Some(record) = self.records.get_mut(index) else { return false };
         if record.has(mark::SACKED) || (record.has(mark::LOST) && !record.has(mark::RETRANS)) {
@@ -523,8 +524,8 @@ impl Scoreboard {
         }
     }
 
-    /// Returns whether the retransmission of the record at `start` that was sent at `at` is its
-    /// latest one and is considered in flight.
+    /// Returns whether the record at `start` was last sent at `at`, and this transmission was a
+    /// retransmission that is considered in flight.
     fn is_under_way_again(&self, start: SeqNum, at: Instant) -> bool {
         let record = self.records.get(self.find(start));
         record.is_some_and(|record| record.start == start && record.at == at && record.has(mark::RETRANS))
@@ -608,7 +609,7 @@ impl Scoreboard {
         (marked.resend, marked.unresolved) = (marked.base, marked.base);
     }
 
-    /// Frees unused capacity.
+    /// Frees unused capacity of the scoreboard.
     pub(crate) fn release_memory(&mut self) {
         self.records.shrink_to_fit();
         if let Some(marked) = &mut self.marked {

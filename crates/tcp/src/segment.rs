@@ -186,7 +186,7 @@ pub struct Segment {
     pub window: u16,
     /// Urgent pointer (SEG.UP), valid with [`Flags::URG`].
     pub urgent: u16,
-    /// Bytes of data.
+    /// Number of data bytes.
     pub len: u32,
     /// Data bytes per packet if several packets were merged (LRO); 0 for a single packet.
     pub gso_size: u16,
@@ -336,13 +336,13 @@ impl OutOptions {
         if self.len == 12 { self.bytes.first_chunk() } else { None }
     }
 
-    /// Returns the encoded bytes.
+    /// Returns the encoded options as bytes.
     #[inline]
     pub fn as_slice(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Number of encoded bytes.
+    /// Number of encoded option bytes.
     #[inline]
     pub fn len(&self) -> usize {
         usize::from(self.len)

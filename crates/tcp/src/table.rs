@@ -67,12 +67,12 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         self.len >= self.limit
     }
 
-    /// Changes the limit; existing entries are kept.
+    /// Changes the maximum number of entries; existing entries are kept.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit.min(NONE as usize - 1);
     }
 
-    /// Returns the bytes allocated.
+    /// Returns the number of bytes allocated for the table.
     pub(crate) fn bytes(&self) -> usize {
         self.values.capacity() * size_of::<T>()
             + self.links.capacity() * size_of::<Links>()

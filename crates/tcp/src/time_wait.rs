@@ -33,7 +33,7 @@ pub struct Remains {
     pub snd_nxt: SeqNum,
     /// RCV.NXT, including the peer's FIN.
     pub rcv_nxt: SeqNum,
-    /// Last advertised window, scaled.
+    /// Last window that we advertised, scaled.
     pub window: u16,
     /// State of timestamps, if negotiated.
     pub ts: Option<TsState>,
@@ -305,7 +305,7 @@ impl TimeWaitTable {
         self.table.bytes()
     }
 
-    /// Changes the limit; existing entries stay until they expire.
+    /// Changes the maximum number of entries; existing entries stay until they expire.
     pub fn set_limit(&mut self, limit: u32) {
         self.table.set_limit(limit as usize);
     }

@@ -26,7 +26,7 @@ impl Tcb {
     }
 
     /// Returns the number of bytes by which the window would grow if an ACK were sent now; 0 if the
-    /// step is too small to announce.
+    /// number is too small to announce.
     #[inline(always)]
     fn opening(&self) -> u32 {
         let (room, window) = (self.room(), self.recv_window());
@@ -64,8 +64,8 @@ impl Tcb {
         window as u16
     }
 
-    /// Records that the application has read `bytes`, and requests a window update if the step is
-    /// large enough.
+    /// Records that the application has read `bytes`, and requests a window update if the window
+    /// has opened far enough.
     ///
     /// Returns the receive buffer size to request if the bytes read per round trip exceed the
     /// current size; otherwise `None`.
@@ -79,9 +79,9 @@ impl Tcb {
         self.right_size(bytes, now)
     }
 
-    /// Returns whether a window update is due. Linux's rule is used, which is stricter than that of
+    /// Returns whether a window update is due. This is Linux's rule, which is stricter than that of
     /// RFC 9293 (half a buffer or a segment): the window must at least double, or must have been
-    /// below two segments. Smaller steps are announced with other ACKs.
+    /// below two segments. Smaller increases are announced with other ACKs.
     fn window_update_due(&self) -> bool {
         let (opening, window) = (self.opening(), self.recv_window());
         let two = u32::from(self.rcv.mss_seen) * 2;

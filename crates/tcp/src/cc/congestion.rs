@@ -7,8 +7,8 @@ use clock::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
     /// Bytes that this ACK acknowledged cumulatively. Without
-    /// [`Config::limit_growth`](crate::Config::limit_growth): bytes newly delivered, which excludes
-    /// those SACKed earlier.
+    /// [`Config::limit_growth`](crate::Config::limit_growth), bytes that it newly delivered, which
+    /// excludes bytes SACKed earlier.
     pub bytes: u32,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: u32,
@@ -16,13 +16,14 @@ pub struct Ack {
     pub in_flight: u32,
     /// Round-trip time measured by this ACK, in microseconds.
     pub rtt_us: Option<u32>,
-    /// This ACK starts a new round: it acknowledges data sent after the previous round ended.
+    /// True if this ACK starts a new round: it acknowledges data sent after the previous round
+    /// ended.
     pub round_start: bool,
-    /// The congestion window was what limited sending (RFC 7661 4.2).
+    /// True if the congestion window limited sending (RFC 7661 4.2).
     pub cwnd_limited: bool,
-    /// Slow start may grow the window by only a few segments per ACK (RFC 3465).
+    /// True if slow start may grow the window by only a few segments per ACK (RFC 3465).
     pub limit_growth: bool,
-    /// Loss recovery is in progress and controls the window.
+    /// True if loss recovery is in progress, which then controls the window.
     pub in_recovery: bool,
     /// SND.UNA after this ACK.
     pub snd_una: SeqNum,
@@ -60,7 +61,7 @@ pub trait Congestion {
     fn cwnd(&self) -> u32;
     /// Slow start threshold in bytes.
     fn ssthresh(&self) -> u32;
-    /// Sets the window; used by recovery.
+    /// Sets the congestion window; used during loss recovery.
     fn set_cwnd(&mut self, cwnd: u32);
     /// Sets the maximum segment size for segments sent from now on.
     fn set_mss(&mut self, mss: u16);

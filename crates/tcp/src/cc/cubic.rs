@@ -16,16 +16,16 @@ use std::num::NonZeroU32;
 
 /// Windows are never reduced below two segments (RFC 9438 4.6).
 const MIN_SEGMENTS: u32 = 2;
-/// beta_cubic = 0.7 (4.6).
+/// Factor of a reduction as numerator and denominator: beta_cubic = 0.7 (4.6).
 const BETA: (u64, u64) = (7, 10);
-/// Fast convergence: (1 + beta) / 2 (4.7).
+/// Factor for fast convergence: (1 + beta) / 2 (4.7).
 const FAST_CONVERGENCE: (u64, u64) = (17, 20);
 /// alpha_cubic = 3 (1 - beta) / (1 + beta), so that CUBIC's estimate of Reno's window has Reno's
 /// average (4.3).
 const ALPHA: (u64, u64) = (9, 17);
 /// The constant C = 0.4 segments/s^3 (5.1), in units of 2^-16.
 const C: u128 = 26_214;
-/// The fraction 1 / C.
+/// The fraction 1 / C as numerator and denominator.
 const INVERSE_C: (u128, u128) = (5, 2);
 /// Maximum time since a reduction, in ticks of 2^-16 s: about 4.5 hours, when the curve is far
 /// above any possible window.
@@ -180,7 +180,8 @@ impl Cubic {
         }
     }
 
-    /// Congestion avoidance (4.2 to 4.5).
+    /// Grows the window in congestion avoidance (4.2 to 4.5), after an ACK of `bytes` bytes.
+    /// `passed` is the time since the previous ACK, in nanoseconds.
     #[inline(never)]
     fn avoid(&mut self, bytes: u32, passed: u64) {
         let (mss, cwnd) = (self.mss(), self.cwnd);
@@ -257,7 +258,8 @@ impl Congestion for Cubic {
         self.last_ack = Instant::NEVER; // time in recovery does not count for the next stage
     }
 
-    /// Reduces as Reno does, with CUBIC's beta; the next stage starts a new plateau (4.8).
+    /// Reduces the window as Reno does, with CUBIC's beta; the next stage starts a new plateau
+    /// (4.8).
     fn on_rto(&mut self, in_flight: u32, first: bool, _now: Instant) {
         if first {
             self.reduce(in_flight);
@@ -278,8 +280,8 @@ impl Congestion for Cubic {
         (self.credit, self.last_ack, self.after_rto) = (0, Instant::NEVER, false);
     }
 
-    /// Shrinks the window as [`super::NewReno`] does. Idle time is not part of the time of the
-    /// stage (5.8).
+    /// Shrinks the window after idle time as [`super::NewReno`] does. Idle time is not part of the
+    /// time of the stage (5.8).
     fn on_idle_restart(&mut self, idle: Duration, rto: Duration) {
         let restart = self.initial_window.min(self.cwnd);
         self.ssthresh = self.ssthresh.max(self.cwnd / 4 * 3);

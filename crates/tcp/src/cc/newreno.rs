@@ -18,7 +18,8 @@ pub struct NewReno {
     prior_cwnd: u32,
     prior_ssthresh: u32,
     mss: u16,
-    /// In slow start after a timeout, one ACK adds at most one segment (RFC 3465 2.3).
+    /// True in slow start after a timeout, in which one ACK adds at most one segment (RFC 3465
+    /// 2.3).
     after_rto: bool,
 }
 

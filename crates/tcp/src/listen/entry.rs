@@ -20,10 +20,10 @@ pub(super) mod flag {
     pub(in crate::listen) const TIMESTAMPS: u8 = 2;
     /// ECN was negotiated.
     pub(in crate::listen) const ECN: u8 = 4;
-    /// The SYN-ACK was sent again because the SYN was received again, so its round trip cannot be
+    /// The SYN-ACK was sent again because the peer sent its SYN again, so the round trip cannot be
     /// measured (Karn).
     pub(in crate::listen) const AGAIN: u8 = 8;
-    /// [`super::Entry::answered`] is valid.
+    /// The field [`super::Entry::answered`] is valid.
     pub(in crate::listen) const ANSWERED: u8 = 16;
 
     pub(in crate::listen) fn when(holds: bool, flag: u8) -> u8 {

@@ -6,12 +6,12 @@ use std::str::FromStr;
 /// Condition under which a listener sends SYN cookies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CookieMode {
-    /// Never: a full SYN queue evicts its oldest entry.
+    /// Cookies are never sent: a full SYN queue evicts its oldest entry.
     Never,
-    /// When the SYN queue is full.
+    /// Cookies are sent when the SYN queue is full.
     #[default]
     WhenFull,
-    /// Always, so that SYNs never create entries.
+    /// Cookies are always sent, so that SYNs never create entries.
     Always,
 }
 

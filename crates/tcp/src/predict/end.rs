@@ -1,6 +1,6 @@
-//! Fast path for the ACK that ends a handshake, and for the end of a connection: the peer's FIN,
-//! the ACK of our FIN, or both. Each occurs once, but on a short connection the full steps of
-//! `input` cost more than all of its data.
+//! Fast path for the ACK that ends a handshake, and for segments that close a connection: the
+//! peer's FIN, the ACK of our FIN, or both. Each occurs once, but on a short connection the full
+//! steps of `input` cost more than the processing of all of its data.
 
 use super::Expected;
 use crate::tcb::{Rtx, Tcb};

@@ -8,10 +8,10 @@ use crate::{Block, Segment, SeqNum};
 use clock::Instant;
 
 impl Tcb {
-    /// Makes the reduction final if the ACK covers a retransmission and echoes its timestamp. The
-    /// retransmission then filled the hole, so the original was lost, and D-SACKs reported later do
-    /// not undo the reduction (RFC 3522 3.2). If the original was only delayed, this ACK has a
-    /// D-SACK.
+    /// Makes the reduction of the window final if the ACK covers a retransmission and echoes its
+    /// timestamp. The retransmission then filled the hole, so the original was lost, and D-SACKs
+    /// reported later do not undo the reduction (RFC 3522 3.2). If the original was only delayed,
+    /// this ACK has a D-SACK.
     pub(super) fn note_real_loss(&mut self, shown: &Shown, seg: &Segment) {
         let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return };
         let sharp = self.recovery.episode.as_ref().is_some_and(|episode| episode.undo.is_some() && !episode.blurred);
@@ -21,8 +21,8 @@ impl Tcb {
         }
     }
 
-    /// Starts to track a reduction that may be undone. For an undo, retransmissions that are
-    /// already in flight must also prove spurious.
+    /// Starts to track a reduction of the window that may be undone. For an undo, retransmissions
+    /// that are already in flight must also prove spurious.
     pub(super) fn begin_undo(&mut self) {
         let una = self.snd.una;
         let episode = self.recovery.episode.get_or_insert_default();
@@ -31,9 +31,9 @@ impl Tcb {
         episode.copies.begin(una.minus(self.snd.max_wnd), self.board.under_way_again());
     }
 
-    /// Returns the evidence that the reduction was needless; `None` if there is none. The evidence
-    /// is that D-SACKs have reported every retransmission (RFC 3708), or that the ACK advanced
-    /// SND.UNA and echoes the timestamp of an original (RFC 3522).
+    /// Returns the evidence that the reduction of the window was needless; `None` if there is none.
+    /// The evidence is that D-SACKs have reported every retransmission (RFC 3708), or that the ACK
+    /// advanced SND.UNA and echoes the timestamp of an original (RFC 3522).
     pub(super) fn may_undo(&self, seg: &Segment, advanced: bool) -> Option<RareEvents> {
         let episode = self.recovery.episode.as_deref().filter(|episode| episode.undo.is_some())?;
         if episode.copies.all_reported() {
@@ -55,8 +55,8 @@ impl Tcb {
         self.ts.is_some() && seg.options.timestamps.is_some_and(|echoed| echoed.ecr != 0)
     }
 
-    /// Undoes the reduction (RFC 4015): restores the windows, and removes the loss marks so that
-    /// the segments are considered in flight.
+    /// Undoes the reduction of the window (RFC 4015): restores the congestion window and ssthresh,
+    /// and removes the loss marks so that the segments are considered in flight.
     pub(super) fn undo(&mut self, why: RareEvents, now: Instant) {
         self.rare_events |= why;
         if self.recovery.ca == Ca::Recovery && why == RareEvents::UNDONE_BY_TIMESTAMP {

@@ -21,7 +21,8 @@ impl Answers {
         Answers { challenges: ChallengeLimit::default(), random, invalid_at: Instant::NEVER }
     }
 
-    /// Returns whether a challenge ACK may be sent now; on average, about `average` per second may.
+    /// Returns whether a challenge ACK may be sent now. `average` is the average number that is
+    /// permitted per second.
     pub(crate) fn challenge(&mut self, average: u8, now: Instant) -> bool {
         // Marsaglia's xorshift.
         self.random ^= self.random << 13;

@@ -20,7 +20,7 @@ pub(crate) enum Why {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chrono {
     pub since: Instant,
-    /// Nanoseconds in [`Why::Busy`]; the times of the other causes are in
-    /// [`ColdEvents::held_up`](super::ColdEvents::held_up).
+    /// Nanoseconds spent in [`Why::Busy`]. The times spent in [`Why::Window`] and [`Why::Writer`]
+    /// are in [`ColdEvents::held_up`](super::ColdEvents::held_up).
     pub busy: u64,
 }

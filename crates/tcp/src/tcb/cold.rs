@@ -37,9 +37,10 @@ pub(crate) struct ColdEvents {
     /// Sequence number after the last urgent byte that we send; valid while `urgent_on` is set.
     pub snd_urgent: SeqNum,
     pub rcv_urgent: SeqNum,
-    /// Start time and end of the window of data that is being timed, to measure the peer's RTT
-    /// without timestamps.
+    /// Time at which the current window of data began to arrive. The window is timed to measure
+    /// the peer's RTT without timestamps.
     pub window_at: Instant,
+    /// Sequence number at which the timed window of data ends.
     pub window_end: SeqNum,
     /// Nanoseconds for which data was delayed by the peer's window (first) and by the send buffer
     /// (second).

@@ -20,7 +20,7 @@ pub(crate) struct Pmtu {
 }
 
 impl Pmtu {
-    /// Returns the size of the next probe.
+    /// Returns the size of the next probe of the path MTU search; `None` if the search has ended.
     pub(crate) fn candidate(&self) -> Option<u16> {
         let gap = self.above.saturating_sub(self.mss);
         (gap > CLOSE_ENOUGH).then(|| self.mss + gap / 2)

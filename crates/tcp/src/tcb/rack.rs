@@ -22,10 +22,10 @@ pub(crate) struct Rack {
     pub at: Instant,
     pub end: SeqNum,
     rtt_us: u32,
-    /// Highest sequence number delivered.
+    /// Highest sequence number delivered so far.
     fack: SeqNum,
-    /// The window widens at most once per round trip: not again until this sequence number is
-    /// acknowledged.
+    /// The window widens at most once per round trip: it does not widen again until this sequence
+    /// number is acknowledged.
     dsack_end: SeqNum,
     pub reordered: bool,
     /// Largest reordering detected, in segments. It is only reported (`tcpi_reordering`).
@@ -64,8 +64,8 @@ impl Rack {
     /// to 3). The RTT is that of the last segment processed, as in RACK_update of the RFC; other
     /// originals that the ACK covers may have a longer one.
     ///
-    /// `of_copy` has two flags: whether the ACK may be a reply to the retransmission of the last
-    /// segment, and of the latest-sent segment.
+    /// The two flags of `of_copy` state whether the ACK may be a reply to a retransmission: the
+    /// first flag for the last segment processed, the second for the latest-sent segment.
     #[inline]
     pub(crate) fn update(
         &mut self,

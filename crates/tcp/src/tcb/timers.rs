@@ -15,7 +15,7 @@ pub(crate) enum Rtx {
 /// Purpose of the deadline that precedes the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Early {
-    /// The tail may be lost (RFC 8985 7).
+    /// A tail loss probe is due, because the tail may be lost (RFC 8985 7).
     #[default]
     TailLoss,
     /// Missing segments may be reordered (RFC 8985 6.3).

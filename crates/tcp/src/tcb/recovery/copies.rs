@@ -1,8 +1,8 @@
 //! Retransmissions not yet reported by a D-SACK (RFC 3708).
 //!
-//! A reduction was spurious only if every retransmission since its beginning arrived in addition to
-//! its original. Each retransmission is therefore stored as a range of sequence numbers until
-//! D-SACKs cover it. A D-SACK of any other data was caused by the network.
+//! A reduction of the window was spurious only if every retransmission since its beginning arrived
+//! in addition to its original. Each retransmission is therefore stored as a range of sequence
+//! numbers until D-SACKs cover it. A D-SACK of any other data was caused by the network.
 
 use crate::{Block, SeqNum};
 
@@ -19,26 +19,27 @@ const FOREIGN_MAX: u8 = 16;
 struct Range {
     start: SeqNum,
     end: SeqNum,
-    /// True if the retransmission was sent, or was in flight, since the current reduction began.
+    /// True if the retransmission was sent, or was in flight, since the current reduction of the
+    /// window began.
     counts: bool,
 }
 
-/// Retransmissions of one connection.
+/// Retransmissions of one connection that D-SACKs have not reported yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
-    /// Ranges in transmission order.
+    /// Ranges of retransmitted data, in transmission order.
     ranges: Vec<Range>,
-    /// True if a retransmission was sent since the reduction began.
+    /// True if a retransmission was sent since the current reduction of the window began.
     any: bool,
-    /// True if a retransmission is missing from `ranges`, because it was full.
+    /// True if a retransmission is missing from `ranges`, because the list was full.
     overflow: bool,
     /// Number of D-SACKs of data that was never retransmitted.
     foreign: u8,
 }
 
 impl Copies {
-    /// Begins a reduction. Earlier retransmissions that are still in flight (`under_way`) belong to
-    /// it. Those that end before `oldest` are removed.
+    /// Begins a reduction of the window. Earlier retransmissions that are still in flight
+    /// (`under_way`) belong to it. Those that end before `oldest` are removed.
     pub(crate) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
         (self.any, self.overflow) = (false, false);
         self.foreign = self.foreign.saturating_sub(1);
@@ -52,8 +53,8 @@ impl Copies {
         }
     }
 
-    /// Marks the reduction as no longer undoable. Its retransmissions remain stored, since their
-    /// D-SACKs still indicate reordering.
+    /// Marks the reduction of the window as no longer undoable. Its retransmissions remain stored,
+    /// since their D-SACKs still indicate reordering.
     pub(crate) fn close(&mut self) {
         (self.any, self.overflow) = (false, false);
         for copy in &mut self.ranges {
@@ -86,8 +87,8 @@ impl Copies {
         ours
     }
 
-    /// Returns whether there were retransmissions since the reduction began and D-SACKs reported
-    /// all of them.
+    /// Returns whether data was retransmitted since the reduction of the window began, and D-SACKs
+    /// have reported all of these retransmissions.
     pub(crate) fn all_reported(&self) -> bool {
         self.any && !self.overflow && self.foreign < FOREIGN && !self.ranges.iter().any(|copy| copy.counts)
     }
