@@ -129,7 +129,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Returns whether the totals balance.
+    /// Returns whether the totals balance: every frame is accounted for.
     pub fn holds(&self) -> bool {
         self.received + self.made + self.copied == self.given + self.dropped + self.local
     }
@@ -144,7 +144,7 @@ pub struct Bridge {
     forgot: Instant,
     members: Vec<(Member, Counts)>,
     spans: usize,
-    /// True if frames take the slow path (the module `checked`).
+    /// True if frames take the slow path, which is in the module `checked`.
     checked: bool,
     /// Port to mute at the end of the current burst.
     muting: Option<PortNo>,
@@ -161,7 +161,7 @@ pub struct Bridge {
     snoop: Option<Box<Snoop>>,
     made: u64,
     copied: u64,
-    /// Counters of ports that have been removed.
+    /// Sums of the counters of ports that have been removed.
     gone: Counts,
     /// Events queued for other replicas; `None` if events are not announced.
     announced: Option<Announced>,
@@ -227,8 +227,8 @@ impl Bridge {
         self.reconsider();
     }
 
-    /// Stores the cluster of a port in the forwarding table too. An empty slot does not belong to
-    /// any cluster.
+    /// Stores the cluster of a port in the forwarding table too. Does nothing for an unused slot,
+    /// which belongs to no cluster.
     fn keep_cluster(&mut self, port: PortNo, cluster: u16) {
         if cluster != places::NO_CLUSTER {
             self.fdb.set_cluster(port, cluster);

@@ -32,7 +32,7 @@ pub struct FdbConfig {
     /// Time for which an address remains known without a frame from it (the timeout of if_bridge;
     /// IEEE 802.1Q table 8-6: 300 s).
     pub timeout: Duration,
-    /// Secret key of the hash.
+    /// Secret key of the hash function.
     pub key: hash::Key,
 }
 
@@ -72,13 +72,13 @@ impl Key {
         Key(USED | u64::from(vid & 0xfff) << 48 | mac)
     }
 
-    /// Returns the MAC address.
+    /// Returns the MAC address of the key.
     pub fn mac(self) -> Mac {
         let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
         Mac([a, b, c, d, e, f])
     }
 
-    /// Returns the VLAN ID.
+    /// Returns the VLAN ID of the key.
     pub fn vid(self) -> u16 {
         (self.0 >> 48) as u16 & 0xfff
     }
@@ -91,7 +91,7 @@ pub enum Kind {
     Learned,
     /// Learned on a sticky port. It neither expires nor moves.
     Sticky,
-    /// Configured. It neither expires nor moves.
+    /// Configured by the operator. It neither expires nor moves.
     Static,
     /// The bridge's own address. Its port is [`LOCAL`]: frames for it go to the bridge itself.
     /// Frames from it are dropped at all ports.
@@ -162,8 +162,8 @@ fn units(nanos: u64) -> u32 {
 /// Maximum timeout: less than half of the range of ages, so that ages can be compared modulo 2^32.
 const FOREVER: Duration = Duration::from_secs(4 * 365 * 86_400);
 
-/// Data stored in an entry when a frame from its address arrives: port, time, window for counting
-/// moves, and the flags of a new entry.
+/// Data stored in an entry when a frame from its address arrives: the port, the time, and the flags
+/// of a new entry. `window` is the number of the current window for counting moves.
 struct LastSeen {
     port: PortNo,
     bits: u16,
@@ -193,8 +193,9 @@ pub struct Fdb {
     /// True if some port is in a cluster other than 0.
     clustered: bool,
     counts: FdbCounts,
-    /// Next bucket to check for expired entries. The next field is the time of the next step.
+    /// Next bucket to check for expired entries.
     sweep: usize,
+    /// Time of the next check for expired entries.
     sweep_at: Instant,
 }
 
@@ -256,7 +257,7 @@ impl Fdb {
         self.timeout
     }
 
-    /// Returns the number of addresses.
+    /// Returns the number of addresses in the table.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -424,9 +425,9 @@ impl Fdb {
         self.learn_more(key, hash, LastSeen { port, bits: kind_of(sticky), seen, window: self.window(seen) })
     }
 
-    /// Learns an address that another replica received on `port` at time `at`. Does not replace a
-    /// later frame received by this replica, or a configured or sticky entry. An event that is
-    /// older than the timeout is ignored. Within one unit of age (67 ms), the event is considered
+    /// Learns an address that another replica received on `port` at time `at`. Keeps an entry for
+    /// another port if it is configured or sticky. Ignores an event older than the timeout or than
+    /// the last frame from the address. Within one unit of age (67 ms), the event is considered
     /// newer than a frame received here.
     pub fn learn_from_event(&mut self, key: Key, port: PortNo, sticky: bool, at: Instant, now: Instant) {
         let cluster = self.cluster(port);

@@ -16,10 +16,10 @@
 //!
 //! Invariants: once all bridges have exchanged BPDUs, one tree spans the network. There are no
 //! loops while a network comes up: a port forwards only after its neighbor has agreed (on
-//! point-to-point links between RSTP bridges), or after the delays. When a root fails, its
+//! point-to-point links between RSTP bridges), or after the forward delays. When a root fails, its
 //! information may circulate until its age reaches max age ("count to infinity"), and a loop may
-//! exist for seconds. The file `differences.md` of this crate contains the frequency of loops in
-//! tests and the differences from the standard.
+//! exist for seconds. The file `differences.md` of this crate states how often loops occur in
+//! tests, and lists the differences from the standard.
 
 mod config;
 mod effect;

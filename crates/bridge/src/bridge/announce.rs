@@ -12,7 +12,8 @@
 //! other replicas are then notified ([`Bridge::on_events_lost`]). They flush the addresses learned
 //! from events, so that frames for these addresses are flooded. The replica whose events were lost
 //! announces everything again ([`Bridge::announce_all`]). Until then, another replica may send
-//! frames for an address that moved to the port where it last received the address itself.
+//! frames for a moved address to its old port, if that replica itself last received a frame from
+//! the address there.
 
 use super::Bridge;
 use crate::{Cursor, Key, Kind, Learned, PortNo};
@@ -101,12 +102,12 @@ impl Queue {
 pub(super) struct Announced {
     addresses: Queue,
     ports: Queue,
-    /// Position of the re-announcement in the table; `None` between two re-announcements. The next
-    /// field is the time when the last one finished.
+    /// Position of the re-announcement in the table; `None` between two re-announcements.
     again: Option<Cursor>,
+    /// Time when the last re-announcement finished.
     ended: Instant,
-    /// True if events were lost, so that the next re-announcement does not wait for a quarter of
-    /// the timeout.
+    /// True if events were lost. The next re-announcement then does not wait for a quarter of the
+    /// timeout.
     soon: bool,
 }
 

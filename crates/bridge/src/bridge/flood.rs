@@ -15,7 +15,7 @@ use buf::{Burst, Frame};
 use clock::Instant;
 use stats::DropReason;
 
-/// Ingress classification of a frame.
+/// Ingress port, VLAN and tag of a frame, as classified on ingress.
 #[derive(Clone, Copy)]
 pub(super) struct Ingress {
     /// Ingress port; [`LOCAL`] for frames sent by the bridge itself.

@@ -77,7 +77,7 @@ pub(super) struct ParsedFrame {
 }
 
 impl Bridge {
-    /// Processes a burst in chunks.
+    /// Processes a burst in chunks of 32 frames, on the fast path.
     #[inline(always)]
     pub(super) fn input_fast(
         &mut self,
@@ -103,7 +103,7 @@ impl Bridge {
         ParsedFrame { dst, src, dst_hash: hash(dst), src_hash: hash(src) }
     }
 
-    /// Processes a single frame.
+    /// Processes a single frame on the fast path.
     #[inline]
     fn one(&mut self, from: PortNo, member: Member, frame: Frame, now: Instant, out: &mut [Burst]) {
         let seen = self.parse_addresses(&frame, 0, 0);

@@ -15,13 +15,13 @@ use stats::DropReason;
 use std::collections::VecDeque;
 use wire::Mac;
 
-/// Maximum number of queued frames.
+/// Maximum number of queued frames for the bridge itself.
 pub const MOST: usize = 256;
 
 /// A frame for the bridge itself.
 #[derive(Debug)]
 pub struct Local {
-    /// Ingress port.
+    /// Port on which the frame was received.
     pub from: PortNo,
     /// VLAN of the frame; 0 without VLAN filtering, and for reserved groups.
     pub vid: u16,

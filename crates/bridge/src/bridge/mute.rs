@@ -38,9 +38,9 @@ impl Default for Mute {
 pub struct Move {
     /// VLAN and address that moved.
     pub key: Key,
-    /// Previous port.
+    /// Port at which the address was reachable before.
     pub from: PortNo,
-    /// New port.
+    /// Port to which the address moved.
     pub to: PortNo,
     /// Time of the move.
     pub at: Instant,

@@ -1,14 +1,15 @@
-//! Addition and removal of ports. Port numbers are stable, so a slot may be empty.
+//! Addition and removal of ports. Port numbers are stable, so the slot of a removed port remains
+//! unused.
 
 use super::state::Extra;
 use super::{Bridge, Counts, Member};
 use crate::{Entry, Key, MAX_PORTS, PortNo};
 use clock::Instant;
 
-/// Cluster of an empty slot.
+/// Value of [`Member::cluster`] in an unused slot, which has no port.
 pub(super) const NO_CLUSTER: u16 = u16::MAX;
 
-/// Settings of an empty slot. Nothing is learned or forwarded there, because no port is in its
+/// Settings in an unused slot. Nothing is learned or forwarded there, because no port is in its
 /// cluster.
 const NOBODY: Member = Member {
     learn: false,

@@ -14,13 +14,14 @@ use stats::DropReason;
 /// states except `Disabled`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PortState {
-    /// Receives and sends nothing.
+    /// The port receives and sends nothing.
     Disabled,
-    /// Neither learns nor forwards (the states blocking and listening of older versions of 802.1D).
+    /// The port neither learns nor forwards (states blocking and listening in older versions of
+    /// 802.1D).
     Discarding,
-    /// Learns but does not forward.
+    /// The port learns addresses but does not forward frames.
     Learning,
-    /// Learns and forwards.
+    /// The port learns addresses and forwards frames.
     #[default]
     Forwarding,
 }
@@ -28,12 +29,13 @@ pub enum PortState {
 /// State of the whole bridge (up, down and monitor in if_bridge).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Running {
-    /// Forwards frames.
+    /// The bridge forwards frames.
     #[default]
     Up,
-    /// Learns, counts, applies rules and copies frames to span ports, but does not forward.
+    /// The bridge learns, counts, applies rules and copies frames to span ports, but does not
+    /// forward.
     Monitor,
-    /// Drops all frames.
+    /// The bridge drops all frames.
     Down,
 }
 

@@ -96,7 +96,7 @@ impl PortVlan {
 /// Tag of a frame on ingress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tagging {
-    /// Not parsed, because VLAN filtering is off.
+    /// The tag is not parsed, because VLAN filtering is off.
     Untouched,
     Bare,
     Tagged,

@@ -9,7 +9,7 @@ pub(super) const WAYS: usize = 4;
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Bucket {
-    /// Keys; 0 marks a free slot.
+    /// Keys of the four entries; 0 marks a free slot.
     pub(super) keys: [u64; WAYS],
     pub(super) places: [Place; WAYS],
 }
@@ -31,7 +31,7 @@ pub(super) const STATIC: u16 = 2;
 pub(super) const OWN: u16 = 3;
 /// Flag: the last frame from the address was reported by another replica.
 pub(super) const HEARD: u16 = 1 << 7;
-/// Mask of a window number.
+/// Mask for the number of a window in which moves are counted: numbers are modulo 32.
 pub(super) const WINDOWS: u32 = 31;
 
 impl Place {
@@ -40,8 +40,8 @@ impl Place {
         self.bits & 3
     }
 
-    /// Returns whether the entry is included in the count that a port's limit applies to.
-    /// Configured entries are not.
+    /// Returns whether the entry counts towards the address limit of its port. Configured entries
+    /// do not.
     pub(super) fn is_shared(&self) -> bool {
         self.kind() < STATIC
     }

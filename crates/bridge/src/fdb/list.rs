@@ -34,7 +34,7 @@ fn entry(key: u64, place: &Place, now: u32) -> Option<Entry> {
 }
 
 impl Fdb {
-    /// Returns all entries.
+    /// Returns all entries of the table.
     pub fn entries(&self, now: Instant) -> impl Iterator<Item = Entry> {
         let now = units(now.nanos());
         let of = move |(key, place): (&u64, &Place)| entry(*key, place, now);

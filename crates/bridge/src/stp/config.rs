@@ -6,7 +6,7 @@ use clock::Duration;
 use std::{error, fmt};
 use wire::Mac;
 
-/// Force Protocol Version (802.1D 17.13.4).
+/// Protocol version to use (Force Protocol Version, 802.1D 17.13.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StpVersion {
     /// Version 0: the Spanning Tree Protocol of 802.1D-1998, without rapid transitions.
@@ -153,7 +153,7 @@ impl StpPort {
 /// Link state of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
-    /// No carrier.
+    /// The link has no carrier.
     Down,
     /// The link can pass frames.
     Up {

@@ -11,7 +11,7 @@ use clock::Duration;
 use std::collections::{BTreeSet, VecDeque};
 use wire::bpdu::Bpdu;
 
-/// Maximum number of queued BPDUs.
+/// Maximum number of BPDUs queued for sending.
 pub const MAX_UNSENT: usize = 4096;
 
 /// Effect that the owner of the ports must carry out.

@@ -101,7 +101,7 @@ pub(super) struct Port {
     pub rcvd: u32,
     /// Time until which BPDU guard disables the port; `None` if the port is not disabled by it.
     pub guarded: Option<Instant>,
-    /// True if the port discards because of loop guard.
+    /// True if loop guard currently makes the port discard.
     pub silent: bool,
     /// True if root guard currently blocks the port.
     pub root_inconsistent: bool,

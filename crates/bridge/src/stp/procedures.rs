@@ -147,7 +147,7 @@ pub fn updt_rcvd_info_while(p: &mut Port) {
 }
 
 /// Called when received information expires because BPDUs from the designated bridge have ceased.
-/// With loop guard, the port then discards until they arrive again.
+/// With loop guard, the port then discards until BPDUs arrive again.
 pub fn fell_silent(p: &mut Port) {
     if p.requested.loop_guard && p.is_point_to_point() && p.role != PortRole::Designated {
         p.counts.loop_guarded += u64::from(!p.silent);

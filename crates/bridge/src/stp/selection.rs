@@ -37,8 +37,8 @@ fn leads_elsewhere(p: &Port, b: &Tree) -> bool {
     p.info_is == InfoIs::Received && others && !p.requested.root_guard
 }
 
-/// Returns whether the information contains this bridge as root, but with an earlier priority. This
-/// information is outdated and must not be used (see `differences.md`).
+/// Returns whether the information names this bridge as root, but with a priority that the bridge
+/// no longer has. Such information is outdated and must not be used (see `differences.md`).
 fn is_past(p: &Port, b: &Tree) -> bool {
     p.port_priority.root.address() == b.config.address && p.port_priority.root != b.bridge_id()
 }

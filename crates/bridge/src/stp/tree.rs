@@ -2,7 +2,7 @@
 //! ports.
 //!
 //! A machine works on one [`Port`](super::port::Port) and one [`Tree`]. Its requests to other
-//! ports, such as setSyncTree, are stored here until its step is complete.
+//! ports, such as setSyncTree, are stored here until the step of the machine is complete.
 
 use super::config::{StpConfig, StpVersion};
 use super::effect::Outbox;

@@ -43,7 +43,7 @@ pub struct Times {
     pub message_age: u16,
     /// Maximum age of the root's information. Older information is discarded.
     pub max_age: u16,
-    /// Interval between configuration messages.
+    /// Hello time: interval between configuration messages.
     pub hello: u16,
     /// Time that a port spends in the listening state, and again in the learning state.
     pub forward_delay: u16,

@@ -16,14 +16,15 @@ pub(super) type Key = (u16, IpAddr);
 #[derive(Debug, Default)]
 struct Group {
     ports: Vec<(PortNo, Instant)>,
-    /// Time at which the listeners that did not fit into the table expire; `None` if all did fit.
+    /// Time at which the listeners that did not fit into the table expire; `None` if there are
+    /// none.
     others: Option<Instant>,
 }
 
 /// A listener, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listener {
-    /// VLAN; 0 without VLAN filtering.
+    /// VLAN of the listener; 0 without VLAN filtering.
     pub vid: u16,
     /// Group address of the listener.
     pub group: IpAddr,
@@ -62,7 +63,7 @@ impl Mdb {
         Mdb { groups: BTreeMap::new(), len: 0, most }
     }
 
-    /// Adds a listener, or sets a later expiry. Returns `false` if the table is full.
+    /// Adds a listener, or moves its expiry to a later time. Returns `false` if the table is full.
     pub fn report(&mut self, key: Key, port: PortNo, now: Instant, until: Instant) -> bool {
         if self.len >= self.most {
             self.age_group(key, now);
@@ -86,14 +87,14 @@ impl Mdb {
         true
     }
 
-    /// Removes the listener at `port`, unless it expires later than `known`: a later expiry comes
-    /// from a newer report.
+    /// Removes the listener at `port`, unless it expires later than `known`, because a later expiry
+    /// comes from a newer report.
     pub fn leave(&mut self, key: Key, port: PortNo, known: Instant) {
         self.keep(key, |there, until| there != port || until > known);
     }
 
-    /// Makes a group's listeners, at `port` or at all ports, expire at `until`. Listeners whose
-    /// expiry is later than `known` have reported more recently and are not affected.
+    /// Makes the listeners of a group at `port`, or at all ports, expire at `until`. Listeners
+    /// whose expiry is later than `known` have reported more recently and are not affected.
     pub fn shorten(&mut self, key: Key, port: Option<PortNo>, known: Instant, until: Instant) {
         let Some(group) = self.groups.get_mut(&key) else { return };
         let shorter = |there: Instant| if there > known { there } else { until.min(there) };

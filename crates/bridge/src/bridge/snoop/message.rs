@@ -18,9 +18,9 @@ const HELLO: u8 = 0x20;
 const V1_RESP: Duration = Duration::from_secs(10);
 
 pub(super) enum Message<'a> {
-    /// Not relevant to snooping. The frame is flooded.
+    /// The frame is not relevant to snooping and is flooded.
     Other,
-    /// Invalid. The frame is dropped.
+    /// The message is invalid, and the frame is dropped.
     Malformed,
     Data(IpAddr),
     /// Hello message of a PIM router of this address family.

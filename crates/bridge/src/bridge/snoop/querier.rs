@@ -16,7 +16,7 @@ use wire::{Mac, Proto, igmp, ip4, ip6, mld};
 /// Configuration of the querier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Querier {
-    /// Source MAC address.
+    /// Source MAC address of the queries.
     pub mac: Mac,
     /// Source IPv4 address; `None` disables IPv4 queries. A querier with 0.0.0.0 yields to any
     /// other querier.
