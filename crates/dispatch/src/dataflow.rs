@@ -14,8 +14,9 @@
 //! time processes a lane, and the lane's ring keeps the order of frames, so each flow stays in
 //! order. Any worker may take any lane. The state that two threads access concurrently is in
 //! [`queue`], which is checked with loom. A worker passes its output on before another worker gets
-//! the lane. The order is therefore also kept in the next stage if that stage processes calls in
-//! order, as with a lock, but not with one ring per worker.
+//! the lane. The next stage therefore also receives each flow in order if it processes the calls of
+//! all workers in sequence, for example under a lock. It does not if each worker passes frames to
+//! it through a ring of its own.
 //!
 //! A worker that panics loses the frames of its current task, which are counted. The other workers
 //! take over its lanes ([`Crew::join`] reports the panic). The released program aborts on a panic,
@@ -152,7 +153,7 @@ impl Dataflow {
         self.worked.at(number)
     }
 
-    /// Returns the number of workers at the start.
+    /// Returns the number of workers that were created, including those that have ended.
     pub fn workers(&self) -> usize {
         self.workers
     }

@@ -14,8 +14,7 @@
 //! [`Polling::turn`] does the work of one turn and returns how to continue ([`Then`]). It does not
 //! sleep and has no clock of its own, so the same algorithm runs in real and in virtual time. The
 //! reports of bridge2004 state 600,000 frames per second and port. This rate requires idle polling,
-//! or a `burst_max` or `hz` above the defaults, which allow 150 * 1000 frames per second (REPORTS,
-//! trap 6).
+//! or a `burst_max` or `hz` above the defaults, which allow 150 * 1000 frames per second.
 
 mod loops;
 #[cfg(test)]

@@ -20,8 +20,8 @@ pub use user::{User, UserError};
 use rights::Plan;
 use std::io;
 
-/// Needs of a server after it has opened its ports, apart from files, clocks, threads and
-/// its open descriptors.
+/// Rights that a server still needs after it has opened its ports, in addition to those for files,
+/// clocks, threads and its open descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// The server opens ports on demand (`ifconfig X create` on the control socket): TAP devices,
@@ -39,11 +39,11 @@ pub struct Sandbox {
     /// Determines whether capabilities are dropped, NO_NEW_PRIVS is set and the filter is
     /// installed.
     pub confine: Confine,
-    /// Needs of the server that remain allowed.
+    /// Needs of the server for which the rights are kept.
     pub needs: Needs,
 }
 
-/// Confinement of the process.
+/// Confinement of the process: full, or only a change of user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confine {
     /// Capabilities are dropped and system calls are filtered.
@@ -59,7 +59,7 @@ pub enum SandboxError {
     Step {
         /// Name of the system call that failed.
         step: &'static str,
-        /// System error.
+        /// System error of the call.
         why: io::Error,
     },
     /// The threads of the process cannot be listed or signalled.

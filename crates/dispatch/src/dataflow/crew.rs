@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 /// A worker that panicked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Panicked {
-    /// Number of the worker.
+    /// Number of the worker that panicked.
     pub worker: usize,
     /// Message of the panic.
     pub said: String,

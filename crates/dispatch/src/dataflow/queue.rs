@@ -36,11 +36,11 @@ const NEWS: u8 = 2;
 /// Request to the workers to end, and the time at which they do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
-    /// Workers continue.
+    /// No request: the workers continue.
     Never,
-    /// Workers end when no lane is runnable.
+    /// The workers end when no lane is runnable.
     Finish,
-    /// Workers end after their current task.
+    /// The workers end after their current task.
     Now,
 }
 

@@ -158,7 +158,8 @@ fn share<T: Item>(
     touched
 }
 
-/// Returns the number of the workstream for an item, before it is reduced modulo their number.
+/// Returns the number of the workstream for an item. The caller reduces it modulo the number of
+/// workstreams.
 #[inline]
 fn choose<T: Item>(live: &Live<T>, policy: Policy, own: usize, source: u64, item: &T, mode: Mode) -> usize {
     let by_source = source as usize;

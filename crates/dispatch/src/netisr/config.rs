@@ -18,11 +18,12 @@ pub const QLIMIT_MAX: usize = 10_240;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Mode {
-    /// Later: the item is queued, and the workstream's worker processes it.
+    /// The item is queued, and the workstream's worker processes it later.
     Deferred = 1,
-    /// At once if the order of items allows it, otherwise queued.
+    /// The receiving thread processes the item at once if the order of items allows it. Otherwise
+    /// the item is queued.
     Hybrid = 2,
-    /// At once, in the receiving thread.
+    /// The receiving thread processes the item at once.
     #[default]
     Direct = 3,
 }
@@ -92,13 +93,13 @@ impl FromStr for Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
-    /// By the item's source, such as its interface.
+    /// The source of the item, such as its interface.
     #[default]
     Source = 1,
-    /// By the item's flow, or by its source if the flow is unknown.
+    /// The flow of the item, or its source if the flow is unknown.
     Flow = 2,
-    /// By the protocol's callback `m2cpuid`. If that returns `None`, the item goes to the caller's
-    /// own workstream in hybrid mode, and is assigned by its source in other modes.
+    /// The result of the protocol's callback `m2cpuid`. If that is `None`, the item goes to the
+    /// caller's own workstream in hybrid mode, and is assigned by its source in other modes.
     Cpu = 3,
 }
 
@@ -149,7 +150,7 @@ pub struct Config {
     pub workstreams: usize,
     /// Maximum number of workstreams (`net.isr.maxthreads`).
     pub max_workstreams: usize,
-    /// Initial mode.
+    /// Initial mode of all protocols without a mode of their own.
     pub mode: Mode,
     /// The only mode allowed, if callers may not process items themselves; `None` if all modes are
     /// allowed.

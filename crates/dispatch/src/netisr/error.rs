@@ -35,7 +35,7 @@ pub enum NetisrError {
     Limit {
         /// Queue limit that was requested.
         requested: usize,
-        /// Maximum of all queue limits.
+        /// Upper bound for all queue limits (`net.isr.maxqlimit`).
         most: usize,
     },
     /// No protocol has this name.
@@ -52,7 +52,7 @@ pub enum NetisrError {
     },
     /// The workstream does not exist, or already has a worker.
     Taken {
-        /// Index of the netisr workstream.
+        /// Index of the workstream.
         workstream: usize,
     },
     /// The maximum number of callers and workers is reached.

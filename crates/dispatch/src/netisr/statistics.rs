@@ -28,7 +28,7 @@ stats::counters! {
     }
 }
 
-/// Sums over all callers and workers of a workstream.
+/// Counters of one protocol in one workstream, summed over all callers and workers.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sums {
     pub dispatched: u64,
@@ -99,7 +99,7 @@ impl Statistics {
         past.zip(counts.iter()).for_each(|(sums, counts)| sums.add(counts));
     }
 
-    /// Returns the sums of `protocol` in `workstream`.
+    /// Returns the counters of `protocol` in `workstream`, summed over all callers and workers.
     pub fn sums(&self, workstream: usize, protocol: usize) -> Sums {
         let pages = self.pages();
         let mut sums = pages.past.get(workstream * self.protocols + protocol).copied().unwrap_or_default();

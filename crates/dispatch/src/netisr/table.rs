@@ -12,7 +12,7 @@ pub struct Settings {
     pub max_threads: usize,
     /// Queue limit of protocols without a limit of their own.
     pub default_qlimit: usize,
-    /// Maximum queue limit.
+    /// Upper bound for all queue limits.
     pub max_qlimit: usize,
     /// Mode of protocols without a mode of their own.
     pub mode: Mode,

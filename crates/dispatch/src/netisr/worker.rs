@@ -55,8 +55,8 @@ impl<T> Drop for Items<'_, T> {
     }
 }
 
-/// Counters, and number of items in progress. These items are counted as lost if the work function
-/// panics.
+/// Counters of a caller or worker, and the number of its items in progress. These items are counted
+/// as lost if the work function panics.
 struct Hand<'a>(&'a Counts, u64);
 
 impl Drop for Hand<'_> {
@@ -85,8 +85,9 @@ pub struct Worker<T: Item> {
     at: usize,
     isr: Arc<Netisr<T>>,
     counts: Arc<Shards<Counts>>,
-    /// Items taken from a queue. The next field is their protocol.
+    /// Items that the worker has taken from a queue and not yet processed.
     local: List<T>,
+    /// Protocol of the items in `local`.
     protocol: ProtoId,
 }
 

@@ -44,7 +44,7 @@ enum Turn {
 /// Request to a worker to end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
-    /// The worker continues.
+    /// No request: the worker continues.
     Never,
     /// The worker ends when no item waits.
     Finish,

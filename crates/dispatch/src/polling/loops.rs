@@ -6,9 +6,9 @@ use std::fmt;
 /// Error: another loop already polls the port (EEXIST, as from FreeBSD's ether_poll_register).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Taken {
-    /// Name of the port.
+    /// Name of the port that is already polled.
     pub port: String,
-    /// Number of the loop that polls it.
+    /// Number of the loop that polls the port.
     pub by: usize,
 }
 

@@ -19,7 +19,7 @@ pub(super) fn keeps_port_rights() -> bool {
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod known;
 
-/// Installs the filter on all threads.
+/// Installs the seccomp filter on all threads.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) fn install(needs: Needs) -> Result<Option<&'static str>, SandboxError> {
     let failed = |why: &dyn ToString| SandboxError::Filter(why.to_string());

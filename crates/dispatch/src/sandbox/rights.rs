@@ -63,7 +63,7 @@ impl Sets {
     }
 }
 
-/// Changes of rights that every thread of the process makes to itself.
+/// Changes that every thread of the process makes to its own rights.
 pub(super) struct Plan<'a> {
     pub(super) user: Option<&'a User>,
     pub(super) confine: Confine,

@@ -21,10 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 static PLAN: AtomicPtr<Plan<'static>> = AtomicPtr::new(std::ptr::null_mut());
 /// Number of threads that have handled the signal.
 static DONE: AtomicUsize = AtomicUsize::new(0);
-/// Errno of a failed step, 0 if none failed. The next two statics are the address and length of the
-/// step's name.
+/// Errno of the step that failed on a thread; 0 if none failed.
 static FAILED: AtomicI32 = AtomicI32::new(0);
+/// Address of the name of the step that failed.
 static STEP: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+/// Length of the name of the step that failed, in bytes.
 static STEP_LEN: AtomicUsize = AtomicUsize::new(0);
 /// Lock held while a plan is applied, so that there is only one plan at a time.
 static ONE: Mutex<()> = Mutex::new(());
