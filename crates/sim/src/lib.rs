@@ -30,7 +30,7 @@ use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// A host of a [`World`].
+/// Index of a host in its [`World`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostId(usize);
 

@@ -19,7 +19,7 @@ pub struct EchoReplies {
     pub from: String,
     /// Name of the probed host.
     pub to: String,
-    /// Number of requests sent.
+    /// Number of requests sent to the service.
     pub sent: u32,
     /// Number of unmodified replies that arrived before the next request.
     pub answered: u32,

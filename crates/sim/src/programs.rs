@@ -14,11 +14,11 @@ use node::run::{Programs, Running};
 #[derive(Debug, thiserror::Error)]
 #[error("host {host}: {service}: {why}")]
 pub struct NotOpened {
-    /// Name of the host.
+    /// Name of the host that has the service.
     pub host: String,
     /// Kind and port of the service.
     pub service: String,
-    /// Reason for the failure.
+    /// Reason why the service cannot be opened.
     pub why: String,
 }
 

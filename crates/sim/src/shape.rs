@@ -45,11 +45,11 @@ pub enum ShapeError {
     /// The socket of a service could not be opened.
     #[error("host {host}: {what}: {why}")]
     Service {
-        /// Name of the host.
+        /// Name of the host that has the service.
         host: String,
         /// Kind and port of the service.
         what: String,
-        /// Error of the socket.
+        /// Error returned by the socket call.
         why: Errno,
     },
 }

@@ -10,7 +10,7 @@ use inet::udp::Domain;
 use socket::{Drive, Errno, Events, Fd, Opt, OptKind, PollFd, RecvFlags, SendFlags};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 
-/// Result of a call.
+/// Result of a socket call: the return value, or the errno.
 type Done = Result<i64, Errno>;
 
 impl Player<'_> {

@@ -17,7 +17,7 @@ pub(super) struct Conn {
     from_zero: bool,
     /// Sequence number of the peer's first SYN; a different one starts a new connection.
     peer_syn: Option<u32>,
-    /// Set if the peer started a new connection, so that our host may send a new SYN too.
+    /// True if the peer started a new connection, so that our host may send a new SYN too.
     renewed: bool,
     /// Timestamps of our host as (stated in the script, actual), in the order of sending.
     stamps: Vec<(u32, u32)>,

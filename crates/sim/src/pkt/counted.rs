@@ -5,7 +5,7 @@ use inet::Stack;
 use lock::Up;
 use std::collections::BTreeMap;
 
-/// Counter values by name.
+/// Values of counters by their full names.
 pub(super) type Counts = BTreeMap<String, u64>;
 
 /// Returns the full name of the counter for `name` in a script. Over IPv6, the name of an IPv4

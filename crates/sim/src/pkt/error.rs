@@ -11,7 +11,7 @@ pub struct PktError {
     pub line: usize,
     /// Description; expected and actual values are on separate lines.
     pub what: String,
-    /// Set if the script was parsed and then failed while running.
+    /// True if the script was parsed and then failed while running.
     pub ran: bool,
 }
 

@@ -18,11 +18,11 @@ enum Of {
     Six,
 }
 
-/// Type and code in a packet; `None` if the address family has no such message.
+/// Type and code of a message in a packet; `None` if the address family has no such message.
 type Wire = Option<(u8, u8)>;
 
-/// (Type name, code name, family of the names, numbers in IPv4, numbers in IPv6.) If a script
-/// states no code, the first entry of the type applies.
+/// Type name, code name, address family of the names, and type and code in IPv4 and in IPv6. If a
+/// script states no code, the first entry of the type applies.
 type Entry = (&'static str, &'static str, Of, Wire, Wire);
 
 const fn six(ty: u8, code: u8) -> Wire {

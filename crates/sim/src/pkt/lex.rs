@@ -6,22 +6,22 @@ use super::error::PktError;
 /// look like a number.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Tok {
-    /// `10`, `-1`, `0x1f`.
+    /// Integer, such as `10`, `-1` or `0x1f`.
     Int(i64),
-    /// `0.1`, `.01`, in nanoseconds; only times have fractions.
+    /// Number with a fraction, such as `0.1` or `.01`: a time in seconds, stored in nanoseconds.
     Fraction(i64),
     Word(String),
-    /// `"..."`.
+    /// Text in double quotes.
     Str(String),
-    /// `192.0.2.1`.
+    /// IPv4 address, such as `192.0.2.1`.
     Addr(std::net::Ipv4Addr),
     /// Text between back quotes.
     Command(String),
     /// Text between `%{` and `}%`.
     Code(String),
-    /// `--name`.
+    /// Name of a flag, such as `--name`.
     Flag(String),
-    /// `...`.
+    /// Ellipsis: `...`.
     Ellipsis,
     /// Any other single character.
     Punct(char),
@@ -34,7 +34,7 @@ pub(super) struct Token {
     pub line: usize,
     /// Source text of the token.
     pub text: String,
-    /// Set if the token follows the previous one without white space.
+    /// True if the token follows the previous one without white space.
     pub glued: bool,
 }
 

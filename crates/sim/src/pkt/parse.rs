@@ -181,7 +181,7 @@ impl Parser {
         }
     }
 
-    /// Parses `tcp.in.received +1 ...`.
+    /// Parses the changes in a `counters` line: `tcp.in.received +1 ...`.
     fn counters(&mut self) -> Parsed<Vec<(String, i64)>> {
         let mut out = Vec::new();
         while let Some(Tok::Word(_)) = self.peek() {
@@ -233,7 +233,7 @@ impl Parser {
         Ok(Some((from, self.int("a port")?)))
     }
 
-    /// Parses `[ect0]` or `(ect0, ttl 64)`.
+    /// Parses the fields of the IP header: `[ect0]` or `(ect0, ttl 64)`.
     fn ip(&mut self) -> Parsed<Ip> {
         let mut ip = Ip::default();
         let close = match self.peek() {
@@ -322,7 +322,7 @@ impl Parser {
         }
     }
 
-    /// Parses `seq:end(len)`.
+    /// Parses the sequence numbers and length of a segment: `seq:end(len)`.
     fn seq(&mut self) -> Parsed<(u32, u32)> {
         let seq = self.seq_number()?;
         self.want(':')?;

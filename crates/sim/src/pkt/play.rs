@@ -39,7 +39,7 @@ use wire::eth::EtherType;
 
 /// Time on the host's clock at which the script starts.
 const START: Instant = Instant::from_millis(1_000_000);
-/// Maximum wait for a packet without a stated time.
+/// Maximum time to wait for an expected packet for which the script states no time.
 const PATIENCE: Duration = Duration::from_secs(7200);
 const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
@@ -71,10 +71,10 @@ pub struct Rules {
     /// IP version to use regardless of the script. With `None`, the version that the script sets,
     /// or IPv4.
     pub ip_version: Option<IpVersion>,
-    /// Accepts PSH on any segment. RFC 9293 3.9.1.2 leaves the use of PSH mostly to the sender, and
-    /// scripts for other stacks expect different rules.
+    /// True if PSH is accepted on any segment. RFC 9293 3.9.1.2 leaves the use of PSH mostly to the
+    /// sender, and scripts for other stacks expect different rules.
     pub any_psh: bool,
-    /// Accepts any `counters` line; [`Played::counters`] then has the correct content.
+    /// True if any `counters` line is accepted. [`Played::counters`] then has the correct content.
     pub any_counters: bool,
 }
 
@@ -101,13 +101,14 @@ impl Output for Out {
 
 /// Progress of the script and state of its connections.
 pub(super) struct State {
-    /// Index of the next event.
+    /// Index of the next event of the script.
     at: usize,
-    /// Time of the previous event.
+    /// Time of the previous event, to which relative times refer.
     base: Instant,
     conns: Vec<Conn>,
     current: Option<usize>,
-    /// Segments received so far that are parts of one larger stated segment, joined.
+    /// Concatenation of the segments received so far that are parts of one larger segment in the
+    /// script.
     gathered: Option<Seg>,
     peer_port: u16,
     failed: Option<PktError>,
@@ -175,7 +176,7 @@ fn apply_settings(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), 
     Ok(())
 }
 
-/// Runs `script`.
+/// Runs `script` against a new host.
 pub(super) fn play(script: &Script, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
     let settings = Settings::of(script, rules.ip_version)?;
     let player = Player::new(script, dir, settings, rules).map_err(|why| PktError::at(1, why))?;

@@ -101,13 +101,13 @@ pub(super) struct Event {
 /// Time of an event, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum When {
-    /// Relative to the start of the script.
+    /// Time relative to the start of the script.
     At(i64),
-    /// Relative to the previous event.
+    /// Time relative to the previous event.
     After(i64),
-    /// Range relative to the start of the script.
+    /// Range of times relative to the start of the script.
     Within(i64, i64),
-    /// Range relative to the previous event.
+    /// Range of times relative to the previous event.
     AfterWithin(i64, i64),
     /// At any time after the previous event.
     Any,
@@ -142,7 +142,7 @@ pub(super) struct Packet {
 pub(super) struct Ip {
     /// Value of the ECN bits, if stated.
     pub ecn: Option<u8>,
-    /// Set if the ECN bits must be ECT(0) or ECT(1).
+    /// True if the ECN bits must be ECT(0) or ECT(1).
     pub ect01: bool,
     /// Whole TOS or traffic class byte, if stated.
     pub tos: Option<u8>,
@@ -155,7 +155,7 @@ pub(super) struct Ip {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Body {
     Tcp(Tcp),
-    /// Payload length in bytes.
+    /// A UDP datagram with a payload of this length in bytes.
     Udp(u16),
     Icmp(Icmp),
 }
@@ -191,7 +191,7 @@ pub(super) enum Opt {
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Icmp {
-    /// Type and code, by name.
+    /// Type and code of the ICMP message, by name.
     pub words: icmp::Words,
     /// Sequence number of the quoted segment, if stated.
     pub seq: Option<u32>,
@@ -210,7 +210,7 @@ pub(super) struct Call {
     pub errno: Option<String>,
 }
 
-/// An argument or result.
+/// An argument or the result of a call.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Expr {
     Ellipsis,
@@ -218,15 +218,15 @@ pub(super) enum Expr {
     Word(String),
     Str(String),
     Addr(Ipv4Addr),
-    /// `a | b`.
+    /// Alternatives of a bitwise OR, such as `a | b`.
     Or(Vec<Expr>),
-    /// `[a, b]`.
+    /// List in brackets, such as `[a, b]`.
     List(Vec<Expr>),
-    /// `{a, b}`.
+    /// Structure in braces, such as `{a, b}`.
     Braces(Vec<Expr>),
-    /// `name = value`; the name does not include a part in parentheses.
+    /// Field of a structure, `name = value`. The name does not include a part in parentheses.
     Field(String, Box<Expr>),
-    /// `name(a, b)`.
+    /// Function applied to arguments, such as `name(a, b)`.
     Apply(String, Vec<Expr>),
 }
 

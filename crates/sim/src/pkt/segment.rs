@@ -202,7 +202,7 @@ pub(super) enum Sent {
     /// A TCP segment, and the offset of its data in the packet.
     Tcp(Ends, IpHead, Seg, usize),
     Udp(Ends, IpHead, u16),
-    /// ICMP type and code.
+    /// Type and code of an ICMP message.
     Icmp(u8, u8),
 }
 

@@ -1,4 +1,4 @@
-//! Checks in a script other than packets: fields of TCP_INFO, and counter changes.
+//! Checks in a script that do not concern packets: fields of TCP_INFO, and counter changes.
 
 use super::{Player, START};
 use crate::pkt::code;

@@ -11,7 +11,8 @@ use clock::Instant;
 use wire::tcp::Flags;
 
 impl Player<'_> {
-    /// Returns whether the expected packet has been sent, and consumes it.
+    /// Returns whether our host has sent the expected packet. If so, removes the packet from the
+    /// queue.
     pub(super) fn expect(
         &self,
         event: &Event,
