@@ -1,7 +1,7 @@
 //! The cost ledger: CPU ticks spent in each processing stage of a frame's path. Each tick is
 //! counted in one stage only.
 //!
-//! A ledger belongs to one thread. A public call starts a lap, which is a stopwatch for one burst
+//! A ledger belongs to one thread. A lap is a stopwatch for one burst of frames or one socket call
 //! ([`Ledger::lap`]). Each [`Lap::mark`] adds the ticks since the previous reading to a stage
 //! ("books" them). Code that runs within another stage encloses its own marks in [`Lap::nest`] and
 //! [`Lap::unnest`], so that its ticks are not also added to the outer stage.
@@ -93,10 +93,10 @@ stages! {
 }
 
 impl Stage {
-    /// Returns the stage that contains this one, such as [`Stage::PortRx`] for [`Stage::PortTake`],
-    /// and the number of counter readings per booking of this stage; `None` for a stage that is not
-    /// a part of another. The first part of a call has two readings, because [`Ledger::begin`]
-    /// takes one.
+    /// Returns the stage of which this one is a part, such as [`Stage::PortRx`] for
+    /// [`Stage::PortTake`], and the number of counter readings per booking of this stage. Returns
+    /// `None` for a stage that is not a part of another. The first part of a call has two readings,
+    /// because [`Ledger::begin`] takes one of them.
     fn within(self) -> Option<(Stage, u64)> {
         match self {
             Stage::PortTake => Some((Stage::PortRx, 2)),
@@ -116,7 +116,8 @@ pub struct Ledger {
     on: AtomicBool,
     /// Function that reads the tick counter, set by the first lap.
     read: OnceLock<fn() -> u64>,
-    /// Counter reading at the previous mark. 0 if there is none; then the next mark books nothing.
+    /// Counter reading at the previous mark; 0 if there is none, so that the next mark books
+    /// nothing.
     last: AtomicU64,
     ticks: [Counter; STAGES],
     units: [Counter; STAGES],
@@ -124,14 +125,14 @@ pub struct Ledger {
     readings: Counter,
     /// Counter reading at which the ledger was switched on; 0 if it is off.
     since: AtomicU64,
-    /// Ticks for which the ledger was on in earlier periods, which ended before `since`.
+    /// Sum of the ticks for which the ledger was on in earlier periods, which ended before `since`.
     on_before: Counter,
 }
 
-/// The cost of one stage.
+/// Cost of one stage, as booked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StageCost {
-    /// Stage that was measured.
+    /// Stage of the path that was measured.
     pub stage: Stage,
     /// Ticks booked to the stage, including those of the ledger's own readings.
     pub ticks: u64,

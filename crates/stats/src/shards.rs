@@ -96,7 +96,7 @@ impl<T> Shards<T> {
         (chunk, index - (self.each.len() << chunk))
     }
 
-    /// Returns the shard of the only writer.
+    /// Returns the shard of the only writer, regardless of its number.
     #[inline(always)]
     pub fn sole(&self) -> &T {
         &self.sole.0

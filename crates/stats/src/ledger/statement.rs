@@ -22,7 +22,7 @@ pub struct Row {
 pub struct Statement {
     /// Costs of the stages, in the order of the path.
     pub rows: Vec<Row>,
-    /// Number of counter readings.
+    /// Number of readings of the tick counter.
     pub readings: u64,
     /// Ticks of all counter readings: those subtracted from the rows, and those of readings that
     /// booked nothing.
@@ -39,7 +39,7 @@ pub struct Statement {
 pub struct Costs {
     /// Stages with bookings, in the order of the path.
     pub stages: Vec<StageCost>,
-    /// Number of counter readings.
+    /// Number of readings of the tick counter.
     pub readings: u64,
     /// Ticks for which the ledgers were on, summed over the ledgers with bookings.
     pub on_for: u64,
@@ -77,8 +77,9 @@ impl Costs {
         }
     }
 
-    /// Adds the counter readings of `parts` to the stages that contain them ([`Stage::PortTake`] is
-    /// a part of [`Stage::PortRx`], and so on), so that a statement subtracts their cost too.
+    /// Adds the counter readings of `parts` to the stages that contain these parts
+    /// ([`Stage::PortTake`] is a part of [`Stage::PortRx`], and so on), so that a statement also
+    /// subtracts their cost from the containing stages.
     #[must_use]
     pub fn around(mut self, parts: &Costs) -> Costs {
         self.readings += parts.readings;
