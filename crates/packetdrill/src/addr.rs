@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 /// Length in bytes of a `struct sockaddr_in6` without its scope id, which RFC 2133 did not define.
 const SIN6_LEN: usize = 24;
 
-/// Returns the number of an address family in C.
+/// Returns the number that the C interface uses for an address family.
 pub(crate) fn number(domain: Domain) -> i32 {
     match domain {
         Domain::Inet => libc::AF_INET,
@@ -16,7 +16,7 @@ pub(crate) fn number(domain: Domain) -> i32 {
     }
 }
 
-/// Returns the address family with this number in C.
+/// Returns the address family with this number in the C interface.
 pub(crate) fn domain(number: i32) -> Option<Domain> {
     match number {
         libc::AF_INET => Some(Domain::Inet),

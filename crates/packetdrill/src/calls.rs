@@ -21,8 +21,8 @@ pub(crate) type Done<T> = Result<T, Errno>;
 #[derive(Default)]
 pub(crate) struct Received {
     pub bytes: Vec<u8>,
-    /// Length returned to the caller. It is greater than that of `bytes` if `MSG_TRUNC` discarded
-    /// some.
+    /// Length returned to the caller. It is greater than the length of `bytes` if `MSG_TRUNC` has
+    /// discarded data.
     pub len: usize,
     /// Address of the datagram's sender as a `struct sockaddr`; `None` for stream data.
     pub from: Option<Vec<u8>>,
@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Returns the stack's number for the stream socket `token`.
+    /// Returns the stack's number of the stream socket `token`.
     pub fn stream(&self, token: c_int) -> Done<usize> {
         let fd = self.files.get(token)?.fd;
         if fd.is_stream() { Ok(fd.0 & !SOCK_BIT) } else { Err(libc::EOPNOTSUPP) }
@@ -92,7 +92,7 @@ fn unless_would_block<T>(done: Done<T>) -> Option<Done<T>> {
 }
 
 impl Door {
-    /// `socket`.
+    /// Implements socket(2).
     pub fn socket(&self, domain: c_int, kind: c_int, protocol: c_int) -> Done<c_int> {
         let domain = addr::domain(domain).ok_or(libc::EAFNOSUPPORT)?;
         let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
@@ -114,7 +114,7 @@ impl Door {
         })
     }
 
-    /// `bind`.
+    /// Implements bind(2).
     pub fn bind(&self, token: c_int, name: &[u8]) -> Done<()> {
         self.enter(|state| {
             let socket = state.files.get(token)?;
@@ -124,7 +124,7 @@ impl Door {
         })
     }
 
-    /// `listen`.
+    /// Implements listen(2).
     pub fn listen(&self, token: c_int, backlog: c_int) -> Done<()> {
         self.enter(|state| {
             let fd = state.files.get(token)?.fd;
@@ -133,14 +133,14 @@ impl Door {
         })
     }
 
-    /// `accept`: returns the new descriptor and the peer's `struct sockaddr`.
+    /// Implements accept(2). Returns the new descriptor and the peer's `struct sockaddr`.
     pub fn accept(&self, token: c_int) -> Done<(c_int, Vec<u8>)> {
         let attempt = move |state: &mut State, _| unless_would_block(state.accept(token));
         let until = move |state: &mut State| state.patience(token, OptKind::RecvTimeout, false);
         self.wait(until, attempt).unwrap_or(Err(libc::EAGAIN))
     }
 
-    /// `connect`.
+    /// Implements connect(2).
     pub fn connect(&self, token: c_int, name: &[u8]) -> Done<()> {
         let name = name.to_vec();
         let mut requested = false;
@@ -155,8 +155,8 @@ impl Door {
         self.wait(until, attempt).unwrap_or(Err(libc::EINPROGRESS))
     }
 
-    /// `recvmsg` and related calls, for up to `len` bytes. `writable` states whether the caller's
-    /// buffers can be written.
+    /// Implements recvmsg(2) and related calls, for up to `len` bytes. `writable` states whether
+    /// the caller's buffers can be written.
     pub fn recv(&self, token: c_int, len: usize, flags: c_int, writable: bool) -> Done<Received> {
         let peek = flags & libc::MSG_PEEK != 0 || !writable;
         let mut before: Vec<u8> = Vec::new();
@@ -182,7 +182,7 @@ impl Door {
         self.wait(until, attempt).unwrap_or(Err(libc::EAGAIN))
     }
 
-    /// `sendmsg` and related calls.
+    /// Implements sendmsg(2) and related calls.
     pub fn send(&self, token: c_int, bytes: Vec<u8>, flags: c_int, to: Option<&[u8]>) -> Done<usize> {
         let to = match to.map(addr::parse).transpose()? {
             Some(Name::Addr(to)) => Some(to),
@@ -210,7 +210,7 @@ impl Door {
         self.wait(until, attempt).unwrap_or(Err(libc::EAGAIN))
     }
 
-    /// `shutdown`.
+    /// Implements shutdown(2).
     pub fn shutdown(&self, token: c_int, how: c_int) -> Done<()> {
         let how = match how {
             libc::SHUT_RD => Shutdown::Read,
@@ -231,12 +231,12 @@ impl Door {
         })
     }
 
-    /// Returns whether the descriptor is one of this interface, and not of the kernel.
+    /// Returns whether the descriptor belongs to this interface and not to the kernel.
     pub fn has(&self, token: c_int) -> bool {
         self.enter(|state| state.files.has(token))
     }
 
-    /// `close`, respecting `SO_LINGER`.
+    /// Implements close(2), including `SO_LINGER`.
     pub fn close(&self, token: c_int) -> Done<()> {
         let fd = self.enter(|state| match state.files.get(token) {
             Ok(socket) => Ok(Some(socket.fd)),
@@ -267,7 +267,7 @@ impl Door {
         })
     }
 
-    /// `fcntl`: gets and sets the status flags.
+    /// Implements fcntl(2): gets and sets the status flags.
     pub fn fcntl(&self, token: c_int, command: c_int, arg: c_int) -> Done<c_int> {
         self.enter(|state| {
             let socket = state.files.socket(token)?;
@@ -290,7 +290,8 @@ impl Door {
         matches!(request, libc::FIONBIO | libc::FIONREAD | libc::TIOCOUTQ | SIOCOUTQNSD | SIOCATMARK)
     }
 
-    /// `ioctl`: returns the requested number. `given` is the value that the argument points to.
+    /// Implements ioctl(2). Returns the requested number. `given` is the value that the argument
+    /// points to.
     pub fn ioctl(&self, token: c_int, request: c_ulong, given: Option<c_int>) -> Done<Option<c_int>> {
         self.enter(|state| {
             if request == libc::FIONBIO {

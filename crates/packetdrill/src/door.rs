@@ -35,7 +35,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Maximum number of successive events. Then time is advanced even if further events are due.
 const EVENTS_MAX: usize = 1_000_000;
 
-/// Position of an attempt at a blocked call: another one may follow, or it is the last.
+/// Position of an attempt among the attempts of a blocked call: more may follow, or it is the last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chance {
     /// More attempts may follow.
@@ -44,7 +44,7 @@ pub(crate) enum Chance {
     Last,
 }
 
-/// An attempt of a blocked call; returns `true` when the call is done.
+/// One attempt of a blocked call. Returns `true` when the call is done.
 type Attempt = Box<dyn FnMut(&mut State, Chance) -> bool + Send>;
 
 struct Wait {
@@ -204,7 +204,7 @@ impl Door {
         state
     }
 
-    /// `usleep`.
+    /// Implements usleep(3).
     pub fn usleep(&self, span: Duration) {
         let mut state = self.lock();
         state.begin();
@@ -227,7 +227,7 @@ impl Door {
         self.leave(&mut state);
     }
 
-    /// `gettimeofday`: returns seconds and microseconds.
+    /// Implements gettimeofday(2). Returns seconds and microseconds.
     pub fn time(&self) -> (u64, u32) {
         let mut state = self.lock();
         let me = std::thread::current().id();
@@ -249,7 +249,7 @@ impl Door {
         self.enter(|state| state.host.stack.audit(state.host.cx()).imbalance())
     }
 
-    /// `netdev_send`: passes a packet to the host.
+    /// Implements `netdev_send`: passes a packet to the host.
     ///
     /// # Errors
     /// Returns `EINVAL` if the packet is invalid.
@@ -257,8 +257,8 @@ impl Door {
         self.enter(|state| state.host.input(packet).map_err(|()| libc::EINVAL))
     }
 
-    /// `netdev_receive`: returns the host's next packet and its send time in microseconds since
-    /// 1970; `None` if the host will send no packet.
+    /// Implements `netdev_receive`: returns the host's next packet and its send time in
+    /// microseconds since 1970; `None` if the host will send no packet.
     pub fn receive_packet(&self) -> Option<(u64, Vec<u8>)> {
         let mut state = self.lock();
         state.begin();

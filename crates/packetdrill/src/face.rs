@@ -21,7 +21,7 @@ use std::ffi::CStr;
 use std::process::exit;
 use std::ptr;
 
-/// `struct packetdrill_interface`.
+/// The C structure `struct packetdrill_interface`, with the functions that packetdrill calls.
 #[repr(C)]
 #[derive(Clone, Copy)]
 #[allow(missing_docs, reason = "each is the call of its name; netdev_send and netdev_receive are the wire")]
@@ -133,7 +133,7 @@ fn table(userdata: *mut c_void) -> Interface {
     }
 }
 
-/// Returns the instance behind `userdata`.
+/// Returns the instance to which `userdata` points.
 ///
 /// # Safety
 /// `userdata` came from [`packetdrill_interface_init`] and was not freed.

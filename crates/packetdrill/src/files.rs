@@ -8,7 +8,7 @@ use socket::Fd;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 
-/// Object to which one of our descriptors refers.
+/// Object to which one of the interface's descriptors refers.
 pub(crate) enum File {
     Socket(Socket),
     Epoll(Epoll),
@@ -70,7 +70,8 @@ pub(crate) struct Epoll {
     pub interests: BTreeMap<c_int, Interest>,
 }
 
-/// Summary of what a socket has received, with which edges are detected.
+/// Summary of the data that a socket has received. Edge-triggered events are detected by comparing
+/// it with an earlier summary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Came {
     /// Number of bytes of a stream, connections of a listener, or datagrams.
@@ -123,7 +124,7 @@ impl Files {
         self.0.contains_key(&token)
     }
 
-    /// Returns a copy of the socket behind `token`.
+    /// Returns a copy of the socket with descriptor `token`.
     ///
     /// # Errors
     /// Returns `EBADF` or `ENOTSOCK`.
@@ -135,7 +136,7 @@ impl Files {
         }
     }
 
-    /// Returns the socket behind `token`, for changes.
+    /// Returns the socket with descriptor `token`, so that the caller can change it.
     ///
     /// # Errors
     /// Returns `EBADF` or `ENOTSOCK`.
@@ -147,7 +148,7 @@ impl Files {
         }
     }
 
-    /// Returns the epoll instance behind `token`.
+    /// Returns the epoll instance with descriptor `token`.
     ///
     /// # Errors
     /// Returns `EBADF` or `EINVAL`.

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub(crate) enum Time {
     /// Virtual time, which advances to the next event without waiting.
     Virtual,
-    /// Real time.
+    /// Real time, with a live clock.
     Live,
 }
 
@@ -22,9 +22,9 @@ pub(crate) struct Settings {
     pub local6: Ipv6Addr,
     pub mtu: u16,
     pub seed: Option<u64>,
-    /// True if calls are handled that packetdrill makes directly, not through its interface.
+    /// True if the interface also handles calls that packetdrill makes directly to the C library.
     pub interpose: bool,
-    /// True if sysctls of this network namespace are applied that a script sets during the run.
+    /// True if sysctls that a script sets in this network namespace are applied to the host, too.
     pub follow: bool,
     pub sysctls: Vec<(String, String)>,
 }

@@ -1,8 +1,8 @@
-//! Applies kernel sysctls that a script sets while it runs to our own sysctls.
+//! Applies the kernel sysctls that a script sets while it runs to the sysctls of our host.
 //!
-//! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the written file, and its
-//! content is applied to our equivalent sysctl. Other files are not read, since the script has not
-//! set the initial values of the namespace.
+//! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the file that was
+//! written, and its content is applied to our equivalent sysctl. Other files are not read, since
+//! they contain initial values of the namespace, which the script has not set.
 
 use crate::host::Host;
 use crate::os;

@@ -222,12 +222,12 @@ fn value(opt: Opt) -> Value {
 }
 
 impl Door {
-    /// `setsockopt`.
+    /// Implements setsockopt(2).
     pub fn set_option(&self, token: c_int, level: c_int, name: c_int, bytes: &[u8]) -> Done<()> {
         self.enter(|state| state.set_option(token, level, name, bytes))
     }
 
-    /// `getsockopt`: returns the value, truncated to `len` bytes.
+    /// Implements getsockopt(2). Returns the value, truncated to `len` bytes.
     pub fn option(&self, token: c_int, level: c_int, name: c_int, len: usize) -> Done<Vec<u8>> {
         let mut bytes = self.enter(|state| match state.option(token, level, name)? {
             Value::Number(n) => Ok::<_, Errno>((n as c_int).to_ne_bytes().to_vec()),

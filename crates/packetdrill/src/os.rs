@@ -45,7 +45,7 @@ pub(crate) fn room(pipe: c_int) -> Done<usize> {
     Ok(size.saturating_sub(waiting(pipe)?))
 }
 
-/// `read`, or `pread` with an offset, of up to `len` bytes.
+/// Calls read(2), or pread(2) with an offset, for up to `len` bytes.
 pub(crate) fn read(fd: c_int, offset: Option<off_t>, len: usize) -> Done<Vec<u8>> {
     let mut bytes = vec![0u8; len];
     let into = bytes.as_mut_ptr().cast();
@@ -58,7 +58,7 @@ pub(crate) fn read(fd: c_int, offset: Option<off_t>, len: usize) -> Done<Vec<u8>
     Ok(bytes)
 }
 
-/// `write`.
+/// Calls write(2).
 pub(crate) fn write(fd: c_int, bytes: &[u8]) -> Done<usize> {
     // SAFETY: the slice is readable.
     count(unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) })

@@ -1,10 +1,10 @@
 //! Send buffer accounting of stream sockets, as in Linux.
 //!
-//! The send buffer is checked when a chunk begins, not for each byte. A chunk of at most half the
-//! largest window that the peer has advertised is accepted as a whole, and so is data that
-//! completes the previous chunk. The overhead of each chunk is part of the used space.
-//! `TCP_NOTSENT_LOWAT` is also checked when a chunk begins. (Linux: tcp_sendmsg, tcp_send_mss,
-//! sk_stream_memory_free.)
+//! A chunk corresponds to one `struct sk_buff` of Linux. The send buffer is checked when a chunk
+//! begins, not for each byte. A chunk of at most half the largest window that the peer has
+//! advertised is accepted as a whole, and so is data that completes the previous chunk. The
+//! overhead of each chunk is part of the used space. `TCP_NOTSENT_LOWAT` is also checked when a
+//! chunk begins. (Linux: tcp_sendmsg, tcp_send_mss, sk_stream_memory_free.)
 
 use super::{Done, raw};
 use crate::door::State;

@@ -1,4 +1,4 @@
-//! `poll` and `epoll`.
+//! Implements poll(2) and epoll(7).
 
 use super::{Done, deadline};
 use crate::door::{Chance, Door, State};
@@ -27,7 +27,7 @@ fn until(now: Instant, timeout_ms: c_int) -> Instant {
 }
 
 impl Door {
-    /// `poll`: returns the number of descriptors with events.
+    /// Implements poll(2). Returns the number of descriptors with events.
     pub fn poll(&self, fds: &mut [Polled], timeout_ms: c_int) -> usize {
         let requested = fds.to_vec();
         let attempt = move |state: &mut State, chance| {
@@ -47,12 +47,12 @@ impl Door {
         fds.iter().filter(|fd| fd.reported != 0).count()
     }
 
-    /// `epoll_create`.
+    /// Implements epoll_create(2).
     pub fn epoll_create(&self) -> Done<c_int> {
         self.enter(|state| state.files.open(File::Epoll(Epoll::default())))
     }
 
-    /// `epoll_ctl`.
+    /// Implements epoll_ctl(2).
     pub fn epoll_ctl(&self, epoll: c_int, op: c_int, token: c_int, event: Option<(u32, u64)>) -> Done<()> {
         self.enter(|state| {
             state.files.get(token).map_err(|errno| if errno == libc::ENOTSOCK { libc::EPERM } else { errno })?;
@@ -75,7 +75,7 @@ impl Door {
         })
     }
 
-    /// `epoll_wait`: returns events and data of up to `most` descriptors.
+    /// Implements epoll_wait(2). Returns events and data of up to `most` descriptors.
     pub fn epoll_wait(&self, epoll: c_int, most: usize, timeout_ms: c_int) -> Done<Vec<(u32, u64)>> {
         self.enter(|state| state.files.epoll(epoll).map(drop))?;
         let attempt = move |state: &mut State, chance| {
@@ -160,7 +160,8 @@ impl State {
         Ok(reported)
     }
 
-    /// Returns a summary of what a socket has received so far, with which edges are detected.
+    /// Returns a summary of the data that a socket has received so far. Edge-triggered events are
+    /// detected by comparing it with an earlier summary.
     fn came(&self, token: c_int) -> Came {
         let Ok(fd) = self.files.get(token).map(|socket| socket.fd) else { return Came::default() };
         let (stack, cx, now) = (&self.host.stack, self.host.cx(), self.host.now);

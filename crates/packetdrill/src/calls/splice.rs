@@ -1,4 +1,4 @@
-//! `splice` between a socket and a pipe, and `sendfile`, implemented by copying.
+//! Implements splice(2) between a socket and a pipe, and sendfile(2), by copying.
 
 use super::Done;
 use crate::door::{Chance, Door, State};
