@@ -5,9 +5,9 @@
 //! report: passed in a register (the value itself), read from an inlined thread-local variable, or
 //! found by three function calls. It also contains the current time, so that no layer reads a
 //! clock.
+//!
 //! A running thread has a small index: the lowest number that was free. When the thread ends, a
 //! destructor of POSIX thread-specific data frees the index. This destructor runs after those of
-//! `thread_local!` values, which may still use a stack.
 //! `thread_local!` values, which may still use a stack.
 #![allow(unsafe_code)] // unsafe: pthread_key_create, pthread_setspecific, dlopen
 

@@ -64,7 +64,7 @@ impl<T> Lock<T> for LightLock<T> {
     #[inline(always)]
     fn lock(&self, cx: Cx) -> LightGuard<'_, T> {
         self.owner.acquire(cx.current() as u32 + 1);
-        // Only the owner writes this.
+        // Only the owner of the lock writes the counter.
         self.acquisitions.store(self.acquisitions.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         LightGuard { lock: self, on_this_thread: PhantomData }
     }

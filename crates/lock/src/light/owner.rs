@@ -109,7 +109,7 @@ impl Owner {
         self.turn.notify_one();
     }
 
-    /// Returns whether threads wait.
+    /// Returns whether threads wait for the lock.
     #[cfg(all(test, not(loom)))]
     pub(super) fn has_waiters(&self) -> bool {
         self.word.load(Ordering::Relaxed) & WAITERS != 0
