@@ -1,4 +1,5 @@
-//! The C interface of a rig, exported by the dynamic library. It has one call per `sendto`.
+//! The C interface of a rig, exported by the dynamic library. Each `sendto` is one call of this
+//! interface.
 //!
 //! Contains unsafe code, since the pointers come from the caller of a C interface.
 #![allow(unsafe_code)]

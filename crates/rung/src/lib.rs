@@ -103,7 +103,7 @@ pub struct Rig<L: Locks> {
     since: u32,
     fd: Fd,
     to: SocketAddr,
-    /// Counters of the port's queues.
+    /// Counters of the transmit queues of the port, which count the frames that reached the sink.
     sunk: Vec<Arc<PortCounts>>,
 }
 
@@ -263,7 +263,7 @@ impl<L: Locks> Rig<L> {
 pub struct Facts {
     /// Time of the stack, as last read from the clock.
     pub now: Instant,
-    /// Number of calls of the port that had frames to send.
+    /// Number of transmit calls to the port that passed frames.
     pub doorbells: u64,
     /// Kind of the pool's free-buffer store.
     pub pool: buf::Kind,

@@ -1,4 +1,5 @@
-//! Runs a rig in a separate process that executes trials on command.
+//! Runs a test rig, the send path of one host, in a separate process that executes trials on
+//! command.
 //!
 //! | line | direction | meaning |
 //! |---|---|---|

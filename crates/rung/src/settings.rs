@@ -1,4 +1,4 @@
-//! Settings of a rig, on one line: `locks=light context=call offload=off burst=1 ...`.
+//! Settings of a test rig, on one line: `locks=light context=call offload=off burst=1 ...`.
 
 use buf::Kind;
 use buf::mem::Pages;

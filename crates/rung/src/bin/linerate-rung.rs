@@ -1,4 +1,5 @@
-//! Runs a rig as a program, for those variants of the ladder that are built as an executable.
+//! Runs the test rig of this crate, the send path of one host, as a separate program. The command
+//! `linerate ladder` starts it for the build variants that are executables.
 //!
 //! `linerate-rung SETTINGS` builds the rig and executes `trial` commands from standard input until
 //! end of file ([`linerate_rung::serve`]). `linerate-rung --profile N SETTINGS` sends N datagrams
