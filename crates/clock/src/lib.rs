@@ -24,7 +24,7 @@ pub use wheel::Wheel;
 pub struct Instant(u64);
 
 impl Instant {
-    /// Epoch of a clock.
+    /// The epoch of a clock, time zero.
     pub const ZERO: Instant = Instant(0);
     /// The latest instant, which means "no deadline".
     pub const NEVER: Instant = Instant(u64::MAX);

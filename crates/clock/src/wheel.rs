@@ -45,7 +45,7 @@ const NEAR: Place = Place::MAX - 1;
 struct Entry {
     /// Time at which the key expires; [`Instant::NEVER`] if no deadline is set.
     deadline: Instant,
-    /// Time for which the key was put into its slot. It is never later than `deadline`.
+    /// Deadline for which the key was put into its slot. It is never later than `deadline`.
     filed: Instant,
     next: u32,
     /// Previous key in the slot's list. For a key in the heap, its position in the heap.
