@@ -6,7 +6,7 @@
 
 use anyhow::ensure;
 
-/// Payload length in bytes.
+/// Length of the UDP payload in bytes.
 pub const PAYLOAD: usize = 22;
 /// Length of the whole frame in bytes.
 pub const FRAME: usize = 14 + 20 + 8 + PAYLOAD;
@@ -14,11 +14,11 @@ pub const FRAME: usize = 14 + 20 + 8 + PAYLOAD;
 /// Addresses of one end of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End {
-    /// Ethernet address.
+    /// Ethernet address of this end.
     pub mac: [u8; 6],
-    /// IPv4 address.
+    /// IPv4 address of this end.
     pub ip: [u8; 4],
-    /// UDP port.
+    /// UDP port of this end.
     pub l4_port: u16,
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: linerate-bench udp|tcp [--json] [--quick] [--rounds N] [--core N] [--trials FILE]";
 
-/// Benchmark group.
+/// Benchmark group selected on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Udp,

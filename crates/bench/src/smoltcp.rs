@@ -13,8 +13,7 @@
 //! instead of 4. Measured on 2 vCPUs, in ticks: with only IPv4 and UDP, send 105, send offloaded
 //! 74, receive 90; with default features 200, 158, 149; and with one `poll` for each datagram 247,
 //! 185, 177. TCP, ICMP or log without IPv6 have little effect. Here smoltcp is built without IPv6,
-//! with UDP and, for [`tcp`], TCP. `built` reports if another crate enables IPv6.
-//! [`tcp`], TCP; `built` reports if another crate enables IPv6.
+//! with UDP and, for [`tcp`], TCP. The function `built` reports if another crate enables IPv6.
 
 pub mod tcp;
 mod wire;
@@ -46,14 +45,14 @@ const TRIES: usize = 7;
 /// Method of calling smoltcp, for each datagram or for a burst of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
-    /// One datagram, then `poll`.
+    /// Passes one datagram, then calls `poll`.
     Poll,
-    /// `BURST` datagrams, then `poll`.
+    /// Passes `BURST` datagrams, then calls `poll`.
     PollBurst,
     /// One datagram, then `poll_egress` (sending) or `poll_ingress_single` (receiving): half the
     /// work of `poll`.
     Half,
-    /// `BURST` datagrams, then the call of `Half` for each of them.
+    /// Passes `BURST` datagrams, then makes the call of `Half` for each of them.
     HalfBurst,
 }
 

@@ -21,11 +21,11 @@ use super::buffer;
 use super::wire::{Host, Plug, Wire, address, plugs};
 use crate::frame::Checksums;
 
-/// MTU 1500, with checksums in software.
+/// Wire with an MTU of 1500 bytes; checksums are computed in software.
 pub const SOFT: Wire = Wire { mtu: 1500, checksums: Checksums::Software };
-/// MTU 1500, without computing checksums.
+/// Wire with an MTU of 1500 bytes; checksums are not computed.
 pub const HARD: Wire = Wire { mtu: 1500, checksums: Checksums::Offloaded };
-/// MTU of the largest possible IPv4 packet, without computing checksums.
+/// Wire with an MTU of the largest possible IPv4 packet; checksums are not computed.
 pub const LARGE: Wire = Wire { mtu: 65_535, checksums: Checksums::Offloaded };
 
 const PORT: u16 = 5001;
@@ -90,7 +90,7 @@ impl Pair {
     }
 }
 
-/// Method of driving a stream: the amount of data per round, and the time of sending.
+/// Method of driving a stream: the amount of data per round, and the time at which data is sent.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     /// Maximum number of bytes passed to the socket before the other host is polled.
@@ -215,14 +215,14 @@ fn crossing(at: usize, plug: Plug, listening: &Barrier) -> anyhow::Result<Smol> 
     bail!("smoltcp: no connection between the cores")
 }
 
-/// Transport of the transactions.
+/// Transport protocol of the transactions.
 #[derive(Clone, Copy)]
 enum Over {
     Tcp([SocketHandle; 2]),
     Udp([SocketHandle; 2]),
 }
 
-/// Transactions with one byte in each direction.
+/// Measures transactions with one byte in each direction.
 pub struct Rr {
     id: String,
     pair: Pair,
@@ -235,9 +235,9 @@ pub struct Rr {
 /// Method of driving request-response transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RrWay {
-    /// `poll` after each send and before each receive.
+    /// Calls `poll` after each send and before each receive.
     Poll,
-    /// `poll_egress` after each send, `poll_ingress_single` before each receive.
+    /// Calls `poll_egress` after each send, and `poll_ingress_single` before each receive.
     Half,
 }
 

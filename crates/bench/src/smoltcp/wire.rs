@@ -38,7 +38,7 @@ struct Carried {
     len: usize,
 }
 
-/// One end of the wire.
+/// One end of the wire between two hosts.
 pub struct Plug {
     wire: Wire,
     tx: Tx,
