@@ -76,8 +76,9 @@ pub fn host_triple() -> anyhow::Result<String> {
     Ok(host.context("rustc -vV prints no host")?.to_owned())
 }
 
-/// Tests the rings, the lanes of dataflow and switches, netisr's workstreams and the readers' pins
-/// under loom. A separate target directory is used, because `--cfg loom` changes every crate.
+/// Tests code that threads share under loom: the rings, the lanes of dataflow and switches,
+/// netisr's workstreams, and the tracking of readers (`Pins`). A separate target directory is used,
+/// because `--cfg loom` changes every crate.
 pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let target = target_dir(root)?.join("loom");
     let mut test = cargo(root);

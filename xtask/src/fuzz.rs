@@ -112,10 +112,10 @@ pub fn command(root: &Path, wanted: &Wanted) -> anyhow::Result<ExitCode> {
     Ok(if crashed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Result of fuzzing one target.
+/// Result of fuzzing one target: whether the target passed, and its report.
 struct Ended {
     passed: bool,
-    /// Report in whole lines.
+    /// Report to print, in whole lines.
     printed: String,
 }
 

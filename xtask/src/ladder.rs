@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Type of file that a variant is built as.
+/// Type of file that a variant of the stack is built as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Product {
     Library,
@@ -28,7 +28,7 @@ impl Product {
     }
 }
 
-/// A combination of settings with which the stack is built.
+/// A combination of build settings for the stack.
 struct Variant {
     /// Name of the variant; its product is in `target/rungs/<name>/`.
     name: &'static str,
@@ -53,7 +53,7 @@ const VARIANTS: &[Variant] = &[
 const PGO: Variant = Variant { name: "pgo", product: Product::Program, profile: "rung-lto", rustflags: NOT_PIC };
 /// Number of `sendto` calls in the run that PGO profiles.
 const PROFILED: u32 = 2_000_000;
-/// Settings of the rig in the profiled run, the same as those of the ladder's last steps.
+/// Settings of the test rig in the profiled run, the same as those of the ladder's last steps.
 const PROFILED_RIG: &str = "locks=up pool=stack";
 
 /// Builds all variants of the ladder.

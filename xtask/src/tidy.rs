@@ -119,7 +119,8 @@ fn read_into(texts: &mut BTreeMap<String, String>, root: &Path, place: &str) -> 
     Ok(())
 }
 
-/// Exception to a rule: a file or directory in which something is allowed, and the reason.
+/// Exception to a rule: a file or directory in which something otherwise forbidden is allowed, and
+/// the reason.
 struct Room {
     path: &'static str,
     why: &'static str,
