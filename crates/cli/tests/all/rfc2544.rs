@@ -12,7 +12,7 @@ fn our_bridge_has_all_tables() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     for part in
-        ["throughput (26.1)", "latency (26.2)", "loss rate (26.3)", "back-to-back frames (26.4)", "count the FCS"]
+        ["throughput (26.1)", "latency (26.2)", "loss rate (26.3)", "back-to-back frames (26.4)", "include the FCS"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }

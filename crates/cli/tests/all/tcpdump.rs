@@ -96,7 +96,7 @@ fn invalid_arguments_are_rejected() {
         (&["tcpdump"][..], 2, "give --url unix:///path, or set LINERATE_CTL"),
         (&["tcpdump", "--url", "/nonexistent"], 3, "check that a host runs"),
         (&["tcpdump", "--url", &url, "-i", "n1"], 1, "unknown iface 'n1' (did you mean 'n0'?)"),
-        (&["tcpdump", "--url", &url, "-i", "lo0"], 1, "lo0: has no port"),
+        (&["tcpdump", "--url", &url, "-i", "lo0"], 1, "lo0: cannot be captured: the interface has no port"),
         (&["tcpdump", "--url", &url, "-w", "/nonexistent/x"], 1, "/nonexistent/x: No such file"),
     ] {
         let out = run(&mut linerate(words));

@@ -110,5 +110,5 @@ fn a_bridge_is_watched_too() {
     bridge.ok("ip link set dev bridge0 down");
     assert_eq!(bridge.json("ip link show bridge0")[0]["operstate"], "DOWN");
     assert!(bridge.no("ip addr").contains("a bridge has no IP addresses"));
-    assert!(bridge.no("ip link set dev n0 down").contains("only the bridge can be set up or down with this command"));
+    assert!(bridge.no("ip link set dev n0 down").contains("only the bridge can be set up or down here"));
 }
