@@ -112,9 +112,8 @@ pub struct Stack<L: Locks> {
     /// Pool from which frames are allocated.
     pub pool: Pool,
     pub(crate) counters: Shards<Counters>,
-    /// True if processing time is measured. The counters of threads that are added later are
-    /// created with this setting. The lock is held while counters are created, and while the
-    /// measurement is switched on or off.
+    /// True if processing time is measured, also by counters of threads that are added later. The
+    /// lock is held while counters are created and while the measurement is switched on or off.
     has_ledger: Mutex<bool>,
     pub(crate) ifaces: Ifaces<L>,
     pub(crate) routes: Guarded<L, Routes>,
@@ -233,8 +232,7 @@ impl<L: Locks> Stack<L> {
         };
         let lo = stack.add_iface_kind("lo0", IfaceKind::Loopback, Mac::ZERO, 16_384, Offload::default());
         if let Some(lo) = lo {
-            // The only errors are a full table and an unknown interface, which are impossible for a
-            // new stack.
+            // A new stack has no full table and no unknown interface, so there is no other error.
             let _ = stack.add_addr(cx, lo, IfaceAddr { addr: Ipv4Addr::LOCALHOST, len: LOOPBACK_LEN });
         }
         stack
@@ -280,8 +278,7 @@ impl<L: Locks> Stack<L> {
         self.secret.hash4(cx.now.nanos(), salt, DRAW, 0)
     }
 
-    /// Processes all frames of `burst`, which were received on `iface`, and sends the resulting
-    /// frames.
+    /// Processes all frames of `burst`, received on `iface`, and sends the resulting frames.
     pub fn input(&self, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         let counters = self.count(cx);
         let lap = counters.ledger.lap_at(clock::tsc::ticks, || trace::burst_delivered(iface.0, burst.len()));

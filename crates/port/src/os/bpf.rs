@@ -258,8 +258,8 @@ fn by_id(command: i32, id: u32) -> Option<OwnedFd> {
     unsafe { bpf_fd(command, &mut Attr::of(&[&word(id)])) }.ok()
 }
 
-/// Reads information about an object. `requested` may contain a pointer to an array, and the array's
-/// length.
+/// Reads information about an object. `requested` may contain a pointer to an array, and the
+/// array's length.
 fn info_of<const N: usize>(fd: BorrowedFd<'_>, mut requested: [u8; N]) -> Option<[u8; N]> {
     let into = pointer(requested.as_mut_ptr());
     let parts: [&[u8]; 3] = [&fd_word(fd), &word(N as u32), &into];
