@@ -79,8 +79,8 @@ impl Task<'_> {
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "dist" => match rest {
                 [] => Task::Dist(None),
-                [dir] => Task::Dist(Some(dir)),
-                _ => bail!("dist takes one directory"),
+                [dir] if !dir.starts_with('-') => Task::Dist(Some(dir)),
+                _ => bail!("unknown arguments '{}': expected one directory", rest.join(" ")),
             },
             "ladder" => Task::Ladder,
             "bench" if rest.is_empty() => bail!("bench needs a group: udp or tcp"),
@@ -145,5 +145,17 @@ mod tests {
             }
         }
         assert!(found >= 8, "the pattern finds no commands any more");
+    }
+
+    #[test]
+    fn dist_takes_at_most_one_directory() {
+        let parse = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            Task::parse(&words).map(|task| format!("{task:?}")).map_err(|why| why.to_string())
+        };
+        assert_eq!(parse(&["dist"]).as_deref(), Ok("Dist(None)"));
+        assert_eq!(parse(&["dist", "out"]).as_deref(), Ok("Dist(Some(\"out\"))"));
+        assert_eq!(parse(&["dist", "--profile"]).unwrap_err(), "unknown arguments '--profile': expected one directory");
+        assert!(parse(&["dist", "a", "b"]).is_err());
     }
 }
