@@ -42,6 +42,8 @@ pub(crate) struct Codec {
     decode: bool,
     frames: Vec<u8>,
     lines: Vec<u8>,
+    /// Buffer for a decoded frame, allocated once: to zero it costs more than to decode a burst.
+    frame: Vec<u8>,
 }
 
 /// Number of frames in a burst: their 10,816 bytes of text stay in the first-level cache. (100 kB
@@ -53,7 +55,8 @@ impl Codec {
     pub(crate) fn new(id: &str, kind: Kind, decode: bool) -> Codec {
         let frames: Vec<u8> = (0..FRAME * CODEC_FRAMES).map(|at| (at * 7 + at / 97) as u8).collect();
         let id = id.to_owned();
-        let mut codec = Codec { id, kind, decode, frames, lines: vec![0; text::len(FRAME) * CODEC_FRAMES + SLACK] };
+        let lines = vec![0; text::len(FRAME) * CODEC_FRAMES + SLACK];
+        let mut codec = Codec { id, kind, decode, frames, lines, frame: vec![0; MAX_FRAME + SLACK] };
         codec.encode();
         codec
     }
@@ -65,10 +68,9 @@ impl Codec {
         }
     }
 
-    fn decode(&self) -> usize {
-        let (kind, mut frame, mut count) = (self.kind, vec![0; MAX_FRAME + SLACK], 0);
-        let mut rest = &self.lines[..text::len(FRAME) * CODEC_FRAMES];
-        while let Next::Frame { used, .. } = text::next_with(kind, rest, &mut frame) {
+    fn decode(&mut self) -> usize {
+        let (mut rest, mut count) = (&self.lines[..text::len(FRAME) * CODEC_FRAMES], 0);
+        while let Next::Frame { used, .. } = text::next_with(self.kind, rest, &mut self.frame) {
             (rest, count) = (&rest[used..], count + 1);
         }
         count
