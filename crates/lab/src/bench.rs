@@ -97,7 +97,7 @@ pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progre
             recv("recv.one_thread", Family::V4, 1),
             "recv_from, 2048-byte buffer, nonblocking, after Poller::ready, one socket",
         )
-        .beside(peers),
+        .with_sides(peers),
     ]);
 
     study.part("receive with 100,000 sockets");

@@ -124,7 +124,7 @@ impl Entry {
     }
 
     /// Adds sides named `<peer>.<id>`, or other sides that are measured in the same rounds.
-    pub(crate) fn beside(mut self, sides: impl IntoIterator<Item = Side>) -> Entry {
+    pub(crate) fn with_sides(mut self, sides: impl IntoIterator<Item = Side>) -> Entry {
         self.sides.extend(sides);
         self
     }

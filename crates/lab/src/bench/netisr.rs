@@ -181,7 +181,7 @@ fn netperf_rows(study: &mut Study<'_>, core: usize) {
         let place = Place { link: both.link.to_owned(), ..Place::new(both.over) };
         let (id, test) = (both.id, both.test);
         let ours = Side::new(id, move || Ok(NetperfRig::new(id, place.clone(), work(test))));
-        let entry = Entry::new(ours, both.title).beside([kernel(both, core)]);
+        let entry = Entry::new(ours, both.title).with_sides([kernel(both, core)]);
         let group = study.measure_entries(vec![entry], options.clone());
         if let Some(why) = group.sample(&format!("kernel.{id}")).failed {
             study.note(format!("{id}: no kernel peer: {why}"));

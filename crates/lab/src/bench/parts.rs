@@ -94,7 +94,7 @@ fn sum(len: usize) -> Entry {
     });
     let kinds: Vec<Side> = kinds.collect();
     let ours = side(id, move || checksum::sum(black_box(&data)).finish());
-    Entry::new(ours, format!("Internet checksum of {len} bytes, implementation selected by length")).beside(kinds)
+    Entry::new(ours, format!("Internet checksum of {len} bytes, implementation selected by length")).with_sides(kinds)
 }
 
 /// Returns the row for copying `len` bytes while their checksum is computed; the copy alone is
@@ -107,7 +107,7 @@ fn copy_and_sum(len: usize) -> Entry {
         side(format!("copy_alone.{id}"), move || to.copy_from_slice(black_box(&from)))
     };
     let ours = side(id, move || checksum::copy_and_sum(black_box(&mut to), black_box(&from)).finish());
-    Entry::new(ours, format!("{len} bytes copied and their checksum computed")).beside([copy])
+    Entry::new(ours, format!("{len} bytes copied and their checksum computed")).with_sides([copy])
 }
 
 /// Returns the rows of functions that parse, write or change a header.

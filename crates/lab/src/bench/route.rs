@@ -67,7 +67,7 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
     let title = |burst: usize| format!("IPv4 forwarding, 1 M routes, random destinations, burst {burst}");
     let entries = vec![
         Entry::new(at("route.1m.burst32", 32), title(32)),
-        Entry::new(at("route.1m.burst256", 256), title(256)).beside([kernel]),
+        Entry::new(at("route.1m.burst256", 256), title(256)).with_sides([kernel]),
     ];
     study.note(
         "kernel: forwards between veths in a separate network namespace, with two /16 routes instead of a \

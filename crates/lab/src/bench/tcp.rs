@@ -155,7 +155,7 @@ fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
     let mut ours = Vec::from(rows_of(Domain::Inet));
     let kernel = Side::new("kernel.bulk.64k", || LoopbackBulk::new("kernel.bulk.64k"));
     let large = Entry::new(large("bulk.64k"), "a byte carried in segments of 64 KiB, no checksum work");
-    ours.insert(2, large.beside([kernel]));
+    ours.insert(2, large.with_sides([kernel]));
     study.note(
         "no kernel peer for bulk.1460.* (loopback neither splits segments nor computes checksums) and \
          conn.idle_bytes (kernel memory belongs to no process)",
@@ -166,7 +166,7 @@ fn streams(study: &mut Study<'_>, peers: Vec<Side>) {
         Side::new("kernel.connect_close", || LoopbackConnect::new("kernel.connect_close")),
     ];
     if let Some(last) = ours.pop() {
-        ours.push(last.beside(kernel).beside(peers));
+        ours.push(last.with_sides(kernel).with_sides(peers));
     }
     study.compare_entries(ours);
 }
@@ -188,7 +188,7 @@ fn among_idle(study: &mut Study<'_>) {
     let none = Side::new("rr.tcp", || RrRig::tcp("rr.tcp", Domain::Inet, 0));
     let ours = Side::new(id, || RrRig::tcp("rr.tcp.100k_idle", Domain::Inet, IDLE));
     let kernel = Side::new("kernel.rr.tcp.100k_idle", || LoopbackRr::among_idle("kernel.rr.tcp.100k_idle", IDLE));
-    let entry = Entry::new(ours, "TCP_RR among 100,000 idle connections").beside([kernel]);
+    let entry = Entry::new(ours, "TCP_RR among 100,000 idle connections").with_sides([kernel]);
     study.compare_with_base(none, entry, options);
 }
 

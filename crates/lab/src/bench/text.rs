@@ -137,7 +137,8 @@ fn codec(study: &mut Study<'_>) {
         let narrower = Kind::available()
             .filter(|kind| *kind != Kind::best())
             .map(|kind| Side::new(format!("{}.{id}", kind.name()), move || Ok(Codec::new(kind.name(), kind, decode))));
-        let ours = Entry::new(Side::new(id, move || Ok(Codec::new(id, Kind::best(), decode))), title).beside(narrower);
+        let ours =
+            Entry::new(Side::new(id, move || Ok(Codec::new(id, Kind::best(), decode))), title).with_sides(narrower);
         study.compare_entries(vec![ours.unit(GIGABYTES)]);
     }
 }
@@ -169,7 +170,7 @@ fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &
     let mut entry = Entry::new(side(id.to_owned(), script), title).unit(unit);
     for (peer, tool, script) in beside {
         if is_installed(tool) {
-            entry = entry.beside([side(format!("{peer}.{id}"), script)]);
+            entry = entry.with_sides([side(format!("{peer}.{id}"), script)]);
         } else {
             study.note(format!("{id}: without {peer}: {tool} is not installed"));
         }
