@@ -103,7 +103,7 @@ pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
 /// everything that it needs: the other stacks, and the program `linerate`, which the tests over TAP
 /// start.
 pub fn bench(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
-    succeed(cargo(root).args(["build", "--release", "-p", "linerate"]))?;
+    succeed(cargo(root).args(["build", "--release", "-p", "linerate-cli"]))?;
     succeed(cargo(root).args(["run", "--release", "-p", "linerate-bench", "--"]).args(args))?;
     Ok(ExitCode::SUCCESS)
 }

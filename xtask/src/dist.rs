@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 /// # Errors
 /// The build or objcopy fails, or the directory cannot be created.
 pub fn command(root: &Path, dir: Option<&str>) -> anyhow::Result<ExitCode> {
-    succeed(cargo(root).args(["build", "--release", "-p", "linerate"]))?;
+    succeed(cargo(root).args(["build", "--release", "-p", "linerate-cli"]))?;
     let target = target_dir(root)?;
     let dir = dir.map_or_else(|| target.join("dist"), PathBuf::from);
     std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;

@@ -9,6 +9,7 @@ mod queues;
 mod slow;
 mod stage;
 mod statistics;
+mod tasks;
 mod transmit;
 
 pub use lock_use::LockUse;
@@ -16,12 +17,13 @@ pub(crate) use own::{OwnAddresses, OwnFilter};
 pub(crate) use slow::{CHUNK, SlowFrames};
 pub use statistics::LoopUse;
 
+use crate::alarm::Alarm;
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::echo::Exchanges;
 use crate::fib::{self, Prefix};
 use crate::groups::Memberships;
-use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, LOOPBACK, Offload};
+use crate::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, Ifaces, Offload};
 use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::{FLOOR, PathMtus};
 use crate::ip4::reass::{Limits, Reassembly};
@@ -37,7 +39,7 @@ use crate::slots::Slots;
 use crate::sysctls::Sysctls;
 use crate::tunnel::{Requeue, Tunnels};
 use crate::udp::Pcb;
-use buf::{Burst, Flags, Frame, Pool, PoolConfig, PoolLocks};
+use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks, USUAL_THREADS};
 use stats::{DropReason, Lap, Shards, Stage, trace};
@@ -140,6 +142,7 @@ pub struct Stack<L: Locks> {
     /// Function that is called with the time of a new event. On a shared stack, the thread that
     /// polls may not know of the event.
     doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
+    alarm: Alarm,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
     /// Length of the loopback queue. It is written under the queue's lock and read without it.
     loopback_len: AtomicUsize,
@@ -208,6 +211,7 @@ impl<L: Locks> Stack<L> {
             resolvers: Guarded::default(),
             exchanges: Guarded::default(),
             doorbell: OnceLock::new(),
+            alarm: Alarm::default(),
             loopback: Guarded::default(),
             loopback_len: AtomicUsize::new(0),
             requeued: Requeue::default(),
@@ -371,6 +375,7 @@ impl<L: Locks> Stack<L> {
         // in the meantime, are due at once.
         let loop_due = if self.loopback_len.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
         let next = [
+            self.poll_alarm(cx),
             outputs,
             connections,
             redirects,
@@ -404,53 +409,6 @@ impl<L: Locks> Stack<L> {
         self.poll_queues(cx);
         self.flush(cx);
         self.has_waiting()
-    }
-
-    /// Queues a packet from this host to itself for [`Stack::poll`]. These packets are always
-    /// queued and never processed directly.
-    pub(crate) fn loop_back(&self, cx: Cx, mut packet: Frame) {
-        packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
-        let mut queue = self.loopback.lock(cx);
-        if queue.len() as i64 >= self.sysctls.loop_queue.get() {
-            if let Some(lo) = self.ifaces.get(LOOPBACK) {
-                lo.tx.errors.bump();
-            }
-            drop(queue);
-            return self.drop_frame(cx, packet, DropReason::LoopQueueFull);
-        }
-        if let Some(lo) = self.ifaces.get(LOOPBACK) {
-            lo.tx.passed(&packet);
-            lo.rx.passed(&packet);
-        }
-        queue.push_back(packet);
-        self.loopback_len.store(queue.len(), Ordering::Relaxed);
-        self.note_waiting(queue.len());
-        drop(queue);
-        self.count(cx).loopback.queued.bump();
-        self.due(Instant::ZERO);
-    }
-
-    fn poll_loopback(&self, cx: Cx) {
-        let lap = self.resume(cx);
-        let waiting = self.loopback_len.load(Ordering::Relaxed); // packets that these create wait for the next poll
-        let mut packets = Burst::new();
-        let mut left = waiting;
-        while left > 0 {
-            let mut queue = self.loopback.lock(cx);
-            for _ in 0..left.min(CHUNK) {
-                left -= 1;
-                match queue.pop_front() {
-                    Some(packet) => packets.put(packet, || self.count_bug(cx)), // takes at most CHUNK
-                    None => left = 0,
-                }
-                if left == 0 {
-                    break;
-                }
-            }
-            self.loopback_len.store(queue.len(), Ordering::Relaxed);
-            drop(queue);
-            self.input_packets(cx, None, &mut packets, lap);
-        }
     }
 
     /// Adds an Ethernet interface. Returns `None` if there are already

@@ -24,7 +24,7 @@ use port::pcap::Direction;
 use port::spec::{Kind, Spec};
 use port::{Caps, Pairs, PortCounts, TxHalf};
 use socket::net::Net;
-use socket::{Calls, Drive};
+use socket::{Calls, Drive, Errno};
 use stats::Shards;
 use std::hash::BuildHasher;
 use std::net::Ipv6Addr;
@@ -353,6 +353,12 @@ impl<L: Locks> Host<L> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Returns whether the host has virtual time, which only its simulation advances. Calls cannot
+    /// wait on such a host.
+    pub fn is_simulated(&self) -> bool {
+        self.clock.strategy().is_none()
+    }
+
     /// Returns the default MAC address of the iface called `iface`: locally administered (b2:...),
     /// and random unless the host has a seed.
     pub fn mac_of(&self, iface: &str) -> Mac {
@@ -591,6 +597,9 @@ impl<L: Locks> Net for Host<L> {
 
 impl<L: Locks> Drive for Host<L> {
     fn drive(&self, until: Instant) -> Option<Instant> {
+        if self.is_simulated() {
+            return None;
+        }
         // Sleeps first and then runs the round, so that the caller sees the results of the round
         // (an expired timer, a packet to the host itself) at once, and not after the next sleep.
         let quiet_until = Instant::from_nanos(self.quiet_until.load(Ordering::Relaxed));
@@ -601,7 +610,14 @@ impl<L: Locks> Drive for Host<L> {
         (!dispatch::stop_requested()).then(|| self.clock.now())
     }
 
+    fn refusal(&self) -> Errno {
+        if self.is_simulated() { Errno::EDEADLK } else { Errno::EINTR }
+    }
+
     fn look(&self) -> Option<Instant> {
+        if self.is_simulated() {
+            return None;
+        }
         let step = self.step();
         let quiet_until = if step.frames > 0 { Instant::ZERO } else { step.next.unwrap_or(Instant::NEVER) };
         self.quiet_until.store(quiet_until.nanos(), Ordering::Relaxed);

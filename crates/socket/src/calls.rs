@@ -42,8 +42,14 @@ impl Message {
 /// meantime.
 pub trait Drive {
     /// Runs one round of the host: input, timers, output. Waits until an event occurs, but not
-    /// longer than `until`. Returns the time afterwards, or `None` if the host is being stopped.
+    /// longer than `until`. Returns the time afterwards, or `None` if the call cannot wait any
+    /// longer for the reason that [`Drive::refusal`] returns.
     fn drive(&self, until: Instant) -> Option<Instant>;
+
+    /// Returns the error of a call that cannot wait: `EINTR` if the host is being stopped.
+    fn refusal(&self) -> Errno {
+        Errno::EINTR
+    }
 
     /// Runs one round of the host without waiting. It is called once before a socket call starts to
     /// wait, since it may already receive the data that is needed. Returns the time of the round,
@@ -489,6 +495,7 @@ impl<'s, L: Locks> Calls<'s, L> {
             Some(driver) => self.wait_driving(driver, timeout, ready, ended),
             None => {
                 let signal = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()).ok_or(Errno::EBADF)?;
+                let ended = || ended().or_else(|| self.stack.is_stopped().then_some(Errno::EINTR));
                 let found = signal.wait_for(timeout, || ready().map(Ok).or_else(|| ended().map(Err)));
                 self.stack.lap(self.cx()); // excludes the time asleep from all stages
                 found.unwrap_or(Err(Errno::EAGAIN))
@@ -517,7 +524,7 @@ impl<'s, L: Locks> Calls<'s, L> {
             return Ok(found);
         }
         loop {
-            let now = driver.drive(until).ok_or(Errno::EINTR)?;
+            let now = driver.drive(until).ok_or_else(|| driver.refusal())?;
             self.set_now(now);
             if let Some(found) = ready() {
                 return Ok(found);

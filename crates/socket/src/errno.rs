@@ -41,6 +41,9 @@ errnos! {
     EMFILE = 24,
     /// Broken pipe: the socket is shut down for writing.
     EPIPE = 32,
+    /// Resource deadlock avoided: the call would wait for the virtual time of a simulation, which
+    /// only the simulation advances.
+    EDEADLK = 35,
     /// Destination address required: none given, and the socket is not connected.
     EDESTADDRREQ = 89,
     /// Message too long: longer than a datagram can be, or than the path accepts without

@@ -10,8 +10,8 @@
 //! use linerate_socket::net::{Net, TcpListener, TcpStream};
 //! use std::io::{Read, Write};
 //!
-//! fn greet<N: Net + Clone>(host: N) -> std::io::Result<String> {
-//!     let listener = TcpListener::bind(host.clone(), "127.0.0.1:0")?;
+//! fn greet<N: Net + Clone>(host: &N) -> std::io::Result<String> {
+//!     let listener = TcpListener::bind(host, "127.0.0.1:0")?;
 //!     let mut client = TcpStream::connect(host, listener.local_addr()?)?;
 //!     let (mut server, peer) = listener.accept()?;
 //!     assert_eq!(peer, client.local_addr()?);
@@ -23,7 +23,7 @@
 //! }
 //!
 //! # use linerate_socket::net::Alone;
-//! let host = Alone::<lock::Up>::new("example")?;
+//! let host = &Alone::<lock::Up>::new("example")?;
 //! assert_eq!(greet(&host)?, "hello");
 //! # Ok::<(), std::io::Error>(())
 //! ```
@@ -40,11 +40,10 @@ mod listener;
 mod lookup;
 mod raw;
 mod stream;
-#[cfg(feature = "tokio")]
-mod tokio;
+pub mod tasks;
 mod udp;
 
-pub use addr::ToAddr;
+pub use addr::{Target, ToAddr};
 pub use alone::Alone;
 pub use listener::{Incoming, TcpListener};
 pub use lookup::lookup;
@@ -156,10 +155,15 @@ impl<N: Net> Drop for Owned<N> {
     }
 }
 
+/// Text of the error of a call that would wait on a simulated host.
+const SIMULATED: &str = "a blocking call cannot wait on a simulated host: use the sockets of net::tasks in a task of \
+                         the world, or a non-blocking socket between calls of World::run_for";
+
 /// Converts an errno into an error of the standard library.
 fn error(errno: Errno) -> io::Error {
     match errno {
         Errno::EINTR => io::Error::new(io::ErrorKind::ConnectionAborted, errno),
+        Errno::EDEADLK => io::Error::new(io::ErrorKind::Deadlock, SIMULATED),
         errno => errno.into(),
     }
 }

@@ -89,15 +89,17 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Registers a task to be woken at the next event of a stream on a shared stack. The task must
-    /// then retry its own call before it waits, so that it misses no event.
+    /// Registers a task to be woken at the next event of a socket. The task must then retry its own
+    /// call before it waits, so that it misses no event.
     ///
     /// # Errors
-    /// `EBADF`, `EOPNOTSUPP` (for a datagram socket).
+    /// `EBADF`.
     pub fn wake_task(&self, fd: Fd, waker: &std::task::Waker) -> Result<(), Errno> {
-        let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
-        let signal = self.stack.with_sock(self.cx(), id, |sock| sock.signal()).ok_or(Errno::EBADF)?;
-        signal.wake_task(waker);
+        let signal = match fd.sock() {
+            Some(id) => self.stack.with_sock(self.cx(), id, |sock| sock.signal()),
+            None => self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()),
+        };
+        signal.ok_or(Errno::EBADF)?.wake_task(waker);
         Ok(())
     }
 

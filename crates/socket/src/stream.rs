@@ -77,14 +77,28 @@ impl<L: Locks> Calls<'_, L> {
             Err(TcpError::InProgress) => return Err(Errno::EALREADY),
             Err(error) => return Err(error.into()),
         }
-        let connected = || match self.stack.with_sock(self.cx(), id, |sock| (sock.is_connected(), sock.take_error())) {
+        let connected = || self.stream_connected(id);
+        let done = self.stream_wait(id, RecvFlags::default(), |sock| sock.options().send_timeout, connected);
+        done.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })
+    }
+
+    /// Returns the result of a connect, or `WouldBlock` while the handshake is not complete.
+    fn stream_connected(&self, id: usize) -> Result<(), TcpError> {
+        match self.stack.with_sock(self.cx(), id, |sock| (sock.is_connected(), sock.take_error())) {
             Some((_, Some(error))) => Err(error),
             Some((true, None)) => Ok(()),
             Some((false, None)) => Err(TcpError::WouldBlock),
             None => Err(TcpError::NoSocket),
-        };
-        let done = self.stream_wait(id, RecvFlags::default(), |sock| sock.options().send_timeout, connected);
-        done.map_err(|error| if error == Errno::EAGAIN { Errno::EINPROGRESS } else { error })
+        }
+    }
+
+    /// Returns the result of a connect that returned `EINPROGRESS`.
+    ///
+    /// # Errors
+    /// `EAGAIN` while the handshake is not complete, `EOPNOTSUPP` (a datagram socket), and the
+    /// errors of [`Calls::connect`].
+    pub fn connected(&self, fd: Fd) -> Result<(), Errno> {
+        Ok(self.stream_connected(fd.sock().ok_or(Errno::EOPNOTSUPP)?)?)
     }
 
     /// Sends `bytes` on a stream: all of them, or as many as possible without waiting if the socket
@@ -218,10 +232,10 @@ impl<L: Locks> Calls<'_, L> {
         let Some(driver) = self.driver else {
             let signal = self.stack.with_sock(self.cx(), id, |sock| sock.signal()).ok_or(Errno::EBADF)?;
             let done = signal.wait_for(timeout, || match ready() {
-                Err(TcpError::WouldBlock) => None,
-                done => Some(done),
+                Err(TcpError::WouldBlock) => self.stack.is_stopped().then_some(Err(Errno::EINTR)),
+                done => Some(done.map_err(Errno::from)),
             });
-            return Ok(done.ok_or(Errno::EAGAIN)??);
+            return done.ok_or(Errno::EAGAIN)?;
         };
         self.look(driver);
         let until = timeout.map_or(Instant::NEVER, |timeout| self.cx().now.after(timeout));
@@ -230,7 +244,7 @@ impl<L: Locks> Calls<'_, L> {
             done => return Ok(done?),
         }
         loop {
-            let now = driver.drive(until).ok_or(Errno::EINTR)?;
+            let now = driver.drive(until).ok_or_else(|| driver.refusal())?;
             self.set_now(now);
             match ready() {
                 Err(TcpError::WouldBlock) if now >= until => return Err(Errno::EAGAIN),

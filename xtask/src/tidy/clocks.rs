@@ -29,7 +29,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/node/src/switch/average", why: "measures the ticks of forwarding in the bridge" },
     Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
     Room { path: "crates/lab", why: "measures" },
-    Room { path: "crates/cli", why: "interacts with a user" },
+    Room { path: "crates/linerate-cli", why: "interacts with a user" },
     Room { path: "crates/apps/src/host/run", why: "the loop of a host with one application" },
     Room { path: "crates/apps/src/netperf/serve", why: "the loop of a host with one end of a test" },
     Room { path: "crates/apps/src/netperf/session", why: "an interim result has the time of day" },

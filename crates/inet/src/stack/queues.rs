@@ -7,9 +7,12 @@
 //! end. [`Stack::poll`] then reports that it is due at once, and [`Stack::poll_soon`] that packets
 //! are queued.
 
-use super::Stack;
+use super::{CHUNK, Stack};
+use crate::iface::LOOPBACK;
+use buf::{Burst, Flags, Frame};
 use clock::Instant;
 use lock::{Cx, Locks};
+use stats::DropReason;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exclusive right of a thread to process the queues, which ends when this value is dropped. It
@@ -74,10 +77,12 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns whether earlier calls have created work that is due before `at` and not yet
-    /// processed: a queued packet, a timer of a connection, memory that a writer waits for, or a
-    /// frame that a port holds. Timers of neighbors, groups and fragments are not checked.
+    /// processed: a queued packet, a timer of a connection, memory that a writer waits for, a frame
+    /// that a port holds, or a task to be woken. Timers of neighbors, groups and fragments are not
+    /// checked.
     pub fn is_due_before(&self, cx: Cx, at: Instant) -> bool {
-        self.has_waiting() || self.tcp_next_timer(cx) < at || self.tcp_may_wake() || self.held_until() < at
+        let has_timer = self.tcp_next_timer(cx) < at || self.alarm.next() < at;
+        self.has_waiting() || has_timer || self.tcp_may_wake() || self.held_until() < at
     }
 
     /// Updates the maximum queue length after a packet was queued. `len` is the new length of one
@@ -85,6 +90,53 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn note_waiting(&self, len: usize) {
         if len > self.loop_peak.load(Ordering::Relaxed) {
             self.loop_peak.fetch_max(len, Ordering::Relaxed);
+        }
+    }
+
+    /// Queues a packet from this host to itself for [`Stack::poll`]. These packets are always
+    /// queued and never processed directly.
+    pub(crate) fn loop_back(&self, cx: Cx, mut packet: Frame) {
+        packet.set_flags(packet.flags().with(Flags::LOOPBACK).with(Flags::RX_IP_OK).with(Flags::RX_L4_OK));
+        let mut queue = self.loopback.lock(cx);
+        if queue.len() as i64 >= self.sysctls.loop_queue.get() {
+            if let Some(lo) = self.ifaces.get(LOOPBACK) {
+                lo.tx.errors.bump();
+            }
+            drop(queue);
+            return self.drop_frame(cx, packet, DropReason::LoopQueueFull);
+        }
+        if let Some(lo) = self.ifaces.get(LOOPBACK) {
+            lo.tx.passed(&packet);
+            lo.rx.passed(&packet);
+        }
+        queue.push_back(packet);
+        self.loopback_len.store(queue.len(), Ordering::Relaxed);
+        self.note_waiting(queue.len());
+        drop(queue);
+        self.count(cx).loopback.queued.bump();
+        self.due(Instant::ZERO);
+    }
+
+    fn poll_loopback(&self, cx: Cx) {
+        let lap = self.resume(cx);
+        let waiting = self.loopback_len.load(Ordering::Relaxed); // packets that these create wait for the next poll
+        let mut packets = Burst::new();
+        let mut left = waiting;
+        while left > 0 {
+            let mut queue = self.loopback.lock(cx);
+            for _ in 0..left.min(CHUNK) {
+                left -= 1;
+                match queue.pop_front() {
+                    Some(packet) => packets.put(packet, || self.count_bug(cx)), // takes at most CHUNK
+                    None => left = 0,
+                }
+                if left == 0 {
+                    break;
+                }
+            }
+            self.loopback_len.store(queue.len(), Ordering::Relaxed);
+            drop(queue);
+            self.input_packets(cx, None, &mut packets, lap);
         }
     }
 }

@@ -49,6 +49,11 @@ impl<L: Locks> Stack<L> {
         self.flush(cx);
     }
 
+    /// Wakes all threads and tasks that wait for a TCP socket.
+    pub(crate) fn tcp_wake_all(&self, cx: Cx) {
+        self.tcp.socks.for_each(cx, |id, sock| sock.wake(cx, id));
+    }
+
     /// Returns whether any connection has data or a FIN that its peer has not acknowledged.
     pub fn tcp_has_unacknowledged(&self, cx: Cx) -> bool {
         let mut has = false;

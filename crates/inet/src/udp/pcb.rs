@@ -275,7 +275,7 @@ impl<L: Locks> Pcb<L> {
     }
 
     #[inline(always)]
-    pub(super) fn wake(&self, cx: Cx, id: usize) {
+    pub(crate) fn wake(&self, cx: Cx, id: usize) {
         if let Some(watch) = &self.watch {
             watch.push(cx, id);
         }

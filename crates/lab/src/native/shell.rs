@@ -31,7 +31,7 @@ pub fn program() -> anyhow::Result<PathBuf> {
         Some(name) if name == "linerate" => this,
         _ => above.filter(|above| cfg!(test) && above.is_file()).unwrap_or(beside),
     };
-    ensure!(found.is_file(), "{} does not exist: run cargo build --release -p linerate", found.display());
+    ensure!(found.is_file(), "{} does not exist: run cargo build --release -p linerate-cli", found.display());
     Ok(found)
 }
 

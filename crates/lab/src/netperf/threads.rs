@@ -57,7 +57,7 @@ impl Place {
                 let _end = super::End(&over);
                 dispatch::spawn_scoped(scope, "near", || near.run(|| over.load(Ordering::Acquire)))?;
                 each(fetch, || {
-                    let stream = TcpStream::connect_timeout(&near, &at, PATIENCE)?;
+                    let stream = TcpStream::connect_timeout(&&near, &at, PATIENCE)?;
                     stream.set_read_timeout(Some(PATIENCE))?;
                     Ok(stream)
                 })

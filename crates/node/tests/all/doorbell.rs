@@ -75,7 +75,7 @@ fn print_times(what: &str, mut took: Vec<Duration>) {
 fn a_call_wakes_the_loop_of_a_shared_host() {
     let host = host::<Light>("shared");
     Loop::beside(&host, |_| {
-        let socket = UdpSocket::bind(&host, "127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind(&&host, "127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let (to, start, mut took) = (socket.local_addr().unwrap(), Instant::now(), Vec::new());
         for n in 0..trips() {
@@ -125,7 +125,7 @@ fn a_packet_to_the_host_itself_wakes_the_loop() {
         let mut took = Vec::new();
         for n in 0..20 {
             let start = Instant::now();
-            let refused = socket::net::TcpStream::connect(&host, ("127.0.0.1", 9 + n)).unwrap_err();
+            let refused = socket::net::TcpStream::connect(&&host, ("127.0.0.1", 9 + n)).unwrap_err();
             assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
             took.push(start.elapsed());
         }
@@ -161,7 +161,7 @@ fn hosts_on_a_pair_sleep_until_a_frame_comes() {
         });
         let host = host::<Up>("asks");
         plug(&host, 1, here);
-        let socket = UdpSocket::bind(&host, "10.9.0.1:0").unwrap();
+        let socket = UdpSocket::bind(&&host, "10.9.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let mut took = Vec::new();

@@ -176,8 +176,8 @@ fn a_worker_that_panics_too_often_is_not_restarted() {
         assert!(host.stack.name == "a" || end.is_err_and(|why| why.to_string().contains("panicked more than 8 times")));
     };
     beside_workers([&a, &b], died, || {
-        let listener = TcpListener::bind(&b, "10.0.0.2:80").unwrap();
-        let mut client = TcpStream::connect(&a, "10.0.0.2:80").unwrap();
+        let listener = TcpListener::bind(&&b, "10.0.0.2:80").unwrap();
+        let mut client = TcpStream::connect(&&a, "10.0.0.2:80").unwrap();
         client.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         let until = Instant::now() + Duration::from_secs(60);
@@ -187,7 +187,7 @@ fn a_worker_that_panics_too_often_is_not_restarted() {
             assert!(Instant::now() < until, "{}", say(&b, "netstat -Q"));
             let _ = (client.write(&[7; 4000]), server.read(&mut buffer));
         }
-        let socket = UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind(&&a, "10.0.0.1:0").unwrap();
         while column(&b, "queue-drops") == 0 || column(&b, "length") < 30 {
             assert!(Instant::now() < until, "{}", say(&b, "netstat -Q"));
             socket.send_to(b"for a stopped queue", ("10.0.0.2", 9)).unwrap();
@@ -207,7 +207,7 @@ fn pattern(at: usize) -> u8 {
 
 /// Sends a stream from `a` to `b` over a connection, and compares every byte.
 fn stream(a: &Host<Light>, b: &Host<Light>, port: u16, bytes: usize) {
-    let listener = TcpListener::bind(b, ("10.0.0.2", port)).unwrap();
+    let listener = TcpListener::bind(&b, ("10.0.0.2", port)).unwrap();
     std::thread::scope(|scope| {
         let server = move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -217,7 +217,7 @@ fn stream(a: &Host<Light>, b: &Host<Light>, port: u16, bytes: usize) {
             assert!(got.iter().enumerate().all(|(at, byte)| *byte == pattern(at)));
         };
         let server = dispatch::spawn_scoped(scope, "server", server).unwrap();
-        let mut client = TcpStream::connect(a, ("10.0.0.2", port)).unwrap();
+        let mut client = TcpStream::connect(&a, ("10.0.0.2", port)).unwrap();
         let all: Vec<u8> = (0..bytes).map(pattern).collect();
         client.write_all(&all).unwrap();
         drop(client);
@@ -227,7 +227,7 @@ fn stream(a: &Host<Light>, b: &Host<Light>, port: u16, bytes: usize) {
 
 /// Exchanges `n` requests and answers over UDP, and checks that each arrives.
 fn round_trips(a: &Host<Light>, b: &Host<Light>, port: u16, n: u32) {
-    let server = UdpSocket::bind(b, ("10.0.0.2", port)).unwrap();
+    let server = UdpSocket::bind(&b, ("10.0.0.2", port)).unwrap();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let over = &over;
@@ -241,7 +241,7 @@ fn round_trips(a: &Host<Light>, b: &Host<Light>, port: u16, n: u32) {
             }
         };
         dispatch::spawn_scoped(scope, "server", serve).unwrap();
-        let client = UdpSocket::bind(a, "10.0.0.1:0").unwrap();
+        let client = UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
         client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut buffer = [0; 64];
         for number in 0..n {
@@ -315,7 +315,7 @@ fn switches_under_load_lose_no_frame() {
 /// for an equal share of the requests. Returns counters of netisr.
 fn server_alone(pairs: &Pairs, modes: &[&str], ready: &AtomicBool, requests: usize) -> [u64; 4] {
     let host = host::<Up>("b", "10.0.0.2/24", 1, pairs);
-    let listener = TcpListener::bind(&host, "10.0.0.2:80").unwrap();
+    let listener = TcpListener::bind(&&host, "10.0.0.2:80").unwrap();
     ready.store(true, Ordering::SeqCst);
     let (mut stream, _) = listener.accept().unwrap();
     let (mut request, mut n) = ([0; 1000], 0);
@@ -344,7 +344,7 @@ fn unshared_hosts_queue_on_their_own_threads() {
         }
         let host = host::<Up>("a", "10.0.0.1/24", 1, &pairs);
         say(&host, "sysctl net.isr.dispatch=deferred");
-        let mut client = TcpStream::connect(&host, "10.0.0.2:80").unwrap();
+        let mut client = TcpStream::connect(&&host, "10.0.0.2:80").unwrap();
         for n in 0..500u32 {
             let request: Vec<u8> = (0..1000).map(|at| pattern(n as usize + at)).collect();
             client.write_all(&request).unwrap();
@@ -412,8 +412,8 @@ fn tunneled_and_local_flows_stay_in_order() {
     tunnels(&b, 2, 1, 1);
     beside([&a, &b], || {
         round_trips(&a, &b, 7, 20);
-        let (inside, own) = (UdpSocket::bind(&b, "172.16.0.2:9").unwrap(), UdpSocket::bind(&b, "10.0.0.2:10").unwrap());
-        let (far, near) = (UdpSocket::bind(&a, "172.16.0.1:9").unwrap(), UdpSocket::bind(&b, "10.0.0.2:11").unwrap());
+        let (inside, own) = (UdpSocket::bind(&&b, "172.16.0.2:9").unwrap(), UdpSocket::bind(&&b, "10.0.0.2:10").unwrap());
+        let (far, near) = (UdpSocket::bind(&&a, "172.16.0.1:9").unwrap(), UdpSocket::bind(&&b, "10.0.0.2:11").unwrap());
         for group in 0..60 {
             let sent: Vec<u32> = (group * GROUP..(group + 1) * GROUP).collect();
             for n in &sent {
@@ -438,7 +438,7 @@ fn a_worker_processes_nested_tunnels_alone() {
     say(&a, &format!("arp -s 10.0.0.2 {mac}"));
     tunnels(&a, 1, 2, DEPTH);
     tunnels(&b, 2, 1, DEPTH);
-    let (far, near) = (UdpSocket::bind(&a, "0.0.0.0:9").unwrap(), UdpSocket::bind(&b, "0.0.0.0:9").unwrap());
+    let (far, near) = (UdpSocket::bind(&&a, "0.0.0.0:9").unwrap(), UdpSocket::bind(&&b, "0.0.0.0:9").unwrap());
     let got = std::thread::scope(|scope| {
         for at in 0..b.isr_threads() {
             let b = &b;
@@ -502,7 +502,7 @@ fn the_mode_decides_where_overload_drops() {
             [&a, &b],
             |host, at| host.run_isr(at).unwrap(),
             || {
-                let socket = UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
+                let socket = UdpSocket::bind(&&a, "10.0.0.1:0").unwrap();
                 let until = Instant::now() + Duration::from_secs(60);
                 // Runs until twice the capacity of the ring has been dropped. About 10,000
                 // datagrams per second arrive, of which 2,000 are processed. The counters are read

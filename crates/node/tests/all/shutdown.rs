@@ -35,7 +35,7 @@ fn byte(connection: usize, at: usize) -> u8 {
 /// Returns the streams and the number of bytes written to each.
 fn write_to_all(host: &Host<Up>) -> Vec<(TcpStream<&Host<Up>>, usize)> {
     let connect = |n| {
-        let mut stream = TcpStream::connect(host, "10.9.0.2:7").unwrap();
+        let mut stream = TcpStream::connect(&host, "10.9.0.2:7").unwrap();
         stream.set_nonblocking(true).unwrap();
         let text: Vec<u8> = (0..BYTES).map(|at| byte(n, at)).collect();
         let mut sent = 0;
@@ -53,7 +53,7 @@ fn write_to_all(host: &Host<Up>) -> Vec<(TcpStream<&Host<Up>>, usize)> {
 
 /// Accepts 64 connections, then reads each to its end. Returns the number of bytes read from each.
 fn read_all(host: &Host<Up>, accepted: &Barrier) -> Vec<usize> {
-    let listener = TcpListener::bind(host, "0.0.0.0:7").unwrap();
+    let listener = TcpListener::bind(&host, "0.0.0.0:7").unwrap();
     accepted.wait();
     let mut streams: Vec<_> = (0..CONNECTIONS).map(|_| listener.accept().unwrap().0).collect();
     let read = |(n, stream): (usize, &mut TcpStream<&Host<Up>>)| {
@@ -117,7 +117,7 @@ fn a_shutdown_ends_connections_that_are_open() {
 fn a_silent_peer_ends_a_shutdown_at_its_timeout() {
     let (here, there) = port::pair::pair("ab", 4096, Caps::PLAIN);
     let (silent, writer) = (host("silent", 2, there), host("writer", 1, here));
-    let listener = TcpListener::bind(&silent, "0.0.0.0:7").unwrap();
+    let listener = TcpListener::bind(&&silent, "0.0.0.0:7").unwrap();
     // This thread runs both hosts in turn until the connection is established.
     let calls = writer.shared_calls();
     let fd = calls.stream_socket().unwrap();
@@ -147,7 +147,7 @@ fn a_dropped_host_sends_written_data_and_fin() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let host = host("reader", 2, there);
-            let listener = TcpListener::bind(&host, "0.0.0.0:7").unwrap();
+            let listener = TcpListener::bind(&&host, "0.0.0.0:7").unwrap();
             ready.wait();
             let mut text = Vec::new();
             let mut stream = listener.accept().unwrap().0;
@@ -156,7 +156,7 @@ fn a_dropped_host_sends_written_data_and_fin() {
         });
         let host = host("writer", 1, here);
         ready.wait();
-        let mut stream = TcpStream::connect(&host, "10.9.0.2:7").unwrap();
+        let mut stream = TcpStream::connect(&&host, "10.9.0.2:7").unwrap();
         stream.write_all(&[1; BYTES]).unwrap();
         drop(stream);
         drop(host);

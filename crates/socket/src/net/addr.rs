@@ -6,29 +6,53 @@ use crate::resolve::{Families, LookupError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
+/// Target of a socket call, before its name is resolved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Target<'a> {
+    /// A numeric address.
+    Addr(SocketAddr),
+    /// A name, or an address with a zone, and a port.
+    Name(&'a str, u16),
+}
+
 /// A numeric address with a port, or a name with a port, as with `std::net::ToSocketAddrs`.
 pub trait ToAddr {
+    /// Returns the address or the name, which is not resolved yet.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the text is neither an address nor a name with a port.
+    fn target(&self) -> io::Result<Target<'_>>;
+
     /// Returns the address; for a name, the preferred one of its addresses.
     ///
     /// # Errors
-    /// `InvalidInput` if the text is neither an address nor a name with a port; for a name also the
-    /// errors of [`lookup`], converted to [`io::Error`].
-    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr>;
+    /// Those of [`ToAddr::target`]; for a name also the errors of [`lookup`], converted to
+    /// [`io::Error`].
+    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
+        match self.target()? {
+            Target::Addr(addr) => Ok(addr),
+            Target::Name(host, port) => first(host, resolve(net, host, port)?),
+        }
+    }
 
     /// Returns all addresses of a name, the preferred one first.
     ///
     /// # Errors
     /// Those of [`ToAddr::to_addr`].
     fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
-        Ok(vec![self.to_addr(net)?])
+        match self.target()? {
+            Target::Addr(addr) => Ok(vec![addr]),
+            Target::Name(host, port) => resolve(net, host, port),
+        }
     }
 }
 
 macro_rules! into {
     ($($kind:ty),+) => { $(
         impl ToAddr for $kind {
-            fn to_addr<N: Net>(&self, _: &N) -> io::Result<SocketAddr> {
-                Ok((*self).into())
+            fn target(&self) -> io::Result<Target<'_>> {
+                Ok(Target::Addr((*self).into()))
             }
         }
     )+ };
@@ -37,53 +61,46 @@ macro_rules! into {
 into!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16), ([u8; 4], u16));
 
 impl ToAddr for str {
-    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
-        self.parse().or_else(|_| first(self, self.to_addrs(net)?))
-    }
-
-    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
+    fn target(&self) -> io::Result<Target<'_>> {
         if let Ok(addr) = self.parse() {
-            return Ok(vec![addr]);
+            return Ok(Target::Addr(addr));
         }
         let parts = self.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let what = || format!("'{self}': expected HOST:PORT");
-        let parts: (&str, u16) = parts.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, what()))?;
-        parts.to_addrs(net)
+        let (host, port) = parts.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, format!("'{self}': expected HOST:PORT"))
+        })?;
+        Ok(Target::Name(host, port))
     }
 }
 
 impl ToAddr for String {
-    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
-        self.as_str().to_addr(net)
-    }
-
-    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
-        self.as_str().to_addrs(net)
+    fn target(&self) -> io::Result<Target<'_>> {
+        self.as_str().target()
     }
 }
 
 impl ToAddr for (&str, u16) {
-    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
-        first(self.0, self.to_addrs(net)?)
-    }
-
-    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
-        let (host, port) = *self;
-        lookup(net, host, port, Families::Any).map_err(|why| io::Error::new(kind(&why), why))
+    fn target(&self) -> io::Result<Target<'_>> {
+        Ok(Target::Name(self.0, self.1))
     }
 }
 
 impl<T: ToAddr + ?Sized> ToAddr for &T {
-    fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
-        T::to_addr(self, net)
-    }
-
-    fn to_addrs<N: Net>(&self, net: &N) -> io::Result<Vec<SocketAddr>> {
-        T::to_addrs(self, net)
+    fn target(&self) -> io::Result<Target<'_>> {
+        T::target(self)
     }
 }
 
-fn first(host: &str, addrs: Vec<SocketAddr>) -> io::Result<SocketAddr> {
+fn resolve<N: Net>(net: &N, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    lookup(net, host, port, Families::Any).map_err(lookup_error)
+}
+
+/// Converts the error of a lookup.
+pub(super) fn lookup_error(why: LookupError) -> io::Error {
+    io::Error::new(kind(&why), why)
+}
+
+pub(super) fn first(host: &str, addrs: Vec<SocketAddr>) -> io::Result<SocketAddr> {
     let what = || io::Error::new(io::ErrorKind::NotFound, LookupError::NoAddress(host.to_string()));
     addrs.first().copied().ok_or_else(what)
 }

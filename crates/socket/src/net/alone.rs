@@ -15,7 +15,7 @@ use std::io;
 /// ```
 /// use linerate_socket::net::{Alone, TcpStream};
 ///
-/// let host = Alone::<lock::Up>::new("alone")?;
+/// let host = &Alone::<lock::Up>::new("alone")?;
 /// let refused = TcpStream::connect(&host, "127.0.0.1:80").unwrap_err();
 /// assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 /// # Ok::<(), std::io::Error>(())

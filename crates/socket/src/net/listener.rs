@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// use linerate_socket::net::{Alone, TcpListener, TcpStream};
 /// use std::io::{Read, Write};
 ///
-/// let host = Alone::<lock::Up>::new("echo")?;
+/// let host = &Alone::<lock::Up>::new("echo")?;
 /// let listener = TcpListener::bind(&host, ("127.0.0.1", 7))?;
 /// let mut client = TcpStream::connect(&host, "127.0.0.1:7")?;
 /// client.write_all(b"echo?")?;
@@ -33,13 +33,13 @@ pub struct TcpListener<N: Net>(pub(super) Arc<Owned<N>>);
 /// Maximum number of connections that wait to be accepted, as in the standard library.
 const BACKLOG: u32 = 128;
 
-impl<N: Net> TcpListener<N> {
+impl<N: Net + Clone> TcpListener<N> {
     /// Listens for connections to `addr` on the host `net`, with `SO_REUSEADDR` as in the standard
     /// library.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
-    pub fn bind(net: N, addr: impl ToAddr) -> io::Result<TcpListener<N>> {
+    pub fn bind(net: &N, addr: impl ToAddr) -> io::Result<TcpListener<N>> {
         TcpListener::bind_with(net, addr, &[Opt::ReuseAddr(true)], BACKLOG)
     }
 
@@ -49,16 +49,18 @@ impl<N: Net> TcpListener<N> {
     ///
     /// # Errors
     /// Those of [`TcpListener::bind`], and those of setting the options.
-    pub fn bind_with(net: N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
-        let addr = addr.to_addr(&net)?;
+    pub fn bind_with(net: &N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
+        let addr = addr.to_addr(net)?;
         let fd = net.with(|calls| calls.stream_socket_of(Domain::of(&addr))).map_err(error)?;
-        let listener = TcpListener(Arc::new(Owned { net, fd }));
+        let listener = TcpListener(Arc::new(Owned { net: net.clone(), fd }));
         options.iter().try_for_each(|opt| listener.0.set(*opt))?;
         listener.0.call(|calls, fd| calls.bind(fd, addr))?;
         listener.0.call(|calls, fd| calls.listen(fd, backlog))?;
         Ok(listener)
     }
+}
 
+impl<N: Net> TcpListener<N> {
     /// Returns the local address and port.
     ///
     /// # Errors

@@ -12,21 +12,23 @@ use wire::{Proto, icmp4, icmp6};
 /// in addresses are ignored.
 pub struct RawSocket<N: Net>(pub(super) Owned<N>);
 
-impl<N: Net> RawSocket<N> {
+impl<N: Net + Clone> RawSocket<N> {
     /// Opens a raw socket for the protocol `proto` on the host `net`. IPv4 packets are received
     /// with their header, IPv6 packets without it.
     ///
     /// # Errors
     /// `EMFILE`, `EPROTONOSUPPORT` (protocol 0).
-    pub fn open(net: N, domain: Domain, proto: Proto) -> io::Result<RawSocket<N>> {
+    pub fn open(net: &N, domain: Domain, proto: Proto) -> io::Result<RawSocket<N>> {
         RawSocket::opened(net, |calls| calls.raw_socket(domain, proto))
     }
 
-    fn opened(net: N, open: impl FnOnce(&Calls<'_, N::Locks>) -> Result<Fd, Errno>) -> io::Result<RawSocket<N>> {
+    fn opened(net: &N, open: impl FnOnce(&Calls<'_, N::Locks>) -> Result<Fd, Errno>) -> io::Result<RawSocket<N>> {
         let fd = net.with(open).map_err(error)?;
-        Ok(RawSocket(Owned { net, fd }))
+        Ok(RawSocket(Owned { net: net.clone(), fd }))
     }
+}
 
+impl<N: Net> RawSocket<N> {
     /// Restricts reception to packets sent to the local address `addr`, and uses it as the source
     /// of sent packets.
     ///
@@ -163,7 +165,7 @@ impl<N: Net> RawSocket<N> {
 /// use linerate_socket::Domain;
 /// use linerate_socket::net::{Alone, IcmpSocket};
 ///
-/// let host = Alone::<lock::Up>::new("example")?;
+/// let host = &Alone::<lock::Up>::new("example")?;
 /// let socket = IcmpSocket::open(&host, Domain::Inet)?;
 /// socket.send_echo(1, b"data", "127.0.0.1:0")?;
 /// let mut buf = [0; 64];
@@ -192,15 +194,17 @@ impl<N: Net> Deref for IcmpSocket<N> {
     }
 }
 
-impl<N: Net> IcmpSocket<N> {
+impl<N: Net + Clone> IcmpSocket<N> {
     /// Opens an ICMP socket on `net`, or an ICMPv6 socket for [`Domain::Inet6`].
     ///
     /// # Errors
     /// `EMFILE`.
-    pub fn open(net: N, domain: Domain) -> io::Result<IcmpSocket<N>> {
+    pub fn open(net: &N, domain: Domain) -> io::Result<IcmpSocket<N>> {
         Ok(IcmpSocket(RawSocket::opened(net, |calls| calls.icmp_socket(domain))?, domain))
     }
+}
 
+impl<N: Net> IcmpSocket<N> {
     /// Sends an echo request with sequence number `seq` and `data` to `addr`.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use std::time::Duration;
 /// use std::io::{Read, Write};
 /// use std::time::Duration;
 ///
-/// let host = Alone::<lock::Up>::new("example")?;
+/// let host = &Alone::<lock::Up>::new("example")?;
 /// let listener = TcpListener::bind(&host, "127.0.0.1:80")?;
 /// let mut client = TcpStream::connect(&host, "127.0.0.1:80")?;
 /// let (mut server, _) = listener.accept()?;
@@ -35,14 +35,10 @@ use std::time::Duration;
 /// ```
 pub struct TcpStream<N: Net>(pub(super) Arc<Owned<N>>);
 
-impl<N: Net> TcpStream<N> {
-    pub(super) fn of(net: N, fd: Fd) -> TcpStream<N> {
-        TcpStream(Arc::new(Owned { net, fd }))
-    }
-
-    pub(super) fn open(net: N, domain: Domain) -> io::Result<TcpStream<N>> {
+impl<N: Net + Clone> TcpStream<N> {
+    pub(super) fn open(net: &N, domain: Domain) -> io::Result<TcpStream<N>> {
         let fd = net.with(|calls| calls.stream_socket_of(domain)).map_err(error)?;
-        Ok(TcpStream::of(net, fd))
+        Ok(TcpStream::of(net.clone(), fd))
     }
 
     fn connect_to(self, addr: SocketAddr) -> Result<TcpStream<N>, (io::Error, TcpStream<N>)> {
@@ -68,8 +64,8 @@ impl<N: Net> TcpStream<N> {
     /// # Errors
     /// `ConnectionRefused`, `TimedOut`, `HostUnreachable`, `NetworkUnreachable`, `AddrNotAvailable`
     /// and other errors of [`Calls::connect`](crate::Calls::connect).
-    pub fn connect(net: N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
-        let addrs = addr.to_addrs(&net)?;
+    pub fn connect(net: &N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
+        let addrs = addr.to_addrs(net)?;
         let (first, others) = addrs.split_first().ok_or_else(|| error(Errno::EHOSTUNREACH))?;
         let owned = TcpStream::open(net, Domain::of(first))?;
         let mut stream = owned.connect_to(*first);
@@ -85,7 +81,7 @@ impl<N: Net> TcpStream<N> {
     /// # Errors
     /// Those of [`TcpStream::connect`], and `TimedOut` after `time`; `InvalidInput` for a `time` of
     /// zero.
-    pub fn connect_timeout(net: N, addr: &SocketAddr, time: Duration) -> io::Result<TcpStream<N>> {
+    pub fn connect_timeout(net: &N, addr: &SocketAddr, time: Duration) -> io::Result<TcpStream<N>> {
         let stream = TcpStream::open(net, Domain::of(addr))?;
         let within = Opt::SendTimeout(timeout(Some(time))?);
         let connected = |calls: &crate::Calls<'_, N::Locks>, fd| match calls.connect(fd, *addr) {
@@ -94,6 +90,12 @@ impl<N: Net> TcpStream<N> {
         };
         stream.0.under(OptKind::SendTimeout, within, || stream.0.call(connected))?;
         Ok(stream)
+    }
+}
+
+impl<N: Net> TcpStream<N> {
+    pub(super) fn of(net: N, fd: Fd) -> TcpStream<N> {
+        TcpStream(Arc::new(Owned { net, fd }))
     }
 
     /// Returns the address and port of the peer.

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// ```
 /// use linerate_socket::net::{Alone, UdpSocket};
 ///
-/// let host = Alone::<lock::Up>::new("example")?;
+/// let host = &Alone::<lock::Up>::new("example")?;
 /// let server = UdpSocket::bind(&host, "127.0.0.1:53")?;
 /// let client = UdpSocket::bind(&host, "0.0.0.0:0")?;
 /// client.connect("127.0.0.1:53")?;
@@ -31,20 +31,22 @@ pub struct UdpSocket<N: Net>(pub(super) Arc<Owned<N>>);
 
 const PEEK: RecvFlags = RecvFlags { peek: true, dont_wait: false, trunc: false, wait_all: false };
 
-impl<N: Net> UdpSocket<N> {
+impl<N: Net + Clone> UdpSocket<N> {
     /// Opens a socket on the host `net` and binds it to `addr`. If it is bound to `[::]`, it
     /// receives IPv4 and IPv6 datagrams.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
-    pub fn bind(net: N, addr: impl ToAddr) -> io::Result<UdpSocket<N>> {
-        let addr = addr.to_addr(&net)?;
+    pub fn bind(net: &N, addr: impl ToAddr) -> io::Result<UdpSocket<N>> {
+        let addr = addr.to_addr(net)?;
         let fd = net.with(|calls| calls.socket_of(Domain::of(&addr))).map_err(error)?;
-        let socket = UdpSocket(Arc::new(Owned { net, fd }));
+        let socket = UdpSocket(Arc::new(Owned { net: net.clone(), fd }));
         socket.0.call(|calls, fd| calls.bind(fd, addr))?;
         Ok(socket)
     }
+}
 
+impl<N: Net> UdpSocket<N> {
     /// Sets the peer: datagrams are sent to `addr` by default, and received only from it.
     ///
     /// # Errors

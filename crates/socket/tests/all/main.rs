@@ -12,3 +12,4 @@ mod ready;
 mod resolve;
 mod shared;
 mod streams;
+mod tasks;

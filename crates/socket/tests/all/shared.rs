@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-struct Host {
-    stack: Stack<Light>,
+pub struct Host {
+    pub stack: Stack<Light>,
     clock: Clock,
     over: AtomicBool,
 }
 
 impl Host {
-    fn cx(&self) -> Cx {
+    pub fn cx(&self) -> Cx {
         Cx::enter(How::Register, self.clock.now())
     }
 }
@@ -32,12 +32,12 @@ impl Net for Host {
 }
 
 /// Runs `work` while another thread runs the host.
-fn with_host(work: impl FnOnce(&Arc<Host>)) {
+pub fn with_host(work: impl FnOnce(&Arc<Host>)) {
     with_host_of(16_384, work);
 }
 
 /// Runs `work` while another thread runs a host that has this number of buffers.
-fn with_host_of(buffers: usize, work: impl FnOnce(&Arc<Host>)) {
+pub fn with_host_of(buffers: usize, work: impl FnOnce(&Arc<Host>)) {
     let pool = Pool::new(&PoolConfig { buffers, locks: PoolLocks::Light, ..PoolConfig::default() }).unwrap();
     let clock = Clock::live(Strategy::default());
     let cx = Cx::enter(How::Register, clock.now());
@@ -57,7 +57,7 @@ fn with_host_of(buffers: usize, work: impl FnOnce(&Arc<Host>)) {
     });
 }
 
-fn byte(i: usize) -> u8 {
+pub fn byte(i: usize) -> u8 {
     (i * 31 + (i >> 9) * 7) as u8
 }
 
@@ -87,10 +87,10 @@ fn both_ways<N: Net>(stream: &TcpStream<N>) -> usize {
 #[test]
 fn two_threads_move_megabytes_both_ways() {
     with_host(|host| {
-        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
         std::thread::scope(|scope| {
             let server = scope.spawn(|| both_ways(&listener.accept().unwrap().0));
-            let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            let client = TcpStream::connect(host, "127.0.0.1:80").unwrap();
             let client = scope.spawn(move || both_ways(&client)); // a stream may go to another thread
             assert_eq!((server.join().unwrap(), client.join().unwrap()), (4 << 20, 4 << 20));
         });
@@ -101,13 +101,13 @@ fn two_threads_move_megabytes_both_ways() {
 #[test]
 fn one_connection_in_two_threads() {
     with_host(|host| {
-        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (stream, _) = listener.accept().unwrap();
                 std::io::copy(&mut &stream, &mut &stream).unwrap(); // echo
             });
-            let stream = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            let stream = TcpStream::connect(host, "127.0.0.1:80").unwrap();
             let mut writer = stream.try_clone().unwrap();
             scope.spawn(move || {
                 let data: Vec<u8> = (0..1 << 20).map(byte).collect();
@@ -124,8 +124,8 @@ fn one_connection_in_two_threads() {
 #[test]
 fn waiting_ends_in_time() {
     with_host(|host| {
-        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
-        let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
+        let client = TcpStream::connect(host, "127.0.0.1:80").unwrap();
         let (server, _) = listener.accept().unwrap();
         client.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
         let start = Instant::now();
@@ -143,7 +143,7 @@ fn waiting_ends_in_time() {
         assert_eq!(client.set_read_timeout(Some(Duration::ZERO)).unwrap_err().kind(), ErrorKind::InvalidInput);
         host.with(|calls| calls.set_option(listener.fd(), Opt::RecvTimeout(Some(Duration::from_millis(20))))).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-        let socket = UdpSocket::bind(host.clone(), "127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind(host, "127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         assert_eq!(socket.recv(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
         drop(server);
@@ -172,14 +172,14 @@ fn closing_wakes_waiting_threads() {
 #[test]
 fn a_poller_wakes_a_thread_for_connections_and_data() {
     with_host(|host| {
-        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
         listener.set_nonblocking(true).unwrap();
         let poller = Poller::default();
         host.with(|calls| calls.watch(&poller, listener.fd())).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(Duration::from_millis(30));
-                let mut client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                let mut client = TcpStream::connect(host, "127.0.0.1:80").unwrap();
                 std::thread::sleep(Duration::from_millis(30));
                 client.write_all(b"text").unwrap();
             });
@@ -204,13 +204,13 @@ fn a_poller_wakes_a_thread_for_connections_and_data() {
 #[test]
 fn many_threads_connect_at_once() {
     with_host(|host| {
-        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
         std::thread::scope(|scope| {
             for client in 0..8u8 {
                 let host = host.clone();
                 scope.spawn(move || {
                     for round in 0..20u8 {
-                        let mut stream = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                        let mut stream = TcpStream::connect(&host, "127.0.0.1:80").unwrap();
                         stream.write_all(&[client, round]).unwrap();
                         let mut answer = [0; 1];
                         stream.read_exact(&mut answer).unwrap();
@@ -231,7 +231,7 @@ fn many_threads_connect_at_once() {
 #[test]
 fn poll_reports_requested_events_to_threads() {
     with_host(|host| {
-        let socket = UdpSocket::bind(host.clone(), "127.0.0.1:9").unwrap();
+        let socket = UdpSocket::bind(host, "127.0.0.1:9").unwrap();
         let requested = Events { readable: true, ..Events::default() };
         let reported = || {
             let mut fds = [linerate_socket::PollFd { fd: socket.fd(), requested, reported: Events::default() }];
@@ -251,9 +251,9 @@ fn poll_reports_requested_events_to_threads() {
 
 /// Number of buffers of a host that many connections exhaust: 4 MiB, of which TCP may use three
 /// quarters.
-const FEW: usize = 2048;
+pub const FEW: usize = 2048;
 /// Number of bytes that each stream sends.
-const EACH: usize = 200_000;
+pub const EACH: usize = 200_000;
 
 /// Echoes all received data until the peer shuts down its side.
 fn echo(mut stream: TcpStream<Arc<Host>>) {
@@ -285,10 +285,10 @@ fn exchange(stream: TcpStream<Arc<Host>>) {
 fn blocking_echo_streams_wait_for_memory() {
     for streams in [4, 64] {
         with_host_of(FEW, |host| {
-            let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+            let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
             std::thread::scope(|scope| {
                 let connect = |_| {
-                    let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+                    let client = TcpStream::connect(host, "127.0.0.1:80").unwrap();
                     (client, listener.accept().unwrap().0)
                 };
                 for (client, server) in (0..streams).map(connect).collect::<Vec<_>>() {
@@ -306,10 +306,10 @@ fn blocking_echo_streams_wait_for_memory() {
 #[test]
 fn unread_connections_do_not_stop_another() {
     with_host_of(FEW, |host| {
-        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
         let mut held = Vec::new();
         for _ in 0..64 {
-            let mut client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            let mut client = TcpStream::connect(host, "127.0.0.1:80").unwrap();
             client.set_nonblocking(true).unwrap();
             let server = listener.accept().unwrap().0;
             let text = vec![7; 20_000];
@@ -323,7 +323,7 @@ fn unread_connections_do_not_stop_another() {
             held.push((client, server));
         }
         assert!(host.stack.counter("inet.tcp.memory.sends_refused") > 0, "memory was not short");
-        let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+        let client = TcpStream::connect(host, "127.0.0.1:80").unwrap();
         let server = listener.accept().unwrap().0;
         std::thread::scope(|scope| {
             scope.spawn(|| echo(server));
@@ -337,10 +337,10 @@ fn unread_connections_do_not_stop_another() {
 #[test]
 fn poll_reports_freed_memory() {
     with_host_of(FEW, |host| {
-        let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
         let mut held = Vec::new();
         while host.stack.counter("inet.tcp.memory.sends_refused") == 0 {
-            let mut client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
+            let mut client = TcpStream::connect(host, "127.0.0.1:80").unwrap();
             client.set_nonblocking(true).unwrap();
             let server = listener.accept().unwrap().0;
             for _ in 0..100 {
@@ -364,139 +364,6 @@ fn poll_reports_freed_memory() {
     });
 }
 
-#[cfg(feature = "tokio")]
-mod tasks {
-    use super::*;
-    use std::future::poll_fn;
-    use std::pin::{Pin, pin};
-    use std::task::{Context, Poll, Wake, Waker};
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-    struct Unpark(std::thread::Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    /// Runs a future on this thread.
-    fn run<F: Future>(future: F) -> F::Output {
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let (mut cx, mut future) = (Context::from_waker(&waker), pin!(future));
-        loop {
-            match future.as_mut().poll(&mut cx) {
-                Poll::Ready(done) => return done,
-                Poll::Pending => std::thread::park_timeout(Duration::from_secs(10)),
-            }
-        }
-    }
-
-    type Stream = TcpStream<Arc<Host>>;
-
-    async fn write_all(stream: &mut Stream, mut bytes: &[u8]) {
-        while !bytes.is_empty() {
-            let n = poll_fn(|cx| Pin::new(&mut *stream).poll_write(cx, bytes)).await.unwrap();
-            bytes = &bytes[n..];
-        }
-    }
-
-    async fn read(stream: &mut Stream, into: &mut [u8]) -> usize {
-        let mut buf = ReadBuf::new(into);
-        poll_fn(|cx| Pin::new(&mut *stream).poll_read(cx, &mut buf)).await.unwrap();
-        buf.filled().len()
-    }
-
-    /// The tasks write more than memory can hold: writes are pending, and no task fails with
-    /// ENOBUFS.
-    #[test]
-    fn tasks_wait_for_memory() {
-        for streams in [4, 64] {
-            with_host_of(FEW, |host| {
-                let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
-                std::thread::scope(|scope| {
-                    for _ in 0..streams {
-                        let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
-                        let mut server = listener.accept().unwrap().0;
-                        scope.spawn(move || {
-                            run(async {
-                                let mut buf = vec![0; 10_000];
-                                loop {
-                                    let n = read(&mut server, &mut buf).await;
-                                    if n == 0 {
-                                        return;
-                                    }
-                                    write_all(&mut server, &buf[..n]).await;
-                                }
-                            });
-                        });
-                        let (mut writer, mut reader) = (client.try_clone().unwrap(), client);
-                        scope.spawn(move || {
-                            run(async {
-                                write_all(&mut writer, &(0..EACH).map(byte).collect::<Vec<_>>()).await;
-                                poll_fn(|cx| Pin::new(&mut writer).poll_shutdown(cx)).await.unwrap();
-                            });
-                        });
-                        scope.spawn(move || {
-                            run(async {
-                                let (mut got, mut buf) = (0, vec![0; 10_000]);
-                                while let n @ 1.. = read(&mut reader, &mut buf).await {
-                                    assert!(buf[..n].iter().enumerate().all(|(i, b)| *b == byte(got + i)));
-                                    got += n;
-                                }
-                                assert_eq!(got, EACH);
-                            });
-                        });
-                    }
-                });
-            });
-        }
-    }
-
-    #[test]
-    fn tasks_echo_a_megabyte() {
-        with_host(|host| {
-            let listener = TcpListener::bind(host.clone(), "127.0.0.1:80").unwrap();
-            listener.set_nonblocking(true).unwrap();
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    run(async {
-                        let (mut stream, _) = poll_fn(|cx| listener.poll_accept(cx)).await.unwrap();
-                        let mut buf = vec![0; 10_000];
-                        loop {
-                            let n = read(&mut stream, &mut buf).await;
-                            if n == 0 {
-                                return;
-                            }
-                            write_all(&mut stream, &buf[..n]).await;
-                        }
-                    });
-                });
-                let client = TcpStream::connect(host.clone(), "127.0.0.1:80").unwrap();
-                let (mut writer, mut reader) = (client.try_clone().unwrap(), client);
-                scope.spawn(move || {
-                    run(async {
-                        let data: Vec<u8> = (0..1 << 20).map(byte).collect();
-                        write_all(&mut writer, &data).await;
-                        poll_fn(|cx| Pin::new(&mut writer).poll_shutdown(cx)).await.unwrap();
-                    });
-                });
-                let got = run(async {
-                    let (mut got, mut buf) = (0, vec![0; 10_000]);
-                    loop {
-                        let n = read(&mut reader, &mut buf).await;
-                        assert!(buf[..n].iter().enumerate().all(|(i, b)| *b == byte(got + i)));
-                        got += n;
-                        if n == 0 {
-                            return got;
-                        }
-                    }
-                });
-                assert_eq!(got, 1 << 20);
-            });
-        });
-    }
-}
-
 /// More threads than usual (64) use one stack at the same time: each sends datagrams to itself and
 /// closes its own sockets.
 #[test]
@@ -508,15 +375,15 @@ fn three_hundred_threads_use_one_stack_at_the_same_time() {
             for n in 0..THREADS {
                 let (host, all) = (host.clone(), &all);
                 scope.spawn(move || {
-                    let socket = UdpSocket::bind(host.clone(), "127.0.0.1:0").unwrap();
-                    let listener = TcpListener::bind(host.clone(), "127.0.0.1:0").unwrap();
+                    let socket = UdpSocket::bind(&host, "127.0.0.1:0").unwrap();
+                    let listener = TcpListener::bind(&host, "127.0.0.1:0").unwrap();
                     all.wait(); // until all threads have sockets
                     let text = (n as u32).to_be_bytes();
                     socket.send_to(&text, socket.local_addr().unwrap()).unwrap();
                     let mut got = [0; 8];
                     assert_eq!(socket.recv(&mut got).unwrap(), text.len());
                     assert_eq!(got[..4], text);
-                    let mut client = TcpStream::connect(host, listener.local_addr().unwrap()).unwrap();
+                    let mut client = TcpStream::connect(&host, listener.local_addr().unwrap()).unwrap();
                     let mut server = listener.accept().unwrap().0;
                     client.write_all(&text).unwrap();
                     server.read_exact(&mut got[..4]).unwrap();
@@ -545,7 +412,7 @@ fn sockets_of_ten_thousand_ended_threads_are_closed() {
         for _ in 0..10_000 {
             let host = host.clone();
             let thread = std::thread::spawn(move || {
-                let socket = UdpSocket::bind(host, "127.0.0.1:0").unwrap();
+                let socket = UdpSocket::bind(&host, "127.0.0.1:0").unwrap();
                 socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
                 LEFT.with(|left| left.replace(Some(socket)));
                 lock::thread_index()

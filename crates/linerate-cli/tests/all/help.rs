@@ -15,5 +15,5 @@ fn the_page_of_keys_is_current() {
         std::fs::write(&path, &printed).unwrap();
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == printed, "docs/keys.md is not current: UPDATE=1 cargo test -p linerate --test all help::");
+    assert!(written == printed, "docs/keys.md is not current: UPDATE=1 cargo test -p linerate-cli --test all help::");
 }

@@ -1,0 +1,73 @@
+//! Halves of a TCP connection: one reads, the other writes.
+
+use super::TcpStream;
+use crate::net::Net;
+use std::io;
+
+/// The half of a borrowed stream that reads.
+pub struct ReadHalf<'s, N: Net>(pub(super) &'s TcpStream<N>);
+
+/// The half of a borrowed stream that writes.
+pub struct WriteHalf<'s, N: Net>(pub(super) &'s TcpStream<N>);
+
+/// The half of a stream that reads, with its own handle.
+pub struct OwnedReadHalf<N: Net>(pub(super) TcpStream<N>);
+
+/// The half of a stream that writes, with its own handle. Dropping it shuts the connection down for
+/// writing.
+pub struct OwnedWriteHalf<N: Net>(pub(super) TcpStream<N>);
+
+impl<N: Net> Drop for OwnedWriteHalf<N> {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown_write(); // the descriptor is open
+    }
+}
+
+macro_rules! readers {
+    ($($name:ty),+) => { $(
+        impl<N: Net> $name {
+            /// Receives up to `buf.len()` bytes, as [`TcpStream::read`] does.
+            ///
+            /// # Errors
+            /// Those of [`TcpStream::read`].
+            pub async fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0.read(buf).await
+            }
+
+            /// Returns the stream, for its addresses and options.
+            pub fn stream(&self) -> &TcpStream<N> {
+                &self.0
+            }
+        }
+    )+ };
+}
+
+macro_rules! writers {
+    ($($name:ty),+) => { $(
+        impl<N: Net> $name {
+            /// Writes the first part of `buf`, as [`TcpStream::write`] does.
+            ///
+            /// # Errors
+            /// Those of [`TcpStream::write`].
+            pub async fn write(&self, buf: &[u8]) -> io::Result<usize> {
+                self.0.write(buf).await
+            }
+
+            /// Writes all of `buf`, as [`TcpStream::write_all`] does.
+            ///
+            /// # Errors
+            /// Those of [`TcpStream::write`].
+            pub async fn write_all(&self, buf: &[u8]) -> io::Result<()> {
+                self.0.write_all(buf).await
+            }
+
+            /// Returns the stream, for its addresses and options.
+            pub fn stream(&self) -> &TcpStream<N> {
+                &self.0
+            }
+        }
+    )+ };
+}
+
+readers!(ReadHalf<'_, N>, OwnedReadHalf<N>);
+writers!(WriteHalf<'_, N>, OwnedWriteHalf<N>);

@@ -1,0 +1,72 @@
+//! TCP listener for tasks.
+
+use super::{TcpStream, attempt, lookup_one};
+use crate::net::{self, Net, ToAddr};
+use crate::{Opt, OptKind};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+
+/// A TCP listener with `async` methods.
+pub struct TcpListener<N: Net>(pub(super) net::TcpListener<N>);
+
+impl<N: Net + Clone> TcpListener<N> {
+    /// Listens for connections to `addr` on the host `net`, as
+    /// [`net::TcpListener::bind`](net::TcpListener::bind) does.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `AddrNotAvailable`, and those of [`lookup`](super::lookup).
+    pub async fn bind(net: &N, addr: impl ToAddr) -> io::Result<TcpListener<N>> {
+        let addr = lookup_one(net, addr).await?;
+        TcpListener::from_blocking(net::TcpListener::bind(net, addr)?)
+    }
+
+    /// Converts a listener, for example one with options ([`net::TcpListener::bind_with`]).
+    ///
+    /// # Errors
+    /// None for an open listener.
+    pub fn from_blocking(listener: net::TcpListener<N>) -> io::Result<TcpListener<N>> {
+        listener.set_nonblocking(true)?;
+        Ok(TcpListener(listener))
+    }
+
+    /// Accepts the next connection; returns it with the peer's address. No connection is lost if
+    /// the future is dropped.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the host is stopped; an error without a specific kind (`EMFILE`) if
+    /// the host has too many sockets.
+    pub async fn accept(&self) -> io::Result<(TcpStream<N>, SocketAddr)> {
+        poll_fn(|cx| self.poll_accept(cx)).await
+    }
+
+    /// Accepts the next connection. If there is none, registers the task to be woken when one
+    /// arrives.
+    ///
+    /// # Errors
+    /// Those of [`TcpListener::accept`].
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream<N>, SocketAddr)>> {
+        let owned = &self.0.0;
+        let found = owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.accept(owned.fd)));
+        found.map_ok(|(fd, peer)| (TcpStream(net::TcpStream::of(owned.net.clone(), fd)), peer))
+    }
+}
+
+impl<N: Net> TcpListener<N> {
+    /// Returns the local address and port.
+    ///
+    /// # Errors
+    /// None for an open listener.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Returns the value of an option.
+    ///
+    /// # Errors
+    /// An error without a specific kind (`ENOPROTOOPT`) for an option of another type of socket.
+    pub fn option(&self, kind: OptKind) -> io::Result<Opt> {
+        self.0.0.option(kind)
+    }
+}
