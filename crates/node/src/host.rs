@@ -4,6 +4,10 @@
 //! the next timer. [`Host::run`] calls it repeatedly and sleeps when there is nothing to poll. The
 //! stack's ifaces own the transmit halves of the ports.
 
+mod error;
+
+pub use error::{AddPortError, NewHostError};
+
 use crate::capture::{Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
@@ -121,50 +125,6 @@ pub struct PortInfo {
     pub counts: Arc<PortCounts>,
     /// Simulated network card of a `nic` port; `None` for other ports.
     pub nic: Option<Arc<port::nic::Nic>>,
-}
-
-/// Reason why a port was not added.
-#[derive(Debug, thiserror::Error)]
-pub enum AddPortError {
-    /// Invalid port specification.
-    #[error(transparent)]
-    Spec(#[from] port::spec::SpecError),
-    /// The port could not be opened.
-    #[error(transparent)]
-    Open(#[from] port::OpenError),
-    /// An iface of that name exists.
-    #[error("{0}: an interface of this name exists")]
-    Exists(String),
-    /// The host already has the maximum number of ifaces.
-    #[error("too many ifaces: a host has at most {}", inet::iface::IFACES_MAX)]
-    TooMany,
-    /// A value for the iface is invalid or has no effect.
-    #[error("{iface}: {why}")]
-    Config {
-        /// Name of the iface.
-        iface: String,
-        /// Invalid value, or key without effect.
-        why: String,
-    },
-    /// A configured address cannot be added.
-    #[error("{iface}: {why}")]
-    Address {
-        /// Name of the iface with the address.
-        iface: String,
-        /// Address, and reason why it was rejected.
-        why: String,
-    },
-}
-
-/// Reason why a host was not created.
-#[derive(Debug, thiserror::Error)]
-pub enum NewHostError {
-    /// An unknown sysctl, a value out of range, or a key without effect.
-    #[error("{0}")]
-    Config(String),
-    /// The pool could not be created.
-    #[error(transparent)]
-    Pool(#[from] buf::PoolError),
 }
 
 /// Result of one round of a host.
@@ -392,6 +352,21 @@ impl<L: Locks> Host<L> {
             (0..spec.queues().min(self.threads)).map(|_| open()).collect::<Result<Vec<_>, _>>()?
         };
         self.attach_with(&name, mac, queues, config, pool)
+    }
+
+    /// Adds an iface for a port of the caller's own, which `open` opens with the host's pool. The
+    /// iface has the name that `config` gives, or else that of the port.
+    ///
+    /// # Errors
+    /// Returns an [`AddPortError`], and adds nothing.
+    pub fn add_own_port(&self, config: &IfaceConfig, open: crate::run::OpenOwn) -> Result<IfaceId, AddPortError> {
+        let failed = |why: std::io::Error| AddPortError::Own { iface: config.port.clone(), why };
+        let port = open(&self.stack.pool).map_err(failed)?;
+        let name = config.name.clone().unwrap_or_else(|| port.name.clone());
+        if self.stack.iface_named(&name).is_some() {
+            return Err(AddPortError::Exists(name));
+        }
+        self.attach(&name, config.mac.unwrap_or_else(|| self.mac_of(&name)), port, config)
     }
 
     /// Adds an iface for an open port.

@@ -23,6 +23,7 @@ pub mod null;
 pub mod offload;
 mod open;
 pub mod os;
+pub mod own;
 pub mod packet;
 pub mod pair;
 pub mod pcap;

@@ -15,8 +15,8 @@ use std::cell::Cell;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// Wakes the reader of a ring.
-struct EventDoorbell {
+/// Wakes the reader of a ring or channel.
+pub(crate) struct EventDoorbell {
     doorbell: Doorbell,
     event: Event,
 }
@@ -31,11 +31,11 @@ impl EventDoorbell {
 /// The sender's side of a doorbell; `None` if no file descriptor was available, in which case the
 /// reader polls. Dropping it wakes the reader. It is dropped after the sending end of the ring, so
 /// the reader then detects that the ring is closed.
-struct Ringer(Option<Arc<EventDoorbell>>);
+pub(crate) struct Ringer(Option<Arc<EventDoorbell>>);
 
 impl Ringer {
     #[inline(always)]
-    fn wake(&self) {
+    pub(crate) fn wake(&self) {
         if let Some(doorbell) = &self.0 {
             doorbell.wake();
         }
@@ -48,11 +48,56 @@ impl Drop for Ringer {
     }
 }
 
-struct RingRx {
-    ring: Consumer<Frame>,
+/// The reader's side of a doorbell. Without a file descriptor, the reader polls.
+pub(crate) struct Sleeper {
     doorbell: Option<Arc<EventDoorbell>>,
     /// True after the reader has announced a sleep, until the wakeup for it has been consumed.
     announced: Cell<bool>,
+}
+
+/// Creates both sides of a doorbell.
+pub(crate) fn doorbell() -> (Ringer, Sleeper) {
+    let doorbell = Event::new().ok().map(|event| Arc::new(EventDoorbell { doorbell: Doorbell::default(), event }));
+    (Ringer(doorbell.clone()), Sleeper { doorbell, announced: Cell::new(false) })
+}
+
+impl Sleeper {
+    /// Clears the event if a wakeup has arrived since a sleep was announced. Called before each
+    /// read.
+    #[inline(always)]
+    pub(crate) fn answer(&self) {
+        if self.announced.get() {
+            self.clear();
+        }
+    }
+
+    #[cold]
+    fn clear(&self) {
+        if let Some(doorbell) = &self.doorbell
+            && doorbell.doorbell.is_rung()
+            && doorbell.event.clear()
+        {
+            self.announced.set(false); // otherwise the event is about to be raised, and the next call clears it
+        }
+    }
+
+    /// Announces that the reader is about to sleep, and returns the descriptor to sleep on. The next
+    /// wakeup then raises the event, which is raised at once if `is_ready` returns true.
+    pub(crate) fn announce(&self, is_ready: impl FnOnce() -> bool) -> Option<BorrowedFd<'_>> {
+        let doorbell = self.doorbell.as_ref()?;
+        if !self.announced.replace(true) {
+            doorbell.doorbell.announce(u64::MAX);
+        }
+        if is_ready() {
+            doorbell.wake();
+        }
+        Some(doorbell.event.fd())
+    }
+}
+
+struct RingRx {
+    ring: Consumer<Frame>,
+    sleeper: Sleeper,
     counts: Arc<PortCounts>,
     /// True if checksums are omitted, because frames in memory cannot be corrupted.
     csum: bool,
@@ -71,23 +116,21 @@ pub fn pair(name: &str, slots: usize, caps: Caps) -> (Port, Port) {
 }
 
 type Sending = (Producer<Frame>, Ringer);
-type Receiving = (Consumer<Frame>, Option<Arc<EventDoorbell>>);
+type Receiving = (Consumer<Frame>, Sleeper);
 
 /// Creates a ring with its doorbell.
 fn joined(slots: usize) -> (Sending, Receiving) {
-    let (tx, rx) = ring(slots);
-    let doorbell = Event::new().ok().map(|event| Arc::new(EventDoorbell { doorbell: Doorbell::default(), event }));
-    ((tx, Ringer(doorbell.clone())), (rx, doorbell))
+    let ((tx, rx), (ringer, sleeper)) = (ring(slots), doorbell());
+    ((tx, ringer), (rx, sleeper))
 }
 
-fn end(name: &str, (rx, doorbell): Receiving, (tx, ringer): Sending, caps: Caps) -> Port {
+fn end(name: &str, (rx, sleeper): Receiving, (tx, ringer): Sending, caps: Caps) -> Port {
     let counts = Arc::new(PortCounts::default());
-    let announced = Cell::new(false);
     Port {
         name: name.to_string(),
         spec: format!("pair:{name}"),
         caps,
-        rx: Box::new(RingRx { ring: rx, doorbell, announced, counts: counts.clone(), csum: caps.rx_csum }),
+        rx: Box::new(RingRx { ring: rx, sleeper, counts: counts.clone(), csum: caps.rx_csum }),
         tx: Box::new(RingTx { ring: tx, doorbell: ringer, counts: counts.clone() }),
         counts,
         nic: None,
@@ -125,26 +168,11 @@ impl RingRx {
     }
 }
 
-impl RingRx {
-    /// Clears the event if a wakeup has arrived since a sleep was announced.
-    #[cold]
-    fn answer(&self) {
-        if let Some(doorbell) = &self.doorbell
-            && doorbell.doorbell.is_rung()
-            && doorbell.event.clear()
-        {
-            self.announced.set(false); // otherwise the event is about to be raised, and the next call clears it
-        }
-    }
-}
-
 impl RxHalf for RingRx {
     /// Receives frames. If only one frame is received, a separate path is used, which costs 70
     /// instructions instead of the 128 of a burst of one.
     fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
-        if self.announced.get() {
-            self.answer();
-        }
+        self.sleeper.answer();
         if self.ring.ready().min(most) != 1 || into.room() == 0 {
             return self.rx_many(into, most);
         }
@@ -158,14 +186,7 @@ impl RxHalf for RingRx {
     /// Announces that the reader is about to sleep. The next frame then raises the event, as do
     /// frames that are already waiting.
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        let doorbell = self.doorbell.as_ref()?;
-        if !self.announced.replace(true) {
-            doorbell.doorbell.announce(u64::MAX);
-        }
-        if self.ring.level() > 0 || self.ring.is_closed() {
-            doorbell.wake();
-        }
-        Some(doorbell.event.fd())
+        self.sleeper.announce(|| self.ring.level() > 0 || self.ring.is_closed())
     }
 
     fn is_gone(&self) -> bool {

@@ -15,6 +15,7 @@ pub mod pkt;
 pub mod probe;
 pub mod programs;
 pub mod shape;
+mod tasks;
 
 use clock::{Clock, Duration, Instant, SimClock};
 use inet::iface::IfaceAddr;
@@ -26,9 +27,12 @@ use node::switch::Switch;
 use node::{AddPortError, Host};
 use port::Pairs;
 use programs::HostPrograms;
+pub use tasks::Stalled;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::sync::Arc;
+use tasks::Tasks;
 
 /// Index of a host in its [`World`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +53,7 @@ pub struct End {
 pub struct World {
     clock: SimClock,
     seed: u64,
-    hosts: Vec<Host<Up>>,
+    hosts: Vec<Rc<Host<Up>>>,
     switches: Vec<Switch>,
     pairs: Arc<Pairs>,
     links: usize,
@@ -60,6 +64,7 @@ pub struct World {
     buffer: RefCell<Vec<u8>>,
     /// Warnings about parts of the configuration files that are not simulated.
     warnings: Vec<String>,
+    tasks: Tasks,
 }
 
 /// Maximum number of rounds at one instant. If this limit is reached, a loop produces frames
@@ -82,6 +87,7 @@ impl World {
             programs: Vec::new(),
             buffer: RefCell::default(),
             warnings: Vec::new(),
+            tasks: Tasks::default(),
         }
     }
 
@@ -94,7 +100,7 @@ impl World {
         let config =
             HostConfig { name: name.to_owned(), seed: Some(seed), pool_buffers: 1024, ..HostConfig::default() };
         match Host::new(&config, Clock::sim(&self.clock)) {
-            Ok(host) => self.hosts.push(host),
+            Ok(host) => self.hosts.push(Rc::new(host)),
             Err(error) => panic!("{name}: {error}"),
         }
         HostId(self.hosts.len() - 1)
@@ -128,6 +134,11 @@ impl World {
     /// Returns a host, to configure it or make calls on it.
     pub fn host(&self, id: HostId) -> &Host<Up> {
         &self.hosts[id.0]
+    }
+
+    /// Returns a handle of a host, on which tasks can open sockets.
+    pub fn handle(&self, id: HostId) -> Rc<Host<Up>> {
+        self.hosts[id.0].clone()
     }
 
     /// Runs a control command on a host and returns its output.
@@ -171,9 +182,9 @@ impl World {
     fn run_until_idle(&self, programs: &mut [HostPrograms<'_>]) -> Option<Instant> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
-            let steps: Vec<_> = self.hosts.iter().map(Host::step).collect();
+            let steps: Vec<_> = self.hosts.iter().map(|host| host.step()).collect();
             let switched: Vec<_> = self.switches.iter().map(Switch::step).collect();
-            let served = self.serve();
+            let served = self.serve() + self.tasks.run();
             let turns = programs.iter_mut().zip(&self.hosts).map(|(program, host)| program.turn(host, self.now()));
             let served = served + turns.sum::<usize>();
             let rests = steps.iter().all(|step| step.frames == 0) && switched.iter().all(|step| step.frames == 0);
@@ -184,7 +195,7 @@ impl World {
                 let timers = steps.iter().filter_map(|step| step.next).chain(switched.iter().map(|step| step.next));
                 let now = self.now();
                 let timers = timers.chain(programs.iter().filter_map(|program| program.next(now)));
-                return timers.chain(self.hosts.iter().filter_map(Host::next_arrival)).min();
+                return timers.chain(self.hosts.iter().filter_map(|host| host.next_arrival())).min();
             }
         }
         panic!("the world does not become idle at {:?}: frames are produced without end", self.now());
@@ -215,13 +226,14 @@ impl World {
     /// Ends the simulation: drops queued frames, and returns the audit results of each host and
     /// then of each switch.
     pub fn end(self) -> Vec<Outcome> {
-        self.hosts.iter().map(node::run::end).chain(self.switches.iter().map(Switch::outcome)).collect()
+        self.tasks.clear();
+        self.hosts.iter().map(|host| node::run::end(host)).chain(self.switches.iter().map(Switch::outcome)).collect()
     }
 
     /// Returns the hosts and switches that have unaccounted frames, with their number; empty unless
     /// there is a bug.
     pub fn imbalances(&self) -> Vec<(String, i64)> {
-        let of_host = |host: &Host<Up>| (host.stack.name.clone(), host.audit().imbalance());
+        let of_host = |host: &Rc<Host<Up>>| (host.stack.name.clone(), host.audit().imbalance());
         let of_switch = |switch: &Switch| (switch.name.clone(), switch.audit().imbalance().iter().sum());
         let all = self.hosts.iter().map(of_host).chain(self.switches.iter().map(of_switch));
         all.filter(|(_, imbalance)| *imbalance != 0).collect()

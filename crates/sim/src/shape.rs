@@ -18,6 +18,7 @@ use node::switch::Switch;
 use node::switch::node::NodeError;
 use port::spec::{Kind, Spec};
 use socket::Errno;
+use std::rc::Rc;
 use wire::Mac;
 
 /// Reason why a file cannot be simulated.
@@ -115,7 +116,7 @@ impl World {
             seed: Some(config.seed.unwrap_or_else(|| self.draw(self.hosts.len(), usize::MAX))),
             ..single
         };
-        let host: Host<Up> = build(&config, &self.pairs, Clock::sim(&self.clock))?;
+        let host: Rc<Host<Up>> = Rc::new(build(&config, &self.pairs, Clock::sim(&self.clock))?);
         let calls = host.shared_calls();
         let (of_datagrams, programs): (Vec<_>, Vec<_>) =
             config.services.iter().copied().partition(|service| service.kind.is_datagrams());

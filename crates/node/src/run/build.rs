@@ -8,15 +8,19 @@ use crate::isr::IsrError;
 use crate::split::{self, Shard};
 use crate::topology::Topology;
 use clock::{Clock, Instant};
+use buf::Pool;
 use inet::iface::IfaceId;
 use inet::resolvers::ResolverSource;
 use lock::{Locks, Up};
-use port::Pairs;
+use port::{Pairs, Port};
+use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Reason why a host could not be built.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The configuration is inconsistent.
     #[error("{0}")]
@@ -92,6 +96,30 @@ pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Resu
         return Err(BuildError::Config(why));
     }
     build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
+}
+
+/// Function that opens a port of the caller's own, with buffers from the host's pool.
+pub type OpenOwn = Box<dyn FnOnce(&Pool) -> io::Result<Port> + Send>;
+
+/// Builds a host from `config` as [`build`] does. The ifaces whose numbers (in `config.ifaces`) are
+/// in `own` get the ports that these functions open; the port specifications of these ifaces are
+/// not used.
+///
+/// # Errors
+/// Returns a [`BuildError`].
+pub fn build_with_own<L: Locks>(
+    config: &HostConfig,
+    pairs: &Pairs,
+    clock: Clock,
+    mut own: BTreeMap<usize, OpenOwn>,
+) -> Result<Host<L>, BuildError> {
+    if own.is_empty() {
+        return build(config, pairs, clock);
+    }
+    build_with(config, pairs, clock, |host, at, iface| match own.remove(&at) {
+        None => host.add_port(iface, pairs),
+        Some(open) => host.add_own_port(iface, open),
+    })
 }
 
 /// Builds one stack of a split host, with the ports that the dispatcher provides.

@@ -52,8 +52,25 @@ impl<L: Locks> Host<L> {
         (timeout, ports)
     }
 
+    /// Returns duplicates of the descriptors of the ports, for a caller that sleeps on several hosts
+    /// of one thread. A descriptor is readable when its port may have frames.
+    pub fn port_fds(&self) -> Vec<OwnedFd> {
+        self.sleep_on(std::iter::once(&self.inputs.first), Instant::NEVER).1
+    }
+
+    /// Prepares a sleep of the caller: passes the descriptor of each port to `each`, and returns the
+    /// time until which the caller may sleep on them, at most `until`. Ports without a descriptor,
+    /// and ports that delay frames, make it earlier.
+    pub fn prepare_sleep(&self, until: Instant, each: &mut dyn FnMut(BorrowedFd<'_>)) -> Instant {
+        let cx = self.cx();
+        let inputs = self.inputs.first.lock(cx);
+        let live = inputs.receivers.iter().filter(|r| !r.half.is_gone());
+        live.filter_map(|r| r.half.wait_fd()).for_each(each);
+        cx.now.after(most(&inputs.receivers, until, cx.now))
+    }
+
     /// On a shared host, wakes the thread that sleeps in [`Host::wait`].
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         if let Some(sleeper) = &self.sleeper {
             sleeper.wake(Instant::ZERO);
         }

@@ -4,13 +4,13 @@
 use super::wires::Wires;
 use crate::spec::Layer;
 use crate::tap::Queues;
-use crate::{Caps, Port, pair};
+use crate::{Caps, Port, PortCounts, pair};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// The pairs of a process by name, its multi-queue TAP devices, and the wires between its nics.
-/// Names of pairs and wires cannot be reused, even after both ends are closed.
+/// The name of a pair can be used again once its ends are closed; that of a wire cannot.
 #[derive(Debug, Default)]
 pub struct Pairs {
     ends: Mutex<HashMap<String, Ends>>,
@@ -24,6 +24,16 @@ struct Ends {
     layer: Layer,
     /// The second end; `None` once a caller has opened it.
     second: Option<Port>,
+    /// Counters of both ends, which exist as long as the ends are open.
+    counts: [Weak<PortCounts>; 2],
+}
+
+impl Ends {
+    /// Returns whether no caller has an end of the pair any more.
+    fn is_closed(&self) -> bool {
+        let [first, second] = &self.counts;
+        first.strong_count() == 0 && (self.second.is_some() || second.strong_count() == 0)
+    }
 }
 
 /// Reasons why an end of a pair cannot be opened.
@@ -67,10 +77,11 @@ impl Pairs {
     /// Opens the first end of a new pair, or the second end of an existing pair.
     pub(super) fn open(&self, name: &str, layer: &Layer, caps: Caps) -> Result<Port, PairError> {
         let mut pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(ends) = pairs.get_mut(name) else {
+        let Some(ends) = pairs.get_mut(name).filter(|ends| !ends.is_closed()) else {
             let slots = usize::try_from(layer.count("slots")).unwrap_or(1);
             let (first, second) = pair::pair(name, slots, caps);
-            pairs.insert(name.to_string(), Ends { layer: layer.clone(), second: Some(second) });
+            let counts = [&first, &second].map(|end| Arc::downgrade(&end.counts));
+            pairs.insert(name.to_string(), Ends { layer: layer.clone(), second: Some(second), counts });
             return Ok(first);
         };
         if layer.options().next().is_some() && *layer != ends.layer {

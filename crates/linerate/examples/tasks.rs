@@ -1,0 +1,41 @@
+//! Tasks of tokio on one thread, which also runs both hosts: TCP and UDP, server and client.
+
+use linerate::net::tokio::{TcpListener, TcpStream, UdpSocket};
+use linerate::{Driver, Host, LocalHost};
+use tokio::io::AsyncReadExt;
+
+async fn server(host: LocalHost) -> std::io::Result<()> {
+    let listener = TcpListener::bind(&host, "10.0.0.1:7").await?;
+    let socket = UdpSocket::bind(&host, "10.0.0.1:7").await?;
+    let mut datagram = [0; 1500];
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (mut reader, mut writer) = accepted?.0.into_split();
+                tokio::task::spawn_local(async move { tokio::io::copy(&mut reader, &mut writer).await });
+            }
+            received = socket.recv_from(&mut datagram) => {
+                let (len, from) = received?;
+                socket.send_to(&datagram[..len], from).await?;
+            }
+        }
+    }
+}
+
+#[tokio::main(flavor = "local")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let a = Host::builder().name("a").port("pair:tasks").addr("10.0.0.1/24").build_local()?;
+    let b = Host::builder().name("b").port("pair:tasks").addr("10.0.0.2/24").build_local()?;
+    let driver = Driver::new([a.clone(), b.clone()]);
+    tokio::task::spawn_local(async move { driver.run().await });
+    tokio::task::spawn_local(server(a));
+    let (mut echo, mut text) = ([0; 16], String::new());
+    let socket = UdpSocket::bind(&b, "10.0.0.2:0").await?;
+    socket.send_to(b"datagram", "10.0.0.1:7").await?;
+    let (len, _) = socket.recv_from(&mut echo).await?;
+    let mut stream = TcpStream::connect(&b, "10.0.0.1:7").await?;
+    stream.write_all(b"stream").await?;
+    stream.shutdown().await?;
+    stream.read_to_string(&mut text).await?;
+    Ok(assert!(&echo[..len] == b"datagram" && text == "stream"))
+}

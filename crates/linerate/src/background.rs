@@ -1,0 +1,176 @@
+//! A host in a thread of its own.
+
+use crate::{Error, HostBuilder};
+use clock::{Duration, Instant};
+use inet::tcp::Unacknowledged;
+use lock::Light;
+use node::config::HostConfig;
+use node::control::Server;
+use node::run::{Runner, await_addresses};
+use socket::Calls;
+use socket::net::Net;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Time that the thread of a host has for unacknowledged data when the last handle is dropped.
+const DROP_PATIENCE: Duration = Duration::from_millis(500);
+
+/// A host that runs in a thread of its own.
+///
+/// A `Host` is a handle: clones refer to the same host, and every socket contains one. When the
+/// last handle is dropped, the host sends what was written, for at most half a second, and ends.
+/// [`Host::shutdown`] ends it at once for all handles.
+#[derive(Clone)]
+pub struct Host(Arc<Running>);
+
+struct Running {
+    node: Arc<node::Host<Light>>,
+    stop: Arc<Stop>,
+    thread: Mutex<Option<JoinHandle<Vec<Unacknowledged>>>>,
+}
+
+/// Request to end the thread.
+#[derive(Default)]
+struct Stop {
+    is_requested: AtomicBool,
+    /// Time for unacknowledged data, in nanoseconds.
+    patience: AtomicU64,
+}
+
+/// Connections that were reset at the end of a host, because their peers had not acknowledged all
+/// data in time.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{} connections were reset with {} unacknowledged bytes", connections.len(), self.bytes())]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// For each connection: local address, peer, and the number of unacknowledged bytes.
+    pub connections: Vec<(SocketAddr, SocketAddr, usize)>,
+}
+
+impl Unfinished {
+    /// Returns the number of unacknowledged bytes of all connections.
+    pub fn bytes(&self) -> usize {
+        self.connections.iter().map(|(_, _, bytes)| bytes).sum()
+    }
+
+    pub(crate) fn of(left: Vec<Unacknowledged>) -> Result<(), Unfinished> {
+        if left.is_empty() {
+            return Ok(());
+        }
+        let connections = left.into_iter().map(|left| (left.ends.local_addr(), left.ends.remote_addr(), left.bytes)).collect();
+        Err(Unfinished { connections })
+    }
+}
+
+/// Starts the thread of a host.
+pub(crate) fn start(node: node::Host<Light>, config: &HostConfig) -> Result<Host, Error> {
+    let failed = |why| Error::Thread { host: config.name.clone(), why };
+    let control = config.control.as_deref().map(Server::bind).transpose().map_err(|why| Error::Rejected {
+        what: format!("control socket {}", config.control.as_deref().unwrap_or("".as_ref()).display()),
+        why: why.to_string(),
+    })?;
+    let runner = Runner::new(&node, &[], control).map_err(|(_, why)| failed(std::io::Error::other(why)))?.stay(true);
+    let (node, stop) = (Arc::new(node), Arc::new(Stop::default()));
+    let (theirs, request) = (node.clone(), stop.clone());
+    let work = move |_pinned| run(&theirs, runner, &request);
+    let thread = dispatch::spawn_worker(&config.name, None, work).map_err(failed)?;
+    Ok(Host(Arc::new(Running { node, stop, thread: Mutex::new(Some(thread)) })))
+}
+
+/// Body of the thread.
+fn run(node: &node::Host<Light>, mut runner: Runner, stop: &Stop) -> Vec<Unacknowledged> {
+    while !stop.is_requested.load(Ordering::Acquire) {
+        runner.round(node, crate::port::pairs(), &mut |_| ());
+    }
+    let left = node.shutdown(Duration::from_nanos(stop.patience.load(Ordering::Acquire)));
+    node.stack.stop(node.cx());
+    left
+}
+
+impl Running {
+    /// Ends the thread. Returns the connections that were reset; nothing if it had already ended.
+    fn stop(&self, patience: Duration) -> Vec<Unacknowledged> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(thread) = thread.take() else { return Vec::new() };
+        self.stop.patience.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
+        self.stop.is_requested.store(true, Ordering::Release);
+        self.node.wake();
+        if thread.thread().id() == std::thread::current().id() {
+            return Vec::new(); // the last handle was dropped by the host's own thread, which then ends
+        }
+        thread.join().unwrap_or_default() // a panic of the thread was already reported
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop(DROP_PATIENCE);
+    }
+}
+
+impl Host {
+    /// Returns a builder for a host without ports.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::new()
+    }
+
+    /// Returns the name of the host.
+    pub fn name(&self) -> &str {
+        &self.0.node.stack.name
+    }
+
+    pub(crate) fn node(&self) -> &node::Host<Light> {
+        &self.0.node
+    }
+
+    /// Returns whether the host has been shut down.
+    pub fn is_stopped(&self) -> bool {
+        self.0.node.stack.is_stopped()
+    }
+
+    /// Waits until the addresses of the host can be used: until duplicate address detection is
+    /// complete (a second, for IPv6), and DHCP and router advertisements have configured the
+    /// interfaces that wait for them, at most 15 seconds.
+    ///
+    /// # Errors
+    /// Returns [`Error::Rejected`] if no router or DHCP server replied.
+    pub fn wait_configured(&self) -> Result<(), Error> {
+        let round = || self.sleep(Duration::from_millis(1));
+        let done = await_addresses(self.node(), &mut |_| (), round);
+        done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
+    }
+
+    /// Blocks the calling thread for `time`.
+    fn sleep(&self, time: Duration) {
+        let signal = lock::Signal::default();
+        signal.wait_for(Some(time), || None::<()>);
+    }
+
+    /// Ends the host: sends written data and FINs, and waits until the peers have acknowledged them,
+    /// at most `timeout`. Connections that are not finished then are reset. Calls that wait fail with
+    /// `ConnectionAborted`, also calls that are made afterwards. Does nothing if the host has
+    /// already ended.
+    ///
+    /// # Errors
+    /// Returns the connections that were reset.
+    pub fn shutdown(&self, timeout: Duration) -> Result<(), Unfinished> {
+        Unfinished::of(self.0.stop(timeout))
+    }
+}
+
+/// Sockets of the calling thread. Calls that wait sleep until the host's thread wakes them.
+impl Net for Host {
+    type Locks = Light;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, Light>) -> R) -> R {
+        self.0.node.with(f)
+    }
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let now: Instant = self.0.node.clock.now();
+        f.debug_struct("Host").field("name", &self.name()).field("now", &now).finish_non_exhaustive()
+    }
+}

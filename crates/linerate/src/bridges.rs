@@ -1,0 +1,189 @@
+//! Ethernet bridges.
+
+use crate::{Counter, Error};
+use clock::{Clock, Duration};
+use node::config::SwitchFile;
+use node::switch::Switch;
+use node::switch::run::Until;
+use port::Spec;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// An Ethernet bridge that runs in a thread of its own. It learns source addresses, forwards frames
+/// to the port of their destination, and floods those of unknown destinations.
+///
+/// A `Bridge` is a handle: clones refer to the same bridge. It ends when the last one is dropped.
+///
+/// ```
+/// use linerate::{Bridge, Host};
+///
+/// let bridge = Bridge::builder().port("pair:one").port("pair:two").build()?;
+/// let a = Host::builder().port("pair:one").addr("10.0.0.1/24").build()?;
+/// let b = Host::builder().port("pair:two").addr("10.0.0.2/24").build()?;
+/// # Ok::<(), linerate::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Bridge(Arc<Running>);
+
+struct Running {
+    switch: Arc<Switch>,
+    stop: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<std::io::Result<()>>>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            let _ = thread.join(); // a panic of the thread was already reported
+        }
+    }
+}
+
+/// Configuration of a [`Bridge`].
+#[derive(Clone, Debug, Default)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct BridgeBuilder {
+    file: SwitchFile,
+}
+
+impl BridgeBuilder {
+    /// Sets the name, `bridge0` by default.
+    pub fn name(mut self, name: &str) -> BridgeBuilder {
+        self.file.name = name.to_owned();
+        self
+    }
+
+    /// Adds a port, such as `tap:tap0` or `pair:cable` ([`port`](crate::port) lists the kinds).
+    pub fn port(mut self, spec: &str) -> BridgeBuilder {
+        self.file.ports.push(spec.to_owned());
+        self
+    }
+
+    /// Turns filtering by 802.1Q tags on.
+    pub fn vlan_filtering(self) -> BridgeBuilder {
+        self.ifconfig("vlanfilter")
+    }
+
+    /// Assigns the untagged frames of the port called `port` to a VLAN, 1 to 4094.
+    pub fn untagged(self, port: &str, vlan: u16) -> BridgeBuilder {
+        self.ifconfig(&format!("untagged {port} {vlan}"))
+    }
+
+    /// Makes the port called `port` a member of VLANs, whose frames have tags there. `vlans` is a
+    /// list such as `10,20-29`.
+    pub fn tagged(self, port: &str, vlans: &str) -> BridgeBuilder {
+        self.ifconfig(&format!("tagged {port} {vlans}"))
+    }
+
+    /// Runs the rapid spanning tree protocol (IEEE 802.1D-2004) on all ports.
+    pub fn rstp(mut self) -> BridgeBuilder {
+        self.file.stp = Some("rstp".to_owned());
+        self
+    }
+
+    /// Sets parameters as `ifconfig bridge0 PARAMETERS` does. `linerate ctl help` lists them.
+    pub fn ifconfig(mut self, parameters: &str) -> BridgeBuilder {
+        self.file.commands.push(parameters.to_owned());
+        self
+    }
+
+    /// Builds the bridge and starts its thread.
+    ///
+    /// # Errors
+    /// Returns [`Error::Bridge`] for an invalid value or a port that could not be opened.
+    pub fn build(self) -> Result<Bridge, Error> {
+        let mut file = self.file;
+        if file.name.is_empty() {
+            file.name = "bridge0".to_owned();
+        }
+        file.commands = file.commands.iter().map(|words| format!("ifconfig {} {words}", file.name)).collect();
+        let clock = Clock::live(clock::Strategy::default());
+        let switch = Arc::new(Switch::of_file(&file, crate::port::pairs(), clock, None)?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (theirs, over) = (switch.clone(), stop.clone());
+        let work = move |_pinned| theirs.run(None, Until::Stopped, || over.load(Ordering::Relaxed));
+        let thread = dispatch::spawn_worker(&file.name, None, work)
+            .map_err(|why| Error::Thread { host: file.name.clone(), why })?;
+        Ok(Bridge(Arc::new(Running { switch, stop, thread: Mutex::new(Some(thread)) })))
+    }
+}
+
+impl Bridge {
+    /// Returns a builder for a bridge without ports.
+    pub fn builder() -> BridgeBuilder {
+        BridgeBuilder::default()
+    }
+
+    /// Returns the name of the bridge.
+    pub fn name(&self) -> &str {
+        &self.0.switch.name
+    }
+
+    /// Returns the names of the ports.
+    pub fn ports(&self) -> Vec<String> {
+        self.0.switch.members().into_iter().map(|(_, info)| info.name).collect()
+    }
+
+    /// Adds a port while the bridge runs.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] if the specification is not valid or the port cannot be opened.
+    pub fn add_port(&self, spec: &str) -> Result<(), Error> {
+        let parsed = Spec::parse(spec).map_err(|why| Error::Value {
+            what: "port",
+            value: spec.to_owned(),
+            expected: format!("a port specification: {why}"),
+        })?;
+        self.0.switch.add(&parsed, None).map(drop).map_err(|why| Error::Member { port: spec.to_owned(), why })
+    }
+
+    /// Removes a port and closes it. Returns `false` if there is no port of that name.
+    pub fn remove_port(&self, name: &str) -> bool {
+        let found = self.0.switch.member(name);
+        found.map(|(number, _)| self.0.switch.remove(number)).is_some()
+    }
+
+    /// Runs a control command, such as `["ifconfig", "bridge0", "addr"]`, and returns its output.
+    ///
+    /// # Errors
+    /// Returns [`Error::Rejected`].
+    pub fn command(&self, words: &[&str]) -> Result<String, Error> {
+        let done = node::switch::commands::run(&self.0.switch, words, false);
+        done.map_err(|why| Error::Rejected { what: words.join(" "), why: why.to_string() })
+    }
+
+    /// Returns the number of frames received, sent and dropped, of all ports together.
+    pub fn counters(&self) -> Vec<Counter> {
+        let audit = self.0.switch.audit();
+        let counter = |name: &str, about, value| Counter { name: name.to_owned(), about, value };
+        vec![
+            counter("bridge.received", "Frames received from ports.", audit.bridge.received),
+            counter("bridge.given", "Frames passed to ports, each copy counted.", audit.bridge.given),
+            counter("bridge.dropped", "Frames dropped, for all reasons.", audit.bridge.dropped),
+            counter("bridge.local", "Frames for the bridge itself.", audit.bridge.local),
+        ]
+    }
+
+    /// Waits until the bridge is idle, at most `timeout`, and returns whether every frame is
+    /// accounted for.
+    pub fn is_balanced(&self, timeout: Duration) -> bool {
+        let (clock, switch) = (&self.0.switch.clock, &self.0.switch);
+        let end = clock.now().after(timeout);
+        while !switch.audit().holds() || switch.audit().held > 0 {
+            if clock.now() >= end {
+                return switch.audit().holds();
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+}
+
+impl std::fmt::Debug for Bridge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bridge").field("name", &self.name()).field("ports", &self.ports()).finish()
+    }
+}

@@ -1,0 +1,325 @@
+//! Configuration of a host, step by step.
+
+use crate::port::OpenPort;
+use crate::{Error, Host, LocalHost, background, sim};
+use clock::Clock;
+use inet::fib::{Prefix, Prefix6};
+use lock::{Light, Up};
+use node::config::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig};
+use node::run::{BuildError, OpenOwn, build_with_own};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use wire::Mac;
+
+/// Configuration of a [`Host`] or [`LocalHost`].
+///
+/// [`HostBuilder::port`] adds an interface. The methods below it ([`addr`](HostBuilder::addr),
+/// [`mac`](HostBuilder::mac), [`mtu`](HostBuilder::mtu) and others) configure the interface that was
+/// added last. Invalid values are reported by `build`.
+///
+/// ```
+/// use linerate::Host;
+///
+/// let host = Host::builder()
+///     .name("web")
+///     .port("pair:front").addr("192.0.2.10/24").addr("2001:db8::10/64")
+///     .gateway("192.0.2.1")
+///     .sysctl("net.inet.ip.ttl", 32)
+///     .build()?;
+/// assert_eq!(host.name(), "web");
+/// # Ok::<(), linerate::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "a builder does nothing until it is built"]
+pub struct HostBuilder {
+    pub(crate) config: HostConfig,
+    /// Ports of the caller's own, by the number of the interface.
+    own: BTreeMap<usize, OpenOwn>,
+    /// The first invalid value.
+    fault: Option<Error>,
+}
+
+impl std::fmt::Debug for HostBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Parses `ADDRESS/LENGTH`.
+pub(crate) fn address(text: &str) -> Result<(IpAddr, u8), Error> {
+    let parts = text.split_once('/').and_then(|(addr, len)| Some((addr.parse().ok()?, len.parse().ok()?)));
+    let fits = |(addr, len): &(IpAddr, u8)| *len <= if addr.is_ipv4() { 32 } else { 128 };
+    parts.filter(fits).ok_or_else(|| Error::Value {
+        what: "address",
+        value: text.to_owned(),
+        expected: "an address with its prefix length, as in 10.0.0.2/24".to_owned(),
+    })
+}
+
+/// Parses a destination (`10.0.0.0/8`, `default`) and a gateway into a route. `default` has the
+/// family of the gateway.
+pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
+    let fault = |what, value: &str, expected: &str| Error::Value {
+        what,
+        value: value.to_owned(),
+        expected: expected.to_owned(),
+    };
+    let gateway: IpAddr =
+        via.parse().map_err(|_| fault("gateway", via, "an IP address as in 10.0.0.1 or fe80::1"))?;
+    let (to, len) = match to {
+        "default" if gateway.is_ipv4() => (Ipv4Addr::UNSPECIFIED.into(), 0),
+        "default" => (Ipv6Addr::UNSPECIFIED.into(), 0),
+        prefix => address(prefix)?,
+    };
+    let bad = |why: String| Error::Value { what: "destination", value: to.to_string(), expected: why };
+    match (to, gateway) {
+        (IpAddr::V4(to), IpAddr::V4(via)) => {
+            let to = Prefix::new(to, len).map_err(|why| bad(format!("a prefix: {why}")))?;
+            Ok(RouteConfig { to, via: Some(via), ..RouteConfig::default() })
+        }
+        (IpAddr::V6(to), IpAddr::V6(via)) => {
+            let to = Prefix6::new(to, len).map_err(|why| bad(format!("a prefix: {why}")))?;
+            Ok(RouteConfig { to6: Some(to), via6: Some(via), ..RouteConfig::default() })
+        }
+        _ => Err(fault("gateway", via, "an address of the destination's family")),
+    }
+}
+
+impl HostBuilder {
+    pub(crate) fn new() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    /// Reads the configuration from the first `[[host]]` of a TOML file, with the keys that
+    /// `linerate keys` lists. The file's keys `locks`, `threads`, `stacks`, `core` and `service`
+    /// have no effect here and are rejected.
+    ///
+    /// # Errors
+    /// Returns [`Error::Config`] with the place in the file, and [`Error::Rejected`] for a key
+    /// without effect.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<HostBuilder, Error> {
+        let mut hosts = node::config::load(path.as_ref())?;
+        let config = hosts.swap_remove(0); // a file without a host is an error
+        let default = HostConfig::default();
+        let without_effect = [
+            ("locks", config.locks != default.locks),
+            ("threads", config.threads != default.threads),
+            ("stacks", config.stacks != default.stacks),
+            ("core", config.core.is_some()),
+            ("service", !config.services.is_empty()),
+        ];
+        match without_effect.iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => Err(Error::Rejected {
+                what: format!("{}: {key}", path.as_ref().display()),
+                why: "has no effect on a host of the library; remove the key, or use 'linerate up'".to_owned(),
+            }),
+            None => Ok(HostBuilder { config, ..HostBuilder::default() }),
+        }
+    }
+
+    /// Sets the name, `host` by default.
+    pub fn name(mut self, name: &str) -> HostBuilder {
+        self.config.name = name.to_owned();
+        self
+    }
+
+    /// Adds an interface on the port `spec`, such as `tap:tap0`, `pair:cable` or
+    /// `impair(loss=1%):pair:cable` ([`port`](crate::port) lists the kinds).
+    pub fn port(mut self, spec: &str) -> HostBuilder {
+        self.config.ifaces.push(IfaceConfig::on(spec));
+        self
+    }
+
+    /// Adds an interface called `name` on a port of your own, which `open` opens. Its argument is the
+    /// pool from which the port takes the buffers of received frames.
+    pub fn own_port<F, E>(mut self, name: &str, open: F) -> HostBuilder
+    where
+        F: FnOnce(&buf::Pool) -> Result<OpenPort, E> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let open: OpenOwn = Box::new(move |pool| open(pool).map_err(std::io::Error::other));
+        self.own.insert(self.config.ifaces.len(), open);
+        // The specification only gives the interface its name.
+        self.config.ifaces.push(IfaceConfig { name: Some(name.to_owned()), ..IfaceConfig::on(&format!("null:{name}")) });
+        self
+    }
+
+    /// Changes the configuration of the interface that was added last.
+    fn iface(mut self, change: impl FnOnce(&mut IfaceConfig) -> Result<(), Error>) -> HostBuilder {
+        let changed = match self.config.ifaces.last_mut() {
+            Some(iface) => change(iface),
+            None => Err(Error::Rejected {
+                what: "interface".to_owned(),
+                why: "none was added: call port() before its addresses and settings".to_owned(),
+            }),
+        };
+        if let Err(why) = changed {
+            self.fault.get_or_insert(why);
+        }
+        self
+    }
+
+    /// Adds an address with its prefix length to the interface, as in `10.0.0.2/24` or
+    /// `fd00::2/64`.
+    pub fn addr(self, addr: &str) -> HostBuilder {
+        self.iface(|iface| {
+            let (addr, len) = address(addr)?;
+            iface.add_address(addr, len);
+            Ok(())
+        })
+    }
+
+    /// Gets an IPv4 address, routes and name servers by DHCP.
+    pub fn dhcp(self) -> HostBuilder {
+        self.iface(|iface| {
+            iface.dhcp = true;
+            Ok(())
+        })
+    }
+
+    /// Gets IPv6 addresses, routes and name servers from router advertisements.
+    pub fn autoconf(self) -> HostBuilder {
+        self.iface(|iface| {
+            iface.accept_rtadv = true;
+            Ok(())
+        })
+    }
+
+    /// Sets the name of the interface, by default that of its port.
+    pub fn iface_name(self, name: &str) -> HostBuilder {
+        self.iface(|iface| {
+            iface.name = Some(name.to_owned());
+            Ok(())
+        })
+    }
+
+    /// Sets the MAC address, by default a random one, locally administered.
+    pub fn mac(self, mac: [u8; 6]) -> HostBuilder {
+        self.iface(|iface| {
+            iface.mac = Some(Mac(mac));
+            Ok(())
+        })
+    }
+
+    /// Sets the MTU in bytes, by default that of the port's device, or 1500.
+    pub fn mtu(self, mtu: u16) -> HostBuilder {
+        self.iface(|iface| {
+            iface.mtu = Some(mtu);
+            Ok(())
+        })
+    }
+
+    /// Adds a default route through `gateway`.
+    pub fn gateway(self, gateway: &str) -> HostBuilder {
+        self.route("default", gateway)
+    }
+
+    /// Adds a route to `to` (`10.0.0.0/8`, `fd00::/8` or `default`) through the gateway `via`.
+    pub fn route(mut self, to: &str, via: &str) -> HostBuilder {
+        match route(to, via) {
+            Ok(route) => self.config.routes.push(route),
+            Err(why) => _ = self.fault.get_or_insert(why),
+        }
+        self
+    }
+
+    /// Adds a static entry to the IPv4 neighbor table.
+    pub fn neighbor(mut self, addr: Ipv4Addr, mac: [u8; 6]) -> HostBuilder {
+        self.config.neighbors.push(NeighborConfig { addr, mac: Mac(mac), dev: None });
+        self
+    }
+
+    /// Adds a name server.
+    pub fn dns(mut self, server: IpAddr) -> HostBuilder {
+        self.config.dns.push(server);
+        self
+    }
+
+    /// Adds a domain in which names without a dot are looked up.
+    pub fn search(mut self, domain: &str) -> HostBuilder {
+        self.config.search.push(domain.to_owned());
+        self
+    }
+
+    /// Sets a sysctl, such as `net.inet.ip.ttl`. `linerate sysctl -d` lists them.
+    pub fn sysctl(mut self, name: &str, value: i64) -> HostBuilder {
+        self.config.sysctl.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Sets the number of buffers for frames, by default 4096. Each has 2 KiB.
+    pub fn buffers(mut self, buffers: usize) -> HostBuilder {
+        self.config.pool_buffers = buffers;
+        self
+    }
+
+    /// Sets the seed of all random values: MAC addresses, ports, sequence numbers. Without a seed
+    /// they cannot be predicted; a host that strangers can reach must not have one.
+    pub fn seed(mut self, seed: u64) -> HostBuilder {
+        self.config.seed = Some(seed);
+        self
+    }
+
+    /// Opens a control socket at `path`, which the commands `linerate ctl`, `ss`, `ifconfig` and
+    /// others use. Only for a [`Host`].
+    pub fn control(mut self, path: impl AsRef<Path>) -> HostBuilder {
+        self.config.control = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Returns the checked configuration and the caller's own ports.
+    fn finish(self) -> Result<(HostConfig, BTreeMap<usize, OpenOwn>), Error> {
+        self.fault.map_or(Ok((self.config, self.own)), Err)
+    }
+
+    /// Returns an error if a control socket was requested, which only a [`Host`] serves.
+    fn without_control(config: &HostConfig) -> Result<(), Error> {
+        match &config.control {
+            None => Ok(()),
+            Some(path) => Err(Error::Rejected {
+                what: format!("control socket {}", path.display()),
+                why: "only a host in a thread of its own serves it: use build()".to_owned(),
+            }),
+        }
+    }
+
+    /// Builds the host and starts its thread.
+    ///
+    /// # Errors
+    /// Returns an [`Error`] about the first invalid value, or a port that could not be opened.
+    pub fn build(self) -> Result<Host, Error> {
+        let (config, own) = self.finish()?;
+        let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
+        let pairs = crate::port::pairs();
+        let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
+        background::start(node, &config)
+    }
+
+    /// Builds a host that its owner's thread runs.
+    ///
+    /// # Errors
+    /// Those of [`HostBuilder::build`]; [`Error::Rejected`] if a control socket was requested.
+    pub fn build_local(self) -> Result<LocalHost, Error> {
+        let (config, own) = self.finish()?;
+        HostBuilder::without_control(&config)?;
+        let node = build_with_own::<Up>(&config, crate::port::pairs(), Clock::live(config.clock), own)?;
+        Ok(LocalHost::new(std::rc::Rc::new(node)))
+    }
+
+    /// Adds the host to a simulation.
+    ///
+    /// # Errors
+    /// Those of [`HostBuilder::build`]; [`Error::World`] for a port that is not available on virtual
+    /// time.
+    pub fn build_in(self, world: &mut sim::World) -> Result<LocalHost, Error> {
+        let (config, own) = self.finish()?;
+        HostBuilder::without_control(&config)?;
+        if !own.is_empty() {
+            let why = BuildError::Config("a port of your own is not available in a simulation".to_owned());
+            return Err(why.into());
+        }
+        let id = world.0.add_configured(&config)?;
+        Ok(LocalHost::new(world.0.handle(id)))
+    }
+}

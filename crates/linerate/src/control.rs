@@ -1,0 +1,224 @@
+//! State of a running host, and changes to it.
+
+use crate::builder::{address, route};
+use crate::{Error, Host, LocalHost};
+use inet::counters::AuditReport;
+use lock::Locks;
+use node::config::IfaceConfig;
+use std::net::{IpAddr, SocketAddr};
+
+pub use tcp::State;
+
+/// A counter of a host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Counter {
+    /// Dotted name, such as `inet.ip4.in.received`.
+    pub name: String,
+    /// What is counted.
+    pub about: &'static str,
+    /// Value of the counter.
+    pub value: u64,
+}
+
+/// Balance of a host's frames: what was received or made was sent, consumed, dropped or is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Audit {
+    /// Frames received from ports.
+    pub received: u64,
+    /// Frames created by the host.
+    pub made: u64,
+    /// Frames passed to ports.
+    pub sent: u64,
+    /// Frames consumed by the host, such as read datagrams and acknowledged segments.
+    pub consumed: u64,
+    /// Frames dropped, for all reasons.
+    pub dropped: u64,
+    /// Frames in queues and tables.
+    pub held: u64,
+    /// Frames that are not accounted for: 0 whenever the host is idle.
+    pub unaccounted: i64,
+}
+
+impl From<AuditReport> for Audit {
+    fn from(report: AuditReport) -> Audit {
+        Audit {
+            received: report.received,
+            made: report.made,
+            sent: report.sent,
+            consumed: report.consumed,
+            dropped: report.dropped,
+            held: report.held,
+            unaccounted: report.imbalance(),
+        }
+    }
+}
+
+/// A TCP connection or listener of a host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Connection {
+    /// Local address and port.
+    pub local: SocketAddr,
+    /// Address and port of the peer; unspecified for a listener.
+    pub peer: SocketAddr,
+    /// State of the connection (RFC 9293 3.3.2); `None` for a listener.
+    pub state: Option<State>,
+    /// Number of bytes received and not read; for a listener, of connections not accepted.
+    pub unread: usize,
+    /// Number of bytes written and not acknowledged; for a listener, its backlog.
+    pub unacknowledged: usize,
+}
+
+fn run<L: Locks>(node: &node::Host<L>, what: impl FnOnce() -> String, words: &[&str]) -> Result<String, Error> {
+    let done = node::commands::run(node, crate::port::pairs(), words, false);
+    done.map_err(|why| Error::Rejected { what: what(), why: why.to_string() })
+}
+
+fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str]) -> Result<(), Error> {
+    let mut config = IfaceConfig::on(spec);
+    for text in addrs {
+        let (addr, len) = address(text)?;
+        config.add_address(addr, len);
+    }
+    let added = node.add_port(&config, crate::port::pairs());
+    added.map(drop).map_err(|why| Error::Port { port: spec.to_owned(), why })
+}
+
+fn change_addr<L: Locks>(node: &node::Host<L>, verb: &str, iface: &str, addr: &str) -> Result<(), Error> {
+    address(addr)?;
+    run(node, || format!("address {addr} of {iface}"), &["ip", "addr", verb, addr, "dev", iface]).map(drop)
+}
+
+fn addrs<L: Locks>(node: &node::Host<L>) -> Vec<(String, IpAddr, u8)> {
+    let cx = node.cx();
+    let mut all = Vec::new();
+    for iface in node.stack.ifaces() {
+        let four = iface.addrs(cx).into_iter().map(|own| (IpAddr::V4(own.addr), own.len));
+        let six = iface.addrs6(cx).into_iter().map(|own| (IpAddr::V6(own.addr), own.len));
+        all.extend(four.chain(six).map(|(addr, len)| (iface.name.clone(), addr, len)));
+    }
+    all
+}
+
+fn counters<L: Locks>(node: &node::Host<L>) -> Vec<Counter> {
+    let entries = node.stack.snapshot().into_iter();
+    entries.map(|entry| Counter { name: entry.name, about: entry.sentence, value: entry.value }).collect()
+}
+
+fn drops<L: Locks>(node: &node::Host<L>) -> Vec<Counter> {
+    let reasons = node.stack.audit(node.cx()).reasons.into_iter().filter(|reason| reason.value > 0);
+    reasons.map(|entry| Counter { name: entry.name, about: entry.sentence, value: entry.value }).collect()
+}
+
+fn connections<L: Locks>(node: &node::Host<L>) -> Vec<Connection> {
+    let mut all = Vec::new();
+    node.stack.for_each_sock(node.cx(), |_, sock| {
+        let tuple = sock.tuple();
+        let state = sock.tcb().map(tcp::Tcb::state);
+        let (unread, unacknowledged) = sock.queues();
+        all.push(Connection { local: tuple.local_addr(), peer: tuple.remote_addr(), state, unread, unacknowledged });
+    });
+    all
+}
+
+/// Implements the same methods for each type of host.
+macro_rules! controls {
+    ($($host:ty),+) => { $(
+        /// State and changes while the host runs.
+        impl $host {
+            /// Adds an interface on the port `spec`, with addresses such as `10.0.0.2/24`.
+            ///
+            /// # Errors
+            /// Returns an [`Error`], and adds nothing.
+            pub fn add_port(&self, spec: &str, addrs: &[&str]) -> Result<(), Error> {
+                add_port(self.node(), spec, addrs)
+            }
+
+            /// Removes an interface with its addresses and routes, and closes its port. Returns
+            /// `false` if there is no interface of that name, or if it has no port.
+            pub fn remove_port(&self, iface: &str) -> bool {
+                let found = self.node().stack.iface_named(iface).map(|iface| iface.id);
+                found.is_some_and(|id| self.node().remove_port(id))
+            }
+
+            /// Adds an address, such as `10.0.0.3/24`, to an interface.
+            ///
+            /// # Errors
+            /// Returns an [`Error`] if the address is not valid or the interface does not exist.
+            pub fn add_addr(&self, iface: &str, addr: &str) -> Result<(), Error> {
+                change_addr(self.node(), "add", iface, addr)
+            }
+
+            /// Removes an address, such as `10.0.0.3/24`, from an interface.
+            ///
+            /// # Errors
+            /// Returns an [`Error`] if the interface does not have the address.
+            pub fn remove_addr(&self, iface: &str, addr: &str) -> Result<(), Error> {
+                change_addr(self.node(), "del", iface, addr)
+            }
+
+            /// Returns the addresses of the host: interface, address and prefix length.
+            pub fn addrs(&self) -> Vec<(String, IpAddr, u8)> {
+                addrs(self.node())
+            }
+
+            /// Adds or replaces a route to `to` (`10.0.0.0/8` or `default`) through the gateway `via`.
+            ///
+            /// # Errors
+            /// Returns an [`Error`] if the gateway cannot be reached.
+            pub fn add_route(&self, to: &str, via: &str) -> Result<(), Error> {
+                let is_six = route(to, via)?.via6.is_some();
+                let words = ["ip", if is_six { "-6" } else { "-4" }, "route", "replace", to, "via", via];
+                run(self.node(), || format!("route {to} via {via}"), &words).map(drop)
+            }
+
+            /// Removes the route to `to` (`10.0.0.0/8` or `default`) through the gateway `via`.
+            ///
+            /// # Errors
+            /// Returns an [`Error`] if there is no such route.
+            pub fn remove_route(&self, to: &str, via: &str) -> Result<(), Error> {
+                let is_six = route(to, via)?.via6.is_some();
+                let words = ["ip", if is_six { "-6" } else { "-4" }, "route", "del", to, "via", via];
+                run(self.node(), || format!("route {to} via {via}"), &words).map(drop)
+            }
+
+            /// Runs a control command, such as `["sysctl", "net.inet.ip.ttl=32"]`, and returns its
+            /// output. `linerate ctl help` lists the commands.
+            ///
+            /// # Errors
+            /// Returns [`Error::Rejected`].
+            pub fn command(&self, words: &[&str]) -> Result<String, Error> {
+                run(self.node(), || words.join(" "), words)
+            }
+
+            /// Returns all counters of the host.
+            pub fn counters(&self) -> Vec<Counter> {
+                counters(self.node())
+            }
+
+            /// Returns the counter called `name`; 0 if there is none.
+            pub fn counter(&self, name: &str) -> u64 {
+                self.node().stack.counter(name)
+            }
+
+            /// Returns the reasons for which frames were dropped, with their numbers.
+            pub fn drops(&self) -> Vec<Counter> {
+                drops(self.node())
+            }
+
+            /// Returns the balance of the host's frames.
+            pub fn audit(&self) -> Audit {
+                self.node().stack.audit(self.node().cx()).into()
+            }
+
+            /// Returns the TCP connections and listeners.
+            pub fn connections(&self) -> Vec<Connection> {
+                connections(self.node())
+            }
+        }
+    )+ };
+}
+
+controls!(Host, LocalHost);

@@ -1,0 +1,97 @@
+//! A host that its owner's thread runs.
+
+use crate::{Driver, Unfinished};
+use clock::Duration;
+use lock::Up;
+use socket::Calls;
+use socket::net::Net;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::Waker;
+
+/// A host that the thread of its owner runs.
+///
+/// A blocking call on one of its sockets runs the host until the call is complete. A [`Driver`] runs
+/// several hosts, alone or together with tasks. In a [`World`](crate::sim::World), the world runs
+/// the host.
+///
+/// Without locks, a packet costs less than on a [`Host`](crate::Host). A `LocalHost` is a handle:
+/// clones refer to the same host. It stays on its thread.
+///
+/// ```
+/// use linerate::Host;
+/// use linerate::net::UdpSocket;
+///
+/// let host = Host::builder().build_local()?;
+/// let socket = UdpSocket::bind(&host, "127.0.0.1:0")?;
+/// socket.send_to(b"to myself", socket.local_addr()?)?;
+/// assert_eq!(socket.recv(&mut [0; 16])?, 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct LocalHost(Rc<Local>);
+
+struct Local {
+    node: Rc<node::Host<Up>>,
+    /// The task of the [`Driver`] that runs this host, to be woken by the next call.
+    driver: RefCell<Option<Waker>>,
+}
+
+impl LocalHost {
+    pub(crate) fn new(node: Rc<node::Host<Up>>) -> LocalHost {
+        LocalHost(Rc::new(Local { node, driver: RefCell::default() }))
+    }
+
+    pub(crate) fn node(&self) -> &node::Host<Up> {
+        &self.0.node
+    }
+
+    /// Registers the task of a driver, which the next socket call wakes.
+    pub(crate) fn wake_driver_with(&self, waker: &Waker) {
+        let mut driver = self.0.driver.borrow_mut();
+        if !driver.as_ref().is_some_and(|own| own.will_wake(waker)) {
+            *driver = Some(waker.clone());
+        }
+    }
+
+    /// Returns the name of the host.
+    pub fn name(&self) -> &str {
+        &self.0.node.stack.name
+    }
+
+    /// Runs the host for `time`, for example to answer others while this thread has nothing to do.
+    /// Does nothing in a simulation.
+    pub fn run_for(&self, time: Duration) {
+        Driver::new([self.clone()]).run_for(time);
+    }
+
+    /// Sends written data and FINs, and waits until the peers have acknowledged them, at most
+    /// `timeout`. Connections that are not finished then are reset. Does nothing in a simulation.
+    ///
+    /// # Errors
+    /// Returns the connections that were reset.
+    pub fn shutdown(&self, timeout: Duration) -> Result<(), Unfinished> {
+        if self.0.node.is_simulated() {
+            return Ok(());
+        }
+        Unfinished::of(self.0.node.shutdown(timeout))
+    }
+}
+
+/// Sockets of this thread. A call that waits runs the host. In a simulation, it fails.
+impl Net for LocalHost {
+    type Locks = Up;
+    fn with<R>(&self, f: impl FnOnce(&Calls<'_, Up>) -> R) -> R {
+        let done = self.0.node.with(f);
+        if let Some(waker) = self.0.driver.borrow_mut().take() {
+            waker.wake();
+        }
+        done
+    }
+}
+
+impl std::fmt::Debug for LocalHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalHost").field("name", &self.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,12 @@
+//! The network stack without ports, threads and clocks, for programs that own all three.
+//!
+//! A [`Stack`] is one host. Its caller passes bursts of frames and the time, and takes the frames
+//! that it sends. [`Calls`] are the BSD socket calls on a stack.
+
+pub use ::clock::{Clock, Instant, SimClock};
+pub use ::inet::iface::{Iface, IfaceAddr, IfaceId, Offload, Output};
+pub use ::inet::{Config, Stack};
+pub use ::lock::{Cx, How, Light, Locks, Up};
+pub use ::socket::{Calls, Drive, Errno, Events, Fd, Opt, OptKind, PollFd, Poller};
+/// TCP as a state machine over sequence numbers, without payload.
+pub use ::tcp;
