@@ -27,6 +27,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (len, peer) = server.recv_from(&mut [0; 16])?;
         println!("{len} bytes from {peer} to {to}");
     }
-    println!("{} packets forwarded", router.counter("inet.ip.forwarded"));
+    println!("{} packets forwarded", router.counter("inet.ip4.forwarded"));
     Ok(())
 }

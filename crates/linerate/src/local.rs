@@ -47,6 +47,7 @@ impl LocalHost {
     }
 
     /// Registers the task of a driver, which the next socket call wakes.
+    #[cfg(feature = "tokio")]
     pub(crate) fn wake_driver_with(&self, waker: &Waker) {
         let mut driver = self.0.driver.borrow_mut();
         if !driver.as_ref().is_some_and(|own| own.will_wake(waker)) {

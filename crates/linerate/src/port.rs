@@ -35,6 +35,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod relay;
+
 use ::port::Pairs;
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
@@ -45,6 +47,7 @@ pub use ::buf::{Burst, Frame, Pool};
 pub use ::port::Port as OpenPort;
 pub use ::port::own::{ChannelPort, FrameReceiver, FrameSender, FrameSink, FrameSource, channel};
 pub use ::port::own::port as of_frames;
+pub use relay::{Relay, Towards, Verdict};
 /// The halves of a port that moves bursts of frames itself.
 pub use ::port::{Caps, PortCounts, RxHalf, TxHalf};
 
