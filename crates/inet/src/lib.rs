@@ -56,6 +56,7 @@ pub mod neigh;
 pub mod raw;
 mod ready;
 mod redirect;
+pub mod requests;
 pub mod resolvers;
 pub mod route;
 mod slots;

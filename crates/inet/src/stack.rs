@@ -38,7 +38,7 @@ use crate::route::{Path, Route, RouteCache, RouteError, RouteReader, Routes, Via
 use crate::slots::Slots;
 use crate::sysctls::Sysctls;
 use crate::tunnel::{Requeue, Tunnels};
-use crate::udp::Pcb;
+use crate::udp::{HeldDatagrams, Pcb};
 use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::Instant;
 use lock::{Cx, Guarded, Locks, USUAL_THREADS};
@@ -157,6 +157,9 @@ pub struct Stack<L: Locks> {
     pub(crate) udp: Demux<L>,
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
+    /// Datagrams that wait for a decision of the application; `None` without a forwarder.
+    pub(crate) udp_held: Guarded<L, Option<Box<HeldDatagrams>>>,
+    pub(crate) holds_udp: AtomicBool,
     /// Raw and ICMP sockets, whose `Pcb`s are in `pcbs`.
     pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,
@@ -222,6 +225,8 @@ impl<L: Locks> Stack<L> {
             udp: Demux::new(key(5)),
             unconnected: Guarded::default(),
             pcbs: Slots::new(),
+            udp_held: Guarded::default(),
+            holds_udp: AtomicBool::new(false),
             raw: RawSockets::default(),
             tcp: crate::tcp::Tcp::new(
                 key(6),

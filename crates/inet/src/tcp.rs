@@ -22,6 +22,8 @@ mod counts;
 mod error;
 mod finish;
 mod headers;
+mod held;
+mod hold;
 mod input;
 mod memory;
 mod net;
@@ -40,6 +42,7 @@ pub(crate) use net::Net;
 use crate::demux::{Bits, Demux, Ends4, Ends6};
 use crate::ends::Domain;
 use crate::ready::ReadySet;
+use crate::requests::Requests;
 use crate::stack::LockUse;
 use ::tcp::listen::Listener;
 use ::tcp::ports::PortChooser;
@@ -49,6 +52,7 @@ use ::tcp::{Config, Ends, Events, State, Tcb};
 use charge::{Charge, MemoryWait, Used};
 use clock::{Duration, Instant, Wheel};
 use headers::{Headers, Peers};
+use held::HeldSyn;
 use lock::{Cx, Guarded, Locks, Signal};
 use place::Place;
 use queue::{OutOfOrder, RecvQueue, SendQueue};
@@ -235,6 +239,8 @@ pub(crate) struct Listening {
     ready: VecDeque<usize>,
     /// Options that accepted connections inherit.
     inherited: Option<Arc<Options>>,
+    /// SYNs that wait for a decision of the application; `None` if SYNs are answered at once.
+    held: Option<Box<Requests<HeldSyn>>>,
     armed: Instant,
 }
 

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bridge = Bridge::builder()
-        .port("pair:a").port("pair:b").port("pair:c")
+        .port("pair:a")
+        .port("pair:b")
+        .port("pair:c")
         .vlan_filtering()
-        .untagged("a", 10).untagged("b", 10).untagged("c", 20)
+        .untagged("a", 10)
+        .untagged("b", 10)
+        .untagged("c", 20)
         .build()?;
-    let host = |name: &str, addr: &str| {
-        Host::builder().name(name).port(&format!("pair:{name}")).addr(addr).build()
-    };
+    let host = |name: &str, addr: &str| Host::builder().name(name).port(&format!("pair:{name}")).addr(addr).build();
     let (a, b, c) = (host("a", "10.0.0.1/24")?, host("b", "10.0.0.2/24")?, host("c", "10.0.0.3/24")?);
 
     let receives = |receiver: &Host, addr: &str| -> std::io::Result<bool> {

@@ -1,5 +1,4 @@
 //! A port of one's own: Ethernet frames over a UNIX stream, each after its length in 4 bytes.
-
 use linerate::Host;
 use linerate::net::UdpSocket;
 use linerate::port::{FrameReceiver, FrameSender, channel, channel_port};
@@ -8,10 +7,10 @@ use std::os::unix::net::UnixStream;
 use std::{thread, time::Duration};
 
 fn receive(mut stream: UnixStream, frames: &FrameSender) -> io::Result<()> {
-    let (mut len, mut frame) = ([0; 4], Vec::new());
+    let mut len = [0; 4];
     loop {
         stream.read_exact(&mut len)?;
-        frame.resize(u32::from_be_bytes(len).min(65_535) as usize, 0);
+        let mut frame = vec![0; u32::from_be_bytes(len).min(65_535) as usize];
         stream.read_exact(&mut frame)?;
         frames.send(&frame)?;
     }

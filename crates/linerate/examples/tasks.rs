@@ -1,5 +1,4 @@
 //! Tasks of tokio on one thread, which also runs both hosts: TCP and UDP, server and client.
-
 use linerate::net::tokio::{TcpListener, TcpStream, UdpSocket};
 use linerate::{Driver, Host, LocalHost};
 use tokio::io::AsyncReadExt;

@@ -59,7 +59,8 @@ impl Unfinished {
         if left.is_empty() {
             return Ok(());
         }
-        let connections = left.into_iter().map(|left| (left.ends.local_addr(), left.ends.remote_addr(), left.bytes)).collect();
+        let connections =
+            left.into_iter().map(|left| (left.ends.local_addr(), left.ends.remote_addr(), left.bytes)).collect();
         Err(Unfinished { connections })
     }
 }

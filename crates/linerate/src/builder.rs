@@ -36,6 +36,8 @@ pub struct HostBuilder {
     pub(crate) config: HostConfig,
     /// Ports of the caller's own, by the number of the interface.
     own: BTreeMap<usize, OpenOwn>,
+    /// Prefixes of which all addresses are the host's own.
+    locals: Vec<String>,
     /// The first invalid value.
     fault: Option<Error>,
 }
@@ -65,8 +67,7 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
         value: value.to_owned(),
         expected: expected.to_owned(),
     };
-    let gateway: IpAddr =
-        via.parse().map_err(|_| fault("gateway", via, "an IP address as in 10.0.0.1 or fe80::1"))?;
+    let gateway: IpAddr = via.parse().map_err(|_| fault("gateway", via, "an IP address as in 10.0.0.1 or fe80::1"))?;
     let (to, len) = match to {
         "default" if gateway.is_ipv4() => (Ipv4Addr::UNSPECIFIED.into(), 0),
         "default" => (Ipv6Addr::UNSPECIFIED.into(), 0),
@@ -141,7 +142,9 @@ impl HostBuilder {
         let open: OpenOwn = Box::new(move |pool| open(pool).map_err(std::io::Error::other));
         self.own.insert(self.config.ifaces.len(), open);
         // The specification only gives the interface its name.
-        self.config.ifaces.push(IfaceConfig { name: Some(name.to_owned()), ..IfaceConfig::on(&format!("null:{name}")) });
+        self.config
+            .ifaces
+            .push(IfaceConfig { name: Some(name.to_owned()), ..IfaceConfig::on(&format!("null:{name}")) });
         self
     }
 
@@ -224,6 +227,13 @@ impl HostBuilder {
         self
     }
 
+    /// Receives the packets for all addresses of an IPv4 prefix, such as `0.0.0.0/0`, as if they were
+    /// the host's own. A [`TcpForwarder`](crate::net::TcpForwarder) needs this.
+    pub fn local(mut self, prefix: &str) -> HostBuilder {
+        self.locals.push(prefix.to_owned());
+        self
+    }
+
     /// Adds a static entry to the IPv4 neighbor table.
     pub fn neighbor(mut self, addr: Ipv4Addr, mac: [u8; 6]) -> HostBuilder {
         self.config.neighbors.push(NeighborConfig { addr, mac: Mac(mac), dev: None });
@@ -289,11 +299,14 @@ impl HostBuilder {
     /// # Errors
     /// Returns an [`Error`] about the first invalid value, or a port that could not be opened.
     pub fn build(self) -> Result<Host, Error> {
+        let locals = self.locals.clone();
         let (config, own) = self.finish()?;
         let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
         let pairs = crate::port::pairs();
         let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
-        background::start(node, &config)
+        let host = background::start(node, &config)?;
+        locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
+        Ok(host)
     }
 
     /// Builds a host that its owner's thread runs.
@@ -301,10 +314,13 @@ impl HostBuilder {
     /// # Errors
     /// Those of [`HostBuilder::build`]; [`Error::Rejected`] if a control socket was requested.
     pub fn build_local(self) -> Result<LocalHost, Error> {
+        let locals = self.locals.clone();
         let (config, own) = self.finish()?;
         HostBuilder::without_control(&config)?;
         let node = build_with_own::<Up>(&config, crate::port::pairs(), Clock::live(config.clock), own)?;
-        Ok(LocalHost::new(std::rc::Rc::new(node)))
+        let host = LocalHost::new(std::rc::Rc::new(node));
+        locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
+        Ok(host)
     }
 
     /// Adds the host to a simulation.
@@ -313,6 +329,7 @@ impl HostBuilder {
     /// Those of [`HostBuilder::build`]; [`Error::World`] for a port that is not available on virtual
     /// time.
     pub fn build_in(self, world: &mut sim::World) -> Result<LocalHost, Error> {
+        let locals = self.locals.clone();
         let (config, own) = self.finish()?;
         HostBuilder::without_control(&config)?;
         if !own.is_empty() {
@@ -320,6 +337,8 @@ impl HostBuilder {
             return Err(why.into());
         }
         let id = world.0.add_configured(&config)?;
-        Ok(LocalHost::new(world.0.handle(id)))
+        let host = LocalHost::new(world.0.handle(id));
+        locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
+        Ok(host)
     }
 }

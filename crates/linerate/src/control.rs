@@ -184,6 +184,16 @@ macro_rules! controls {
                 run(self.node(), || format!("route {to} via {via}"), &words).map(drop)
             }
 
+            /// Receives the packets for all addresses of an IPv4 prefix, such as `0.0.0.0/0`, as if
+            /// they were the host's own. The addresses of interfaces and other routes are more
+            /// specific, so senders need one of these.
+            ///
+            /// # Errors
+            /// Returns an [`Error`] if the prefix is not valid.
+            pub fn add_local(&self, prefix: &str) -> Result<(), Error> {
+                run(self.node(), || format!("local route {prefix}"), &["ip", "route", "add", "local", prefix]).map(drop)
+            }
+
             /// Runs a control command, such as `["sysctl", "net.inet.ip.ttl=32"]`, and returns its
             /// output. `linerate ctl help` lists the commands.
             ///

@@ -63,6 +63,10 @@ pub enum Error {
         #[source]
         why: io::Error,
     },
+    /// A socket call failed. Functions that build hosts and open sockets can return one type of
+    /// error.
+    #[error(transparent)]
+    Socket(#[from] io::Error),
     /// A host of a simulation could not be built.
     #[error(transparent)]
     World(#[from] ::sim::shape::ShapeError),
@@ -70,6 +74,9 @@ pub enum Error {
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
-        io::Error::other(error)
+        match error {
+            Error::Socket(error) => error,
+            other => io::Error::other(other),
+        }
     }
 }

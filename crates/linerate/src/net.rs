@@ -24,6 +24,14 @@ pub type UdpSocket<H = Host> = ::socket::net::UdpSocket<H>;
 pub type RawSocket<H = Host> = ::socket::net::RawSocket<H>;
 /// An ICMP socket, which sends echo requests.
 pub type IcmpSocket<H = Host> = ::socket::net::IcmpSocket<H>;
+/// Receives the connections to any address and port, for a transparent proxy.
+pub type TcpForwarder<H = Host> = ::socket::net::TcpForwarder<H>;
+/// A connection of a [`TcpForwarder`] that waits for a decision.
+pub type TcpRequest<H = Host> = ::socket::net::TcpRequest<H>;
+/// Receives the datagrams to any address and port, for a transparent proxy.
+pub type UdpForwarder<H = Host> = ::socket::net::UdpForwarder<H>;
+/// Datagrams of a [`UdpForwarder`] that wait for a decision.
+pub type UdpRequest<H = Host> = ::socket::net::UdpRequest<H>;
 
 /// Sockets with `async` methods, for tasks of any runtime and of simulations.
 pub mod tasks {
@@ -37,6 +45,14 @@ pub mod tasks {
     pub type TcpListener<H = Host> = ::socket::net::tasks::TcpListener<H>;
     /// A UDP socket for tasks.
     pub type UdpSocket<H = Host> = ::socket::net::tasks::UdpSocket<H>;
+    /// Receives the connections to any address and port.
+    pub type TcpForwarder<H = Host> = ::socket::net::tasks::TcpForwarder<H>;
+    /// A connection of a [`TcpForwarder`] that waits for a decision.
+    pub type TcpRequest<H = Host> = ::socket::net::tasks::TcpRequest<H>;
+    /// Receives the datagrams to any address and port.
+    pub type UdpForwarder<H = Host> = ::socket::net::tasks::UdpForwarder<H>;
+    /// Datagrams of a [`UdpForwarder`] that wait for a decision.
+    pub type UdpRequest<H = Host> = ::socket::net::tasks::UdpRequest<H>;
     /// The half of a stream that reads.
     pub type OwnedReadHalf<H = Host> = ::socket::net::tasks::OwnedReadHalf<H>;
     /// The half of a stream that writes.

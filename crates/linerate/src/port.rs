@@ -45,11 +45,11 @@ use std::sync::{Arc, LazyLock};
 pub use ::buf::{Burst, Frame, Pool};
 /// An open port, as the functions of this module return it.
 pub use ::port::Port as OpenPort;
-pub use ::port::own::{ChannelPort, FrameReceiver, FrameSender, FrameSink, FrameSource, channel};
 pub use ::port::own::port as of_frames;
-pub use relay::{Relay, Towards, Verdict};
+pub use ::port::own::{ChannelPort, FrameReceiver, FrameSender, FrameSink, FrameSource, channel};
 /// The halves of a port that moves bursts of frames itself.
 pub use ::port::{Caps, PortCounts, RxHalf, TxHalf};
+pub use relay::{Relay, Towards, Verdict};
 
 /// Virtual cables of this process by name.
 static PAIRS: LazyLock<Arc<Pairs>> = LazyLock::new(Arc::default);

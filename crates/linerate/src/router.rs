@@ -21,9 +21,6 @@ impl Router {
     /// Returns a builder for a host called `router`, with `net.inet.ip.forwarding` and
     /// `net.inet6.ip6.forwarding` set.
     pub fn builder() -> HostBuilder {
-        Host::builder()
-            .name("router")
-            .sysctl("net.inet.ip.forwarding", 1)
-            .sysctl("net.inet6.ip6.forwarding", 1)
+        Host::builder().name("router").sysctl("net.inet.ip.forwarding", 1).sysctl("net.inet6.ip6.forwarding", 1)
     }
 }

@@ -212,7 +212,11 @@ pub fn channel(capacity: usize) -> (ChannelPort, FrameSender, FrameReceiver) {
     let (to_peer, from_host) = sync_channel(capacity.max(1));
     let ((ringer, sleeper), level) = (doorbell(), Arc::new(AtomicUsize::new(0)));
     let source = ChannelSource { queue: from_peer, level: level.clone(), sleeper };
-    (ChannelPort { source, sink: ChannelSink(to_peer) }, FrameSender { to_host, level, ringer }, FrameReceiver(from_host))
+    (
+        ChannelPort { source, sink: ChannelSink(to_peer) },
+        FrameSender { to_host, level, ringer },
+        FrameReceiver(from_host),
+    )
 }
 
 impl ChannelPort {

@@ -27,11 +27,11 @@ use node::switch::Switch;
 use node::{AddPortError, Host};
 use port::Pairs;
 use programs::HostPrograms;
-pub use tasks::Stalled;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 use std::sync::Arc;
+pub use tasks::Stalled;
 use tasks::Tasks;
 
 /// Index of a host in its [`World`].

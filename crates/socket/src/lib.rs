@@ -15,6 +15,7 @@
 
 mod calls;
 mod errno;
+mod forward;
 pub mod net;
 mod options;
 mod poll;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use calls::{Calls, Drive, Message, Peer};
 pub use errno::Errno;
+pub use forward::{Decision, ForwardRequest};
 pub use inet::groups::{FilterMode, SourceFilter};
 pub use inet::raw::IcmpFilter;
 pub use inet::udp::{Ancillary, Domain, PacketInfo, SourceChange};

@@ -36,6 +36,7 @@
 
 mod addr;
 mod alone;
+mod forward;
 mod listener;
 mod lookup;
 mod raw;
@@ -45,6 +46,7 @@ mod udp;
 
 pub use addr::{Target, ToAddr};
 pub use alone::Alone;
+pub use forward::{TcpForwarder, TcpRequest, UdpForwarder, UdpRequest};
 pub use listener::{Incoming, TcpListener};
 pub use lookup::lookup;
 pub use raw::{IcmpSocket, RawSocket, Reply};

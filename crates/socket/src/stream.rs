@@ -213,7 +213,7 @@ impl<L: Locks> Calls<'_, L> {
 
     /// Calls `ready` until its result is not "would block", and waits between the calls as the
     /// options of the socket require.
-    fn stream_wait<T>(
+    pub(crate) fn stream_wait<T>(
         &self,
         id: usize,
         flags: RecvFlags,

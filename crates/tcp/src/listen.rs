@@ -420,6 +420,11 @@ impl Listener {
         self.ready > self.limits.backlog
     }
 
+    /// Returns whether a handshake between `ends` is in progress.
+    pub fn knows(&self, ends: &Ends) -> bool {
+        self.find(ends).is_some()
+    }
+
     fn find(&self, ends: &Ends) -> Option<u32> {
         self.find_hashed(self.table.hash(ends), ends)
     }

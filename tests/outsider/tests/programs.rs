@@ -28,7 +28,7 @@ prints! {
     router: "bytes from [fd00:1::2]";
     bridge: "VLAN 10 to VLAN 10: true, to VLAN 20: false";
     own_port: "received 18 bytes";
-    proxy: "refused";
+    proxy: "TCP: an answer; UDP: 6 bytes; port 81: Connection refused";
     rewrite: "an answer from 10.0.0.2:80";
 }
 

@@ -30,6 +30,9 @@ impl<L: Locks> Stack<L> {
         self.alarm.due(Instant::NEVER).into_iter().for_each(Waker::wake);
         self.pcbs.for_each(cx, |id, pcb| pcb.wake(cx, id));
         self.tcp_wake_all(cx);
+        if let Some(signal) = self.udp_request_signal(cx) {
+            signal.raise();
+        }
     }
 
     /// Returns whether the host has been stopped.

@@ -201,7 +201,7 @@ impl<L: Locks> Stack<L> {
                 let configs = self.tcp_listen_configs(cx, sock.options());
                 let ready = VecDeque::new();
                 let inherited = self.tcp.inherited_options(cx, sock.options.as_ref());
-                let listening = Listening { listener, configs, ready, inherited, armed: Instant::NEVER };
+                let listening = Listening { listener, configs, ready, inherited, held: None, armed: Instant::NEVER };
                 sock.kind = Kind::Listening(Box::new(listening));
                 Ok(Some(sock.ends()))
             }

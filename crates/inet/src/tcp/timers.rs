@@ -143,6 +143,10 @@ impl<L: Locks> Stack<L> {
         };
         listener.on_timer(context, AT_ONCE, config, |ends, out| again.push((*ends, out)));
         self.tcp_arm_listener(cx, id, listening);
+        let holds = listening.held.is_some();
+        if holds {
+            sock.wake(cx, id); // a handshake may have been given up, whose connection is waited for
+        }
         for (ends, out) in again {
             match sock_ends(&ends) {
                 SockEnds::V4(ends) => {

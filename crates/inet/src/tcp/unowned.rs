@@ -2,6 +2,7 @@
 //! a socket. Also contains the handshakes of listeners.
 
 use super::counts;
+use super::hold::Held;
 use super::input::{ParsedSegment, mss_of};
 use super::net::Net;
 use super::output::IpOptions;
@@ -92,6 +93,17 @@ impl<L: Locks> Stack<L> {
             drop(slot);
             return self.tcp_nobody(cx, seen, packet);
         };
+        if listening.holds(seen.ends, &seen.segment) {
+            match listening.hold(cx, seen.ends, seen.segment, above) {
+                Held::New => {
+                    self.count(cx).audit.consumed.bump();
+                    sock.wake(cx, id);
+                }
+                Held::Again => self.drop_frame(cx, packet, DropReason::TcpSynDuplicate),
+                Held::Full => self.drop_frame(cx, packet, DropReason::TcpAcceptQueueFull),
+            }
+            return;
+        }
         let counts = &self.count(cx).tcp.listen;
         let config = A::listen_config(&listening.configs);
         let context = listen::Context { config, counts, now: cx.now, above };
@@ -114,6 +126,9 @@ impl<L: Locks> Stack<L> {
             Answer::Dropped(why) => {
                 if matches!(why, Refused::BadFlags | Refused::BadEnds) {
                     self.count(cx).tcp.states.bad_attempts.bump();
+                }
+                if why == Refused::ResetTaken && listening.held.is_some() {
+                    sock.wake(cx, id); // the connection may be waited for
                 }
                 self.drop_frame(cx, packet, refusal::<A>(why));
             }

@@ -217,9 +217,10 @@ impl<L: Locks> Stack<L> {
     }
 
     #[inline(never)]
-    pub(super) fn udp_no_socket(&self, cx: Cx, mut packet: Frame) {
+    pub(super) fn udp_no_socket(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         packet.rewind_to_l3();
         let Some(packet) = self.vxlan_input(cx, packet) else { return };
+        let Some(packet) = self.udp_held(cx, iface, packet) else { return };
         if !self.sysctls.udp_blackhole.on() {
             self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
         }

@@ -77,8 +77,8 @@ impl Receive for u32 {
         stack.udp_slow(cx, iface, packet)
     }
 
-    fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, _: Option<&Iface<L>>, packet: Frame) {
-        stack.udp_no_socket(cx, packet);
+    fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
+        stack.udp_no_socket(cx, iface, packet);
     }
 
     fn ends_in_run(first: Ends4, headers: &Headers) -> Ends4 {

@@ -125,11 +125,7 @@ impl Relay {
 
     /// Runs the relay until `is_over` returns true or both ports have ended, and sleeps while no
     /// frames arrive.
-    pub fn run(
-        &mut self,
-        mut decide: impl FnMut(Towards, &mut [u8]) -> Verdict,
-        mut is_over: impl FnMut() -> bool,
-    ) {
+    pub fn run(&mut self, mut decide: impl FnMut(Towards, &mut [u8]) -> Verdict, mut is_over: impl FnMut() -> bool) {
         while !is_over() && self.sides.iter().any(|side| !side.port.rx.is_gone()) {
             if self.step(&mut decide) == 0 {
                 self.sleep();

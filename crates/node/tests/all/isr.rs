@@ -412,7 +412,8 @@ fn tunneled_and_local_flows_stay_in_order() {
     tunnels(&b, 2, 1, 1);
     beside([&a, &b], || {
         round_trips(&a, &b, 7, 20);
-        let (inside, own) = (UdpSocket::bind(&&b, "172.16.0.2:9").unwrap(), UdpSocket::bind(&&b, "10.0.0.2:10").unwrap());
+        let (inside, own) =
+            (UdpSocket::bind(&&b, "172.16.0.2:9").unwrap(), UdpSocket::bind(&&b, "10.0.0.2:10").unwrap());
         let (far, near) = (UdpSocket::bind(&&a, "172.16.0.1:9").unwrap(), UdpSocket::bind(&&b, "10.0.0.2:11").unwrap());
         for group in 0..60 {
             let sent: Vec<u32> = (group * GROUP..(group + 1) * GROUP).collect();

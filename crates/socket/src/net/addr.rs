@@ -66,9 +66,8 @@ impl ToAddr for str {
             return Ok(Target::Addr(addr));
         }
         let parts = self.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = parts.ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("'{self}': expected HOST:PORT"))
-        })?;
+        let (host, port) = parts
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, format!("'{self}': expected HOST:PORT")))?;
         Ok(Target::Name(host, port))
     }
 }

@@ -10,6 +10,7 @@
 //! receive queue, a full send buffer, no buffers in the pool) waits; it does not fail with
 //! `ENOBUFS`. If the host is stopped, waiting methods fail with `ConnectionAborted`.
 
+mod forward;
 mod halves;
 mod listener;
 mod stream;
@@ -17,6 +18,7 @@ mod stream;
 mod traits;
 mod udp;
 
+pub use forward::{TcpForwarder, TcpRequest, UdpForwarder, UdpRequest};
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, WriteHalf};
 pub use listener::TcpListener;
 pub use stream::TcpStream;

@@ -47,6 +47,10 @@ impl<N: Net + Clone> UdpSocket<N> {
 }
 
 impl<N: Net> UdpSocket<N> {
+    pub(super) fn of(net: N, fd: Fd) -> UdpSocket<N> {
+        UdpSocket(Arc::new(Owned { net, fd }))
+    }
+
     /// Sets the peer: datagrams are sent to `addr` by default, and received only from it.
     ///
     /// # Errors

@@ -26,7 +26,8 @@ fn host<L: Locks>() -> Alone<L> {
 fn pings<L: Locks>() {
     let host = host::<L>();
     for (domain, here, proto, types) in BOTH {
-        let (socket, raw) = (IcmpSocket::open(&&host, domain).unwrap(), RawSocket::open(&&host, domain, proto).unwrap());
+        let (socket, raw) =
+            (IcmpSocket::open(&&host, domain).unwrap(), RawSocket::open(&&host, domain, proto).unwrap());
         raw.set_option(Opt::IcmpFilter(IcmpFilter::BLOCK_ALL.pass(types[0]))).unwrap();
         for seq in 1..=3 {
             socket.send_echo(seq, b"data", here).unwrap();

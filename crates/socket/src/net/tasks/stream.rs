@@ -1,8 +1,6 @@
 //! TCP connection for tasks.
 
-use super::{
-    OwnedReadHalf, OwnedWriteHalf, PEEK, RECV, ReadHalf, SEND, WriteHalf, attempt, lookup,
-};
+use super::{OwnedReadHalf, OwnedWriteHalf, PEEK, RECV, ReadHalf, SEND, WriteHalf, attempt, lookup};
 use crate::net::{self, Net, ToAddr, error};
 use crate::{Errno, Opt, SendFlags};
 use inet::udp::Domain;
@@ -136,9 +134,9 @@ impl<N: Net> TcpStream<N> {
     /// Those of [`TcpStream::read`].
     pub fn poll_recv(&self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let owned = &self.0.0;
-        owned.net.with(|calls| {
-            attempt(calls, owned.fd, cx, || calls.recv_from_flags(owned.fd, buf, RECV).map(|(n, _)| n))
-        })
+        owned
+            .net
+            .with(|calls| attempt(calls, owned.fd, cx, || calls.recv_from_flags(owned.fd, buf, RECV).map(|(n, _)| n)))
     }
 
     /// Writes bytes, or registers the task to be woken when the send buffer has space.
@@ -197,9 +195,8 @@ impl<N: Net> TcpStream<N> {
     /// `ConnectionReset`, `TimedOut`.
     pub async fn readable(&self) -> io::Result<()> {
         let (owned, mut byte) = (&self.0.0, [0]);
-        let probe = |calls: &crate::Calls<'_, N::Locks>, byte: &mut [u8]| {
-            calls.recv_from_flags(owned.fd, byte, PEEK).map(drop)
-        };
+        let probe =
+            |calls: &crate::Calls<'_, N::Locks>, byte: &mut [u8]| calls.recv_from_flags(owned.fd, byte, PEEK).map(drop);
         poll_fn(|cx| owned.net.with(|calls| attempt(calls, owned.fd, cx, || probe(calls, &mut byte)))).await
     }
 

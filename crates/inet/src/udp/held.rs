@@ -1,0 +1,42 @@
+//! Datagrams of requests that wait for a decision of the application.
+
+use crate::demux::Tuple;
+use crate::iface::IfaceId;
+use crate::requests::Requests;
+use buf::Frame;
+use clock::Instant;
+use lock::Signal;
+use std::sync::Arc;
+
+/// Maximum number of datagrams held for one request.
+pub const PACKETS_MAX: usize = 4;
+/// Share of the pool's buffers that held datagrams may use, as a divisor.
+pub(super) const POOL_SHARE: usize = 8;
+
+/// Datagrams that wait for a decision.
+#[derive(Debug, Default)]
+pub(crate) struct HeldDatagrams {
+    pub(super) requests: Requests<Vec<(IfaceId, Frame)>>,
+    pub(super) packets: usize,
+    pub(super) signal: Arc<Signal>,
+}
+
+impl HeldDatagrams {
+    /// Returns the number of held frames.
+    pub(crate) fn len(&self) -> usize {
+        self.packets
+    }
+
+    /// Removes the requests that have expired, and returns their frames.
+    pub(super) fn expire(&mut self, now: Instant) -> Vec<Frame> {
+        let expired: Vec<Frame> = self.requests.expire(now).into_iter().flatten().map(|(_, frame)| frame).collect();
+        self.packets -= expired.len();
+        expired
+    }
+
+    pub(super) fn take(&mut self, tuple: &Tuple) -> Option<Vec<(IfaceId, Frame)>> {
+        let taken = self.requests.take(tuple)?;
+        self.packets -= taken.len();
+        Some(taken)
+    }
+}

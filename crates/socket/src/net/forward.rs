@@ -1,0 +1,218 @@
+//! Forwarders: connections and datagrams for any address and port, for transparent proxies.
+//!
+//! A packet reaches a forwarder if it is routed to this host (`ip route add local 0.0.0.0/0`) and no
+//! socket has its destination. Only IPv4 is supported.
+
+use super::{Net, Owned, TcpListener, TcpStream, UdpSocket, error};
+use crate::{Decision, Errno, ForwardRequest, Opt};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+/// Maximum number of handshakes in progress, and of connections that wait for
+/// [`TcpRequest::accept`].
+const BACKLOG: u32 = 1024;
+
+/// Receives the first SYN of each connection for any address and port. The SYN is answered after
+/// the application has decided, for example after it has connected to the real destination.
+pub struct TcpForwarder<N: Net>(pub(super) TcpListener<N>);
+
+impl<N: Net + Clone> TcpForwarder<N> {
+    /// Starts to hold the SYNs that arrive at the host `net` for addresses without a listener.
+    ///
+    /// # Errors
+    /// `AddrInUse` if the host already has a forwarder, or a listener for any port.
+    pub fn bind(net: &N) -> io::Result<TcpForwarder<N>> {
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let listener = TcpListener::bind_with(net, any, &[Opt::BindAny(true)], BACKLOG)?;
+        listener.0.call(|calls, fd| calls.hold_requests(fd, true))?;
+        Ok(TcpForwarder(listener))
+    }
+
+    /// Waits for the next request.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the host is stopped.
+    pub fn next(&self) -> io::Result<TcpRequest<N>> {
+        let request = self.0.0.call(|calls, fd| calls.next_request(fd))?;
+        Ok(TcpRequest::of(&self.0.0, request))
+    }
+}
+
+/// A connection that waits for a decision. Dropping it ignores the SYN.
+pub struct TcpRequest<N: Net> {
+    listener: Arc<Owned<N>>,
+    request: ForwardRequest,
+    is_decided: bool,
+}
+
+impl<N: Net + Clone> TcpRequest<N> {
+    pub(super) fn of(listener: &Arc<Owned<N>>, request: ForwardRequest) -> TcpRequest<N> {
+        TcpRequest { listener: listener.clone(), request, is_decided: false }
+    }
+
+    pub(super) fn decide(&mut self, decision: Decision) -> io::Result<()> {
+        self.is_decided = true;
+        self.listener.call(|calls, fd| calls.decide(fd, &self.request, decision))
+    }
+
+    pub(super) fn parts(&self) -> (&Owned<N>, &ForwardRequest) {
+        (&self.listener, &self.request)
+    }
+
+    /// Answers the SYN, and waits until the handshake is complete. The connection's local address is
+    /// the original destination.
+    ///
+    /// # Errors
+    /// `TimedOut` if the peer has given up.
+    pub fn accept(mut self) -> io::Result<TcpStream<N>> {
+        self.decide(Decision::Accept)?;
+        let fd = self.listener.call(|calls, fd| calls.accept_request(fd, &self.request))?;
+        Ok(TcpStream::of(self.listener.net.clone(), fd))
+    }
+
+    /// Refuses the connection: the peer gets a RST.
+    ///
+    /// # Errors
+    /// `TimedOut` if the request has expired.
+    pub fn refuse(mut self) -> io::Result<()> {
+        self.decide(Decision::Refuse)
+    }
+
+    /// Returns the original destination.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.request.local_addr()
+    }
+
+    /// Returns the peer.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.request.peer_addr()
+    }
+}
+
+impl<N: Net> Drop for TcpRequest<N> {
+    fn drop(&mut self) {
+        if !self.is_decided {
+            // Fails only if the request has expired.
+            let _ = self.listener.call(|calls, fd| calls.decide(fd, &self.request, Decision::Ignore));
+        }
+    }
+}
+
+/// Ends the holding of datagrams when it is dropped.
+pub(super) struct Holding<N: Net> {
+    pub(super) net: N,
+}
+
+impl<N: Net> Drop for Holding<N> {
+    fn drop(&mut self) {
+        self.net.with(|calls| calls.stack().udp_hold(calls.cx(), false));
+    }
+}
+
+/// Receives the first datagram between any two addresses and ports.
+pub struct UdpForwarder<N: Net>(pub(super) Arc<Holding<N>>);
+
+impl<N: Net + Clone> UdpForwarder<N> {
+    /// Starts to hold the datagrams that arrive at the host `net` for addresses without a socket.
+    ///
+    /// # Errors
+    /// `AddrInUse` if the host already has a forwarder of datagrams.
+    pub fn bind(net: &N) -> io::Result<UdpForwarder<N>> {
+        let is_taken = net.with(|calls| {
+            let is_taken = calls.stack().is_holding_udp();
+            if !is_taken {
+                calls.stack().udp_hold(calls.cx(), true);
+            }
+            is_taken
+        });
+        if is_taken { Err(error(Errno::EADDRINUSE)) } else { Ok(UdpForwarder(Arc::new(Holding { net: net.clone() }))) }
+    }
+
+    /// Waits for the next request.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the host is stopped.
+    pub fn next(&self) -> io::Result<UdpRequest<N>> {
+        let request = self.0.net.with(|calls| calls.wait_datagram_request()).map_err(error)?;
+        Ok(UdpRequest::of(self.0.net.clone(), request))
+    }
+}
+
+/// Datagrams between two addresses that wait for a decision. Dropping it ignores them.
+pub struct UdpRequest<N: Net> {
+    net: N,
+    request: ForwardRequest,
+    is_decided: bool,
+}
+
+impl<N: Net + Clone> UdpRequest<N> {
+    pub(super) fn of(net: N, request: ForwardRequest) -> UdpRequest<N> {
+        UdpRequest { net, request, is_decided: false }
+    }
+
+    /// Opens a socket that is bound to the original destination and connected to the sender. The
+    /// held datagrams are the first that it receives.
+    ///
+    /// # Errors
+    /// `NotConnected` if the request has expired; an error without a specific kind (`ENOBUFS`)
+    /// without a free descriptor.
+    pub fn accept(mut self) -> io::Result<UdpSocket<N>> {
+        self.is_decided = true;
+        let fd = self.net.with(|calls| calls.decide_datagram(&self.request, Decision::Accept)).map_err(error)?;
+        let fd = fd.ok_or_else(|| error(Errno::ENOTCONN))?; // an accepted request has a socket
+        Ok(UdpSocket::of(self.net.clone(), fd))
+    }
+
+    /// Refuses the datagrams: the sender gets an ICMP error (port unreachable).
+    ///
+    /// # Errors
+    /// `NotConnected` if the request has expired.
+    pub fn refuse(mut self) -> io::Result<()> {
+        self.is_decided = true;
+        self.net.with(|calls| calls.decide_datagram(&self.request, Decision::Refuse)).map(drop).map_err(error)
+    }
+
+    /// Returns the original destination.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.request.local_addr()
+    }
+
+    /// Returns the sender.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.request.peer_addr()
+    }
+}
+
+impl<N: Net> Drop for UdpRequest<N> {
+    fn drop(&mut self) {
+        if !self.is_decided {
+            // Fails only if the request has expired.
+            let _ = self.net.with(|calls| calls.decide_datagram(&self.request, Decision::Ignore));
+        }
+    }
+}
+
+macro_rules! requests_shown {
+    ($($name:ident),+) => { $(
+        impl<N: Net> std::fmt::Debug for $name<N> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($name)).field("request", &self.request).finish_non_exhaustive()
+            }
+        }
+    )+ };
+}
+
+requests_shown!(TcpRequest, UdpRequest);
+
+impl<N: Net> std::fmt::Debug for TcpForwarder<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("TcpForwarder").field(&self.0).finish()
+    }
+}
+
+impl<N: Net> std::fmt::Debug for UdpForwarder<N> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UdpForwarder").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! Forwarders for tasks.
+
+use super::{TcpStream, UdpSocket, attempt};
+use crate::net::{self, Net, error};
+use crate::{Decision, Errno, Opt};
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::task::Poll;
+
+/// [`net::TcpForwarder`] with `async` methods.
+#[derive(Debug)]
+pub struct TcpForwarder<N: Net>(net::TcpForwarder<N>);
+
+impl<N: Net + Clone> TcpForwarder<N> {
+    /// Starts to hold the SYNs that arrive at the host `net` for addresses without a listener.
+    ///
+    /// # Errors
+    /// Those of [`net::TcpForwarder::bind`].
+    pub fn bind(net: &N) -> io::Result<TcpForwarder<N>> {
+        let forwarder = net::TcpForwarder::bind(net)?;
+        forwarder.0.0.set(Opt::NonBlocking(true))?;
+        Ok(TcpForwarder(forwarder))
+    }
+
+    /// Waits for the next request. No request is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the host is stopped.
+    pub async fn next(&self) -> io::Result<TcpRequest<N>> {
+        let owned = &self.0.0.0;
+        let next = |cx: &mut std::task::Context<'_>| {
+            owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.next_request(owned.fd)))
+        };
+        Ok(TcpRequest(net::TcpRequest::of(owned, poll_fn(next).await?)))
+    }
+}
+
+/// [`net::TcpRequest`] with `async` methods.
+#[derive(Debug)]
+pub struct TcpRequest<N: Net>(net::TcpRequest<N>);
+
+impl<N: Net + Clone> TcpRequest<N> {
+    /// Answers the SYN, and waits until the handshake is complete.
+    ///
+    /// # Errors
+    /// `TimedOut` if the peer has given up.
+    pub async fn accept(mut self) -> io::Result<TcpStream<N>> {
+        self.0.decide(Decision::Accept)?;
+        let (owned, request) = self.0.parts();
+        let accept = |cx: &mut std::task::Context<'_>| {
+            owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.accept_request(owned.fd, request)))
+        };
+        let fd = poll_fn(accept).await?;
+        TcpStream::from_blocking(net::TcpStream::of(owned.net.clone(), fd))
+    }
+
+    /// Refuses the connection: the peer gets a RST.
+    ///
+    /// # Errors
+    /// `TimedOut` if the request has expired.
+    pub fn refuse(self) -> io::Result<()> {
+        self.0.refuse()
+    }
+
+    /// Returns the original destination.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+
+    /// Returns the peer.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.0.peer_addr()
+    }
+}
+
+/// [`net::UdpForwarder`] with `async` methods.
+#[derive(Debug)]
+pub struct UdpForwarder<N: Net>(net::UdpForwarder<N>);
+
+impl<N: Net + Clone> UdpForwarder<N> {
+    /// Starts to hold the datagrams that arrive at the host `net` for addresses without a socket.
+    ///
+    /// # Errors
+    /// Those of [`net::UdpForwarder::bind`].
+    pub fn bind(net: &N) -> io::Result<UdpForwarder<N>> {
+        net::UdpForwarder::bind(net).map(UdpForwarder)
+    }
+
+    /// Waits for the next request. No request is lost if the future is dropped.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the host is stopped.
+    pub async fn next(&self) -> io::Result<UdpRequest<N>> {
+        let net = &self.0.0.net;
+        let next = |cx: &mut std::task::Context<'_>| {
+            net.with(|calls| {
+                if let Some(request) = calls.next_datagram_request() {
+                    return Poll::Ready(Ok(request));
+                }
+                let signal = calls.stack().udp_request_signal(calls.cx());
+                let Some(signal) = signal.filter(|_| !calls.stack().is_stopped()) else {
+                    return Poll::Ready(Err(error(Errno::EINTR)));
+                };
+                signal.wake_task(cx.waker());
+                calls.next_datagram_request().map_or(Poll::Pending, |request| Poll::Ready(Ok(request)))
+            })
+        };
+        Ok(UdpRequest(net::UdpRequest::of(net.clone(), poll_fn(next).await?)))
+    }
+}
+
+/// [`net::UdpRequest`] whose socket has `async` methods.
+#[derive(Debug)]
+pub struct UdpRequest<N: Net>(net::UdpRequest<N>);
+
+impl<N: Net + Clone> UdpRequest<N> {
+    /// Opens a socket that is bound to the original destination and connected to the sender.
+    ///
+    /// # Errors
+    /// Those of [`net::UdpRequest::accept`].
+    pub fn accept(self) -> io::Result<UdpSocket<N>> {
+        UdpSocket::from_blocking(self.0.accept()?)
+    }
+
+    /// Refuses the datagrams: the sender gets an ICMP error (port unreachable).
+    ///
+    /// # Errors
+    /// `NotConnected` if the request has expired.
+    pub fn refuse(self) -> io::Result<()> {
+        self.0.refuse()
+    }
+
+    /// Returns the original destination.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.0.local_addr()
+    }
+
+    /// Returns the sender.
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.0.peer_addr()
+    }
+}
