@@ -260,6 +260,8 @@ pub(crate) struct Stream {
     connected: bool,
     /// True if the connection has an entry in the demux.
     found: bool,
+    /// True if a thread is about to remove the socket.
+    freed: bool,
     /// State in which the connection was last counted.
     counted: State,
     /// True if the peer's FIN has arrived. A reset after the FIN is not reported to a reader.
@@ -290,6 +292,7 @@ impl Stream {
             dirty: false,
             connected: false,
             found: false,
+            freed: false,
             counted: State::Closed,
             ended: false,
             has_soft_error: false,
@@ -314,6 +317,7 @@ impl Stream {
             dirty,
             connected,
             found,
+            freed,
             counted,
             ended,
             has_soft_error,
@@ -324,7 +328,7 @@ impl Stream {
         } = self;
         send.set_space(send_space);
         (*headers, *armed, *counted) = (Headers::default(), Instant::NEVER, State::Closed);
-        (*dirty, *connected, *found, *ended, *has_soft_error) = (false, false, false, false, false);
+        (*dirty, *connected, *found, *freed, *ended, *has_soft_error) = (false, false, false, false, false, false);
         (*last_progress, *latest, *memory_wait) = (now, now, MemoryWait::No);
     }
 
@@ -396,6 +400,11 @@ impl<L: Locks> Sock<L> {
             Kind::Listening(_) => true,
             Kind::Stream(stream) => stream.found,
         }
+    }
+
+    /// Returns whether the connection is in TIME-WAIT, in the table of such connections.
+    fn is_late(&self) -> bool {
+        matches!(&self.kind, Kind::Stream(stream) if !stream.found && stream.tcb.state() == State::TimeWait)
     }
 
     /// Returns whether the socket was connected. The connection may have ended.

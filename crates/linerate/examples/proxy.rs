@@ -3,8 +3,7 @@
 use linerate::net::{TcpForwarder, TcpListener, TcpStream, UdpForwarder, UdpSocket};
 use linerate::{Error, Host};
 use std::io::{self, Read, Write};
-use std::net::Shutdown::Write as Writing;
-use std::thread::spawn;
+use std::{net::Shutdown::Write as Writing, thread::spawn};
 
 fn relay(forwarder: &TcpForwarder, exit: &Host) -> io::Result<()> {
     let request = forwarder.next()?;

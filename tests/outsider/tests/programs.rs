@@ -23,7 +23,7 @@ macro_rules! prints {
 prints! {
     tcp_echo: "8 connections echoed a megabyte each";
     web: "hello from axum";
-    tasks: "";
+    tasks: "echoed: datagram, stream";
     lossy: "of virtual time";
     router: "bytes from [fd00:1::2]";
     bridge: "VLAN 10 to VLAN 10: true, to VLAN 20: false";

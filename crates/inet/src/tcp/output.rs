@@ -135,12 +135,13 @@ impl<L: Locks> Stack<L> {
             });
             drop(late);
             stream.found = false;
-            return if sock.orphan { Over::gone(is_bound) } else { Over::Late };
+            if !sock.orphan {
+                return Over::Late;
+            }
         }
-        if !sock.orphan {
-            return Over::No;
-        }
-        match stream.tcb.state() == ::tcp::State::Closed || !stream.found {
+        // Another thread may have returned `Over::gone` already, and not removed the socket yet.
+        let is_gone = sock.orphan && (stream.tcb.state() == ::tcp::State::Closed || !stream.found);
+        match is_gone && !std::mem::replace(&mut stream.freed, true) {
             true => Over::gone(is_bound),
             false => Over::No,
         }
@@ -490,8 +491,12 @@ impl<L: Locks> Stack<L> {
         match over {
             Over::No => {}
             Over::Late => {
-                let ends = self.tcp.socks.get(id).and_then(|slot| slot.lock(cx).as_ref().map(|sock| sock.ends()));
-                ends.into_iter().flat_map(SockEnds::tuples).for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
+                let Some(slot) = self.tcp.socks.get(id) else { return };
+                let slot = slot.lock(cx);
+                // The process may have closed the socket in the meantime, and opened another one that
+                // has the same number.
+                let Some(sock) = slot.as_ref().filter(|sock| sock.is_late()) else { return };
+                sock.ends().tuples().for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
                 self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));
             }
             Over::Gone => {

@@ -364,6 +364,32 @@ fn poll_reports_freed_memory() {
     });
 }
 
+/// While the host's thread moves a connection to TIME-WAIT, the process closes its socket and opens
+/// the next one, which gets the same number. The late cleanup must not affect the new connection.
+#[test]
+fn a_socket_number_is_reused_while_its_last_connection_ends() {
+    with_host(|host| {
+        let listener = TcpListener::bind(host, "127.0.0.1:80").unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while let Ok((mut stream, _)) = listener.accept() {
+                    while stream.read(&mut [0]).unwrap_or(0) > 0 {}
+                }
+            });
+            let exchange = || {
+                let at = "127.0.0.1:80".parse().unwrap();
+                let mut client = TcpStream::connect_timeout(host, &at, Duration::from_secs(10))?;
+                client.write_all(b"x")?;
+                client.shutdown(std::net::Shutdown::Write)?;
+                client.read(&mut [0])
+            };
+            let failed = (0..3000).find_map(|n| exchange().err().map(|why| (n, why)));
+            host.stack.stop(host.cx()); // ends the thread that accepts
+            assert!(failed.is_none(), "(connection, error): {failed:?}");
+        });
+    });
+}
+
 /// More threads than usual (64) use one stack at the same time: each sends datagrams to itself and
 /// closes its own sockets.
 #[test]
