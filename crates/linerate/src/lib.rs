@@ -60,6 +60,8 @@ mod builder;
 mod control;
 mod driver;
 mod error;
+#[cfg(doctest)]
+mod guide;
 mod local;
 pub mod net;
 pub mod pcap;
