@@ -1,7 +1,7 @@
 //! A port of one's own: Ethernet frames over a UNIX stream, each after its length in 4 bytes.
 use linerate::Host;
 use linerate::net::UdpSocket;
-use linerate::port::{FrameReceiver, FrameSender, channel, channel_port};
+use linerate::port::{FrameReceiver, FrameSender, channel};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::{thread, time::Duration};
@@ -25,7 +25,7 @@ fn send(mut stream: UnixStream, frames: &FrameReceiver) -> io::Result<()> {
 
 fn host_on(stream: UnixStream, addr: &str) -> Result<Host, Box<dyn std::error::Error>> {
     let ((end, sender, receiver), reader) = (channel(256), stream.try_clone()?);
-    let host = Host::builder().own_port("unix0", |pool| channel_port(end, "unix0", pool)).addr(addr).build()?;
+    let host = Host::builder().channel("unix0", end).addr(addr).build()?;
     thread::spawn(move || receive(reader, &sender));
     thread::spawn(move || send(stream, &receiver));
     Ok(host)

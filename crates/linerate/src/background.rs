@@ -31,6 +31,9 @@ struct Running {
     thread: Mutex<Option<JoinHandle<Vec<Unacknowledged>>>>,
 }
 
+/// Function that receives the warnings of a host.
+pub(crate) type OnWarning = Box<dyn FnMut(&str) + Send>;
+
 /// Request to end the thread.
 #[derive(Default)]
 struct Stop {
@@ -65,8 +68,17 @@ impl Unfinished {
     }
 }
 
+/// Blocks the calling thread for `time`.
+pub(crate) fn pause(time: Duration) {
+    lock::Signal::default().wait_for(Some(time), || None::<()>);
+}
+
 /// Starts the thread of a host.
-pub(crate) fn start(node: node::Host<Light>, config: &HostConfig) -> Result<Host, Error> {
+pub(crate) fn start(
+    node: node::Host<Light>,
+    config: &HostConfig,
+    on_warning: Option<OnWarning>,
+) -> Result<Host, Error> {
     let failed = |why| Error::Thread { host: config.name.clone(), why };
     let control = config.control.as_deref().map(Server::bind).transpose().map_err(|why| Error::Rejected {
         what: format!("control socket {}", config.control.as_deref().unwrap_or("".as_ref()).display()),
@@ -75,15 +87,25 @@ pub(crate) fn start(node: node::Host<Light>, config: &HostConfig) -> Result<Host
     let runner = Runner::new(&node, &[], control).map_err(|(_, why)| failed(std::io::Error::other(why)))?.stay(true);
     let (node, stop) = (Arc::new(node), Arc::new(Stop::default()));
     let (theirs, request) = (node.clone(), stop.clone());
-    let work = move |_pinned| run(&theirs, runner, &request);
+    let work = move |_pinned| run(&theirs, runner, &request, on_warning);
     let thread = dispatch::spawn_worker(&config.name, None, work).map_err(failed)?;
     Ok(Host(Arc::new(Running { node, stop, thread: Mutex::new(Some(thread)) })))
 }
 
 /// Body of the thread.
-fn run(node: &node::Host<Light>, mut runner: Runner, stop: &Stop) -> Vec<Unacknowledged> {
+fn run(
+    node: &node::Host<Light>,
+    mut runner: Runner,
+    stop: &Stop,
+    mut on_warning: Option<OnWarning>,
+) -> Vec<Unacknowledged> {
+    let mut warn = |text: String| {
+        if let Some(report) = &mut on_warning {
+            report(&text);
+        }
+    };
     while !stop.is_requested.load(Ordering::Acquire) {
-        runner.round(node, crate::port::pairs(), &mut |_| ());
+        runner.round(node, crate::port::pairs(), &mut warn);
     }
     let left = node.shutdown(Duration::from_nanos(stop.patience.load(Ordering::Acquire)));
     node.stack.stop(node.cx());
@@ -138,15 +160,9 @@ impl Host {
     /// # Errors
     /// Returns [`Error::Rejected`] if no router or DHCP server replied.
     pub fn wait_configured(&self) -> Result<(), Error> {
-        let round = || self.sleep(Duration::from_millis(1));
+        let round = || pause(Duration::from_millis(1));
         let done = await_addresses(self.node(), &mut |_| (), round);
         done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
-    }
-
-    /// Blocks the calling thread for `time`.
-    fn sleep(&self, time: Duration) {
-        let signal = lock::Signal::default();
-        signal.wait_for(Some(time), || None::<()>);
     }
 
     /// Ends the host: sends written data and FINs, and waits until the peers have acknowledged them,

@@ -84,7 +84,7 @@ impl BridgeBuilder {
         self
     }
 
-    /// Sets parameters as `ifconfig bridge0 PARAMETERS` does. `linerate ctl help` lists them.
+    /// Sets parameters as `ifconfig bridge0 PARAMETERS` does, such as `edge a` or `-learn a`.
     pub fn ifconfig(mut self, parameters: &str) -> BridgeBuilder {
         self.file.commands.push(parameters.to_owned());
         self
@@ -161,24 +161,25 @@ impl Bridge {
         let counter = |name: &str, about, value| Counter { name: name.to_owned(), about, value };
         vec![
             counter("bridge.received", "Frames received from ports.", audit.bridge.received),
-            counter("bridge.given", "Frames passed to ports, each copy counted.", audit.bridge.given),
+            counter("bridge.forwarded", "Frames passed to ports, each copy counted.", audit.bridge.given),
             counter("bridge.dropped", "Frames dropped, for all reasons.", audit.bridge.dropped),
             counter("bridge.local", "Frames for the bridge itself.", audit.bridge.local),
         ]
     }
 
-    /// Waits until the bridge is idle, at most `timeout`, and returns whether every frame is
-    /// accounted for.
-    pub fn is_balanced(&self, timeout: Duration) -> bool {
+    /// Waits until the bridge has sent the frames that it holds, at most `timeout`. Returns whether
+    /// it holds none and every frame is accounted for.
+    pub fn wait_idle(&self, timeout: Duration) -> bool {
         let (clock, switch) = (&self.0.switch.clock, &self.0.switch);
         let end = clock.now().after(timeout);
-        while !switch.audit().holds() || switch.audit().held > 0 {
-            if clock.now() >= end {
-                return switch.audit().holds();
+        loop {
+            let audit = switch.audit();
+            let is_idle = audit.holds() && audit.held == 0;
+            if is_idle || clock.now() >= end {
+                return is_idle;
             }
-            std::thread::yield_now();
+            crate::background::pause(Duration::from_millis(1));
         }
-        true
     }
 }
 

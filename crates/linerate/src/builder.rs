@@ -1,6 +1,7 @@
 //! Configuration of a host, step by step.
 
-use crate::port::OpenPort;
+use crate::background::OnWarning;
+use crate::port::{ChannelPort, FrameSink, FrameSource, OpenPort};
 use crate::{Error, Host, LocalHost, background, sim};
 use clock::Clock;
 use inet::fib::{Prefix, Prefix6};
@@ -8,6 +9,7 @@ use lock::{Light, Up};
 use node::config::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig};
 use node::run::{BuildError, OpenOwn, build_with_own};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use wire::Mac;
@@ -38,6 +40,7 @@ pub struct HostBuilder {
     own: BTreeMap<usize, OpenOwn>,
     /// Prefixes of which all addresses are the host's own.
     locals: Vec<String>,
+    on_warning: Option<OnWarning>,
     /// The first invalid value.
     fault: Option<Error>,
 }
@@ -132,8 +135,9 @@ impl HostBuilder {
         self
     }
 
-    /// Adds an interface called `name` on a port of your own, which `open` opens. Its argument is the
-    /// pool from which the port takes the buffers of received frames.
+    /// Adds an interface called `name` on a port of your own that moves bursts of frames itself,
+    /// which `open` opens. Its argument is the pool from which the port takes the buffers of received
+    /// frames. [`HostBuilder::frames`] is simpler.
     pub fn own_port<F, E>(mut self, name: &str, open: F) -> HostBuilder
     where
         F: FnOnce(&buf::Pool) -> Result<OpenPort, E> + Send + 'static,
@@ -146,6 +150,18 @@ impl HostBuilder {
             .ifaces
             .push(IfaceConfig { name: Some(name.to_owned()), ..IfaceConfig::on(&format!("null:{name}")) });
         self
+    }
+
+    /// Adds an interface called `name` whose frames come from `source` and go to `sink`.
+    pub fn frames(self, name: &str, source: impl FrameSource + 'static, sink: impl FrameSink + 'static) -> HostBuilder {
+        let port_name = name.to_owned();
+        self.own_port(name, move |pool| Ok::<_, Infallible>(::port::own::port(&port_name, pool, source, sink)))
+    }
+
+    /// Adds an interface called `name` whose frames pass through a [`channel`](crate::port::channel).
+    pub fn channel(self, name: &str, end: ChannelPort) -> HostBuilder {
+        let port_name = name.to_owned();
+        self.own_port(name, move |pool| Ok::<_, Infallible>(end.open(&port_name, pool)))
     }
 
     /// Changes the configuration of the interface that was added last.
@@ -252,7 +268,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a sysctl, such as `net.inet.ip.ttl`. `linerate sysctl -d` lists them.
+    /// Sets a sysctl, such as `net.inet.ip.ttl`. docs/keys.md lists them.
     pub fn sysctl(mut self, name: &str, value: i64) -> HostBuilder {
         self.config.sysctl.insert(name.to_owned(), value);
         self
@@ -268,6 +284,13 @@ impl HostBuilder {
     /// they cannot be predicted; a host that strangers can reach must not have one.
     pub fn seed(mut self, seed: u64) -> HostBuilder {
         self.config.seed = Some(seed);
+        self
+    }
+
+    /// Calls `report` in the host's thread with each warning, such as a port that has closed because
+    /// its device was removed, or a duplicate MAC address. Only for a [`Host`].
+    pub fn on_warning(mut self, report: impl FnMut(&str) + Send + 'static) -> HostBuilder {
+        self.on_warning = Some(Box::new(report));
         self
     }
 
@@ -298,13 +321,13 @@ impl HostBuilder {
     ///
     /// # Errors
     /// Returns an [`Error`] about the first invalid value, or a port that could not be opened.
-    pub fn build(self) -> Result<Host, Error> {
-        let locals = self.locals.clone();
+    pub fn build(mut self) -> Result<Host, Error> {
+        let (locals, on_warning) = (self.locals.clone(), self.on_warning.take());
         let (config, own) = self.finish()?;
         let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
         let pairs = crate::port::pairs();
         let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
-        let host = background::start(node, &config)?;
+        let host = background::start(node, &config, on_warning)?;
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
     }
@@ -327,7 +350,7 @@ impl HostBuilder {
     ///
     /// # Errors
     /// Those of [`HostBuilder::build`]; [`Error::World`] for a port that is not available on virtual
-    /// time.
+    /// time, and [`Error::Build`] for a port of your own.
     pub fn build_in(self, world: &mut sim::World) -> Result<LocalHost, Error> {
         let locals = self.locals.clone();
         let (config, own) = self.finish()?;

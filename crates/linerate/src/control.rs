@@ -13,7 +13,7 @@ pub use tcp::State;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Counter {
-    /// Dotted name, such as `inet.ip4.in.received`.
+    /// Dotted name, such as `inet.ip4.received`.
     pub name: String,
     /// What is counted.
     pub about: &'static str,
@@ -195,7 +195,8 @@ macro_rules! controls {
             }
 
             /// Runs a control command, such as `["sysctl", "net.inet.ip.ttl=32"]`, and returns its
-            /// output. `linerate ctl help` lists the commands.
+            /// output. The commands are those of `linerate ctl`; `linerate ifconfig --help` and others
+            /// describe them.
             ///
             /// # Errors
             /// Returns [`Error::Rejected`].
@@ -208,9 +209,10 @@ macro_rules! controls {
                 counters(self.node())
             }
 
-            /// Returns the counter called `name`; 0 if there is none.
-            pub fn counter(&self, name: &str) -> u64 {
-                self.node().stack.counter(name)
+            /// Returns the counter called `name`, such as `inet.ip4.received`; `None` if there is no
+            /// such counter.
+            pub fn counter(&self, name: &str) -> Option<u64> {
+                counters(self.node()).into_iter().find(|counter| counter.name == name).map(|counter| counter.value)
             }
 
             /// Returns the reasons for which frames were dropped, with their numbers.

@@ -27,7 +27,7 @@
 //! With `"tap:tap0"` instead of `"pair:cable"`, a host appears on the TAP device `tap0`, and
 //! programs of the kernel can reach it.
 //!
-//! # Which host?
+//! # Kinds of hosts
 //!
 //! | type | runs | use it for |
 //! |---|---|---|

@@ -1,6 +1,6 @@
 //! A host that its owner's thread runs.
 
-use crate::{Driver, Unfinished};
+use crate::{Driver, Error, Unfinished};
 use clock::Duration;
 use lock::Up;
 use socket::Calls;
@@ -58,6 +58,20 @@ impl LocalHost {
     /// Returns the name of the host.
     pub fn name(&self) -> &str {
         &self.0.node.stack.name
+    }
+
+    /// Runs the host until its addresses can be used, as
+    /// [`Host::wait_configured`](crate::Host::wait_configured) does. Does nothing in a simulation.
+    ///
+    /// # Errors
+    /// Returns [`Error::Rejected`] if no router or DHCP server replied.
+    pub fn wait_configured(&self) -> Result<(), Error> {
+        if self.0.node.is_simulated() {
+            return Ok(());
+        }
+        let round = || self.run_for(Duration::from_millis(1));
+        let done = node::run::await_addresses(&self.0.node, &mut |_| (), round);
+        done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
     }
 
     /// Runs the host for `time`, for example to answer others while this thread has nothing to do.

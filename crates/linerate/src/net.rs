@@ -8,10 +8,11 @@
 
 use crate::Host;
 
-pub use ::socket::net::{Alone, Net, Reply, Target, ToAddr, lookup};
+pub use ::socket::net::{Alone, Incoming, Net, Reply, Target, ToAddr, lookup};
 pub use ::socket::resolve::{Families, LookupError};
 pub use ::socket::{
-    Ancillary, Domain, Errno, FilterMode, IcmpFilter, Membership, Message, Opt, OptKind, PacketInfo, SourceFilter,
+    Ancillary, Domain, Errno, FilterMode, IcmpFilter, Membership, Message, Opt, OptKind, PacketInfo, SourceChange,
+    SourceFilter,
 };
 
 /// A TCP connection.
@@ -37,7 +38,7 @@ pub type UdpRequest<H = Host> = ::socket::net::UdpRequest<H>;
 pub mod tasks {
     use crate::Host;
 
-    pub use ::socket::net::tasks::{Sleep, lookup, sleep};
+    pub use ::socket::net::tasks::{ReadHalf, Sleep, WriteHalf, lookup, sleep};
 
     /// A TCP connection for tasks.
     pub type TcpStream<H = Host> = ::socket::net::tasks::TcpStream<H>;

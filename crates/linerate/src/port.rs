@@ -14,16 +14,17 @@
 //! | `null:NAME` | receives nothing, discards everything |
 //!
 //! Wrappers stand in front, as in `impair(loss=1%,delay=10ms):tap:tap0` and
-//! `tracer(file=x.pcapng):pair:cable`. `linerate help ports` describes all kinds and options.
+//! `tracer(file=x.pcapng):pair:cable`. `linerate ports` describes all kinds and options.
 //!
-//! A port of your own is a [`FrameSource`] and a [`FrameSink`], or a [`channel`]:
+//! A port of your own is a [`FrameSource`] and a [`FrameSink`]
+//! ([`HostBuilder::frames`](crate::HostBuilder::frames)), or a [`channel`]:
 //!
 //! ```
 //! use linerate::{Host, port};
 //! use std::time::Duration;
 //!
 //! let (end, sender, receiver) = port::channel(64);
-//! let host = Host::builder().own_port("chan0", |pool| port::channel_port(end, "chan0", pool)).addr("10.0.0.1/24").build()?;
+//! let host = Host::builder().channel("chan0", end).addr("10.0.0.1/24").build()?;
 //! // An ARP request for 10.0.0.1, from 10.0.0.2.
 //! let mut request = vec![0xff; 6];
 //! request.extend([2, 0, 0, 0, 0, 2, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 2, 10, 0, 0, 2]);
@@ -38,14 +39,12 @@
 mod relay;
 
 use ::port::Pairs;
-use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
 
 /// Buffers of a host, from which a port takes those of received frames.
 pub use ::buf::{Burst, Frame, Pool};
 /// An open port, as the functions of this module return it.
 pub use ::port::Port as OpenPort;
-pub use ::port::own::port as of_frames;
 pub use ::port::own::{ChannelPort, FrameReceiver, FrameSender, FrameSink, FrameSource, channel};
 /// The halves of a port that moves bursts of frames itself.
 pub use ::port::{Caps, PortCounts, RxHalf, TxHalf};
@@ -57,13 +56,4 @@ static PAIRS: LazyLock<Arc<Pairs>> = LazyLock::new(Arc::default);
 /// Returns the registry of virtual cables that all hosts and bridges of the library share.
 pub(crate) fn pairs() -> &'static Arc<Pairs> {
     &PAIRS
-}
-
-/// Opens the host's end of a [`channel`] as a port called `name`, for
-/// [`HostBuilder::own_port`](crate::HostBuilder::own_port).
-///
-/// # Errors
-/// None.
-pub fn channel_port(end: ChannelPort, name: &str, pool: &Pool) -> Result<OpenPort, Infallible> {
-    Ok(end.open(name, pool))
 }

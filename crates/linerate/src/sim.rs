@@ -29,23 +29,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use clock::Instant;
 use std::time::Duration;
 
 pub use ::sim::Stalled;
 
 /// Hosts, links and tasks with a common virtual time.
-pub struct World(pub(crate) ::sim::World);
+pub struct World(pub(crate) ::sim::World, Instant);
 
 impl World {
     /// Creates an empty world. Hosts are added with
     /// [`HostBuilder::build_in`](crate::HostBuilder::build_in).
     pub fn new(seed: u64) -> World {
-        World(::sim::World::new(seed))
+        let world = ::sim::World::new(seed);
+        let began = world.now();
+        World(world, began)
     }
 
     /// Returns the virtual time since the world was created.
     pub fn elapsed(&self) -> Duration {
-        Duration::from_nanos(self.0.now().nanos())
+        self.0.now().since(self.1)
     }
 
     /// Advances the virtual time by `span`, and runs hosts and tasks meanwhile.

@@ -44,7 +44,8 @@ struct Side {
     waiting: Burst,
 }
 
-/// Two ports, between which a function of the caller sees, changes and drops frames.
+/// Two ports, and a loop that passes the frames of each to the other through a function, which may
+/// change or drop them.
 pub struct Relay {
     sides: [Side; 2],
     clock: Clock,
@@ -134,14 +135,19 @@ impl Relay {
     }
 
     fn sleep(&self) {
-        let live = self.sides.iter().filter(|side| !side.port.rx.is_gone());
-        let fds: Vec<Option<BorrowedFd<'_>>> = live.map(|side| side.port.rx.wait_fd()).collect();
+        let [left, right] = &self.sides;
+        // While a side accepts no frames, those that the other one receives stay in its port.
+        let open = [(left, right), (right, left)]
+            .into_iter()
+            .filter(|(from, to)| !from.port.rx.is_gone() && to.waiting.room() > 0);
+        let fds: Vec<Option<BorrowedFd<'_>>> = open.map(|(from, _)| from.port.rx.wait_fd()).collect();
         let is_polled = fds.iter().any(Option::is_none) || self.sides.iter().any(|side| !side.waiting.is_empty());
         let fds: Vec<BorrowedFd<'_>> = fds.into_iter().flatten().collect();
         let _ = dispatch::wait_readable(&fds, Some(if is_polled { POLLED } else { IDLE })); // a failure costs a turn
     }
 
-    /// Returns the number of frames for which the function returned [`Verdict::Drop`].
+    /// Returns the number of frames that were not passed on: those for which the function returned
+    /// [`Verdict::Drop`], and those that could not be copied because no buffer was free.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

@@ -233,6 +233,24 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
+    /// Sets an option for which the standard library's stream has no method, such as keepalive or the
+    /// congestion control algorithm.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a value out of range, and an error without a specific kind
+    /// (`ENOPROTOOPT`) for an option of another type of socket.
+    pub fn set_option(&self, opt: Opt) -> io::Result<()> {
+        self.0.set(opt)
+    }
+
+    /// Returns the value of an option.
+    ///
+    /// # Errors
+    /// An error without a specific kind (`ENOPROTOOPT`) for an option of another type of socket.
+    pub fn get_option(&self, kind: OptKind) -> io::Result<Opt> {
+        self.0.option(kind)
+    }
+
     /// Returns the pending error and clears it.
     ///
     /// # Errors

@@ -38,9 +38,19 @@ impl<N: Net + Clone> UdpSocket<N> {
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`.
     pub fn bind(net: &N, addr: impl ToAddr) -> io::Result<UdpSocket<N>> {
+        UdpSocket::bind_with(net, addr, &[])
+    }
+
+    /// Opens a socket on the host `net`, sets `options`, such as [`Opt::ReusePort`], and binds it to
+    /// `addr`.
+    ///
+    /// # Errors
+    /// Those of [`UdpSocket::bind`], and those of setting the options.
+    pub fn bind_with(net: &N, addr: impl ToAddr, options: &[Opt]) -> io::Result<UdpSocket<N>> {
         let addr = addr.to_addr(net)?;
         let fd = net.with(|calls| calls.socket_of(Domain::of(&addr))).map_err(error)?;
-        let socket = UdpSocket(Arc::new(Owned { net: net.clone(), fd }));
+        let socket = UdpSocket::of(net.clone(), fd);
+        options.iter().try_for_each(|opt| socket.0.set(*opt))?;
         socket.0.call(|calls, fd| calls.bind(fd, addr))?;
         Ok(socket)
     }

@@ -1,0 +1,157 @@
+//! The life of a host: start, changes while it runs, shutdown, and drop.
+
+use linerate::net::{TcpListener, TcpStream, UdpSocket};
+use linerate::{Driver, Error, Host};
+use std::io::{ErrorKind, Read, Write};
+use std::time::{Duration, Instant};
+
+fn two(link: &str) -> (Host, Host) {
+    let host = |name: &str, addr: &str| Host::builder().name(name).port(link).addr(addr).build().unwrap();
+    (host("a", "10.0.0.1/24"), host("b", "10.0.0.2/24"))
+}
+
+#[test]
+fn shutdown_sends_what_was_written_and_ends_all_waits() {
+    let (a, b) = two("pair:shutdown");
+    let listener = TcpListener::bind(&b, "10.0.0.2:7").unwrap();
+    let mut client = TcpStream::connect(&a, "10.0.0.2:7").unwrap();
+    let mut server = listener.accept().unwrap().0;
+    client.write_all(&[7; 50_000]).unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        server.read_to_end(&mut all).map(|_| all.len())
+    });
+    let waiting = UdpSocket::bind(&a, "10.0.0.1:9").unwrap();
+    let waiter = std::thread::spawn(move || waiting.recv(&mut [0]).unwrap_err().kind());
+    a.shutdown(Duration::from_secs(5)).unwrap();
+    assert_eq!(reader.join().unwrap().unwrap(), 50_000);
+    assert_eq!(waiter.join().unwrap(), ErrorKind::ConnectionAborted);
+    assert!(a.is_stopped());
+    a.shutdown(Duration::from_secs(5)).unwrap(); // the second one does nothing
+    let late = UdpSocket::bind(&a, "10.0.0.1:10").unwrap();
+    assert_eq!(late.recv(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+}
+
+#[test]
+fn shutdown_reports_connections_whose_peers_do_not_acknowledge() {
+    let (a, b) = two("pair:silent");
+    let _listener = TcpListener::bind(&b, "10.0.0.2:7").unwrap();
+    let mut client = TcpStream::connect(&a, "10.0.0.2:7").unwrap();
+    b.remove_port("silent");
+    client.write_all(&[7; 1000]).unwrap();
+    let unfinished = a.shutdown(Duration::from_millis(200)).unwrap_err();
+    assert_eq!((unfinished.connections.len(), unfinished.bytes()), (1, 1000));
+}
+
+/// Data that was written before the last handle is dropped reaches the peer.
+#[test]
+fn dropping_the_last_handle_sends_what_was_written() {
+    let (a, b) = two("pair:dropped");
+    let listener = TcpListener::bind(&b, "10.0.0.2:7").unwrap();
+    let mut client = TcpStream::connect(&a, "10.0.0.2:7").unwrap();
+    let mut server = listener.accept().unwrap().0;
+    client.write_all(&[7; 30_000]).unwrap();
+    drop(a);
+    drop(client);
+    let mut all = Vec::new();
+    server.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 30_000);
+}
+
+#[test]
+fn ports_addresses_and_routes_change_while_the_host_runs() {
+    let (a, b) = two("pair:change");
+    a.add_port("pair:second", &["10.1.0.1/24"]).unwrap();
+    b.add_port("pair:second", &["10.1.0.2/24", "fd00::2/64"]).unwrap();
+    a.add_addr("second", "10.1.0.3/24").unwrap();
+    let has = |host: &Host, addr: &str| host.addrs().iter().any(|(_, own, _)| own.to_string() == addr);
+    assert!(has(&a, "10.1.0.3") && has(&b, "fd00::2"));
+    a.add_route("198.51.100.0/24", "10.1.0.2").unwrap();
+    b.command(&["ip", "addr", "add", "198.51.100.1/32", "dev", "lo0"]).unwrap();
+    let (from, to) = (UdpSocket::bind(&a, "10.1.0.3:0").unwrap(), UdpSocket::bind(&b, "198.51.100.1:9").unwrap());
+    to.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    from.send_to(b"routed", "198.51.100.1:9").unwrap();
+    assert_eq!(to.recv_from(&mut [0; 16]).unwrap().1.ip().to_string(), "10.1.0.3");
+
+    a.remove_route("198.51.100.0/24", "10.1.0.2").unwrap();
+    assert_eq!(from.send_to(b"x", "198.51.100.1:9").unwrap_err().kind(), ErrorKind::NetworkUnreachable);
+    a.remove_addr("second", "10.1.0.3/24").unwrap();
+    assert!(!has(&a, "10.1.0.3"));
+    assert!(a.remove_port("second") && !a.remove_port("second") && !a.remove_port("lo0"));
+    for refused in [
+        a.add_port("pair:third", &["10.2.0.1"]),
+        a.add_port("nonsense:x", &[]),
+        a.add_addr("none", "10.2.0.1/24"),
+        a.add_route("10.9.0.0/16", "fd00::1"),
+        a.add_route("10.9.0.0/16", "192.0.2.1"),
+    ] {
+        refused.unwrap_err();
+    }
+}
+
+#[test]
+fn values_that_cannot_be_honoured_are_errors() {
+    let text = |built: Result<Host, Error>| built.unwrap_err().to_string();
+    assert!(text(Host::builder().addr("10.0.0.1/24").build()).contains("call port() before"));
+    assert!(text(Host::builder().port("pair:bad").addr("10.0.0.1/33").build()).contains("'10.0.0.1/33'"));
+    assert!(text(Host::builder().port("tab:x").build()).contains("tap"), "the nearest kind");
+    assert!(text(Host::builder().gateway("x").build()).contains("gateway 'x'"));
+    assert!(text(Host::builder().sysctl("net.inet.ip.tll", 1).build()).contains("net.inet.ip.ttl"));
+    assert!(text(Host::builder().local("10.0.0.0/40").build()).contains("10.0.0.0/40"));
+    let local = Host::builder().control("/tmp/x").build_local().unwrap_err().to_string();
+    assert!(local.contains("use build()"), "{local}");
+}
+
+#[test]
+fn state_is_reported_as_values() {
+    let (a, b) = two("pair:state");
+    let _listener = TcpListener::bind(&b, "10.0.0.2:7").unwrap();
+    let client = TcpStream::connect(&a, "10.0.0.2:7").unwrap();
+    let all = a.connections();
+    assert_eq!(all.len(), 1);
+    assert_eq!((all[0].local, all[0].peer), (client.local_addr().unwrap(), client.peer_addr().unwrap()));
+    assert_eq!(all[0].state, Some(linerate::State::Established));
+    assert!(a.counter("inet.ip4.sent").unwrap() > 0 && a.counter("no.such.counter").is_none());
+    UdpSocket::bind(&a, "10.0.0.1:0").unwrap().send_to(b"x", "10.0.0.2:99").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !b.drops().iter().any(|drop| drop.name == "inet.udp.in.no_socket" && drop.value == 1) {
+        assert!(Instant::now() < deadline, "{:?}", b.drops());
+        std::thread::yield_now();
+    }
+    b.shutdown(Duration::from_secs(1)).unwrap();
+    assert_eq!(b.audit().unaccounted, 0);
+}
+
+/// A hundred hosts, each in its own thread, in one process.
+#[test]
+fn a_hundred_hosts_run_at_once() {
+    let hosts: Vec<Host> = (0..100).map(|_| Host::builder().buffers(64).build().unwrap()).collect();
+    for host in &hosts {
+        let socket = UdpSocket::bind(host, "127.0.0.1:0").unwrap();
+        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+        assert_eq!(socket.recv(&mut [0; 4]).unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_driver_runs_local_hosts_and_blocking_calls_run_one() {
+    let a = Host::builder().port("pair:local").addr("10.0.0.1/24").build_local().unwrap();
+    let b = Host::builder().port("pair:local").addr("10.0.0.2/24").build().unwrap();
+    let echo = UdpSocket::bind(&b, "10.0.0.2:7").unwrap();
+    std::thread::spawn(move || {
+        let mut buf = [0; 16];
+        while let Ok((len, from)) = echo.recv_from(&mut buf) {
+            echo.send_to(&buf[..len], from).unwrap();
+        }
+    });
+    let socket = UdpSocket::bind(&a, "10.0.0.1:0").unwrap();
+    socket.send_to(b"hello", "10.0.0.2:7").unwrap();
+    assert_eq!(socket.recv(&mut [0; 16]).unwrap(), 5, "a blocking call runs the host");
+    socket.set_nonblocking(true).unwrap();
+    socket.send_to(b"again", "10.0.0.2:7").unwrap();
+    let driver = Driver::new([a.clone()]);
+    let received = driver.run_until(Duration::from_secs(10), || socket.recv(&mut [0; 16]).ok());
+    assert_eq!(received, Some(5));
+    assert_eq!(driver.run_until(Duration::from_millis(20), || None::<()>), None);
+    a.shutdown(Duration::from_secs(1)).unwrap();
+}

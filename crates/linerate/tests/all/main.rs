@@ -1,0 +1,6 @@
+//! Tests of the library through its public interface only.
+
+mod forwarders;
+mod life;
+mod ports;
+mod world;

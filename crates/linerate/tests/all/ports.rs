@@ -1,0 +1,90 @@
+//! Relays, bridges, and ports of the user's own.
+
+use linerate::net::UdpSocket;
+use linerate::port::{FrameSink, FrameSource, Relay, Towards, Verdict, channel};
+use linerate::{Bridge, Host};
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+/// A source that ends with an error, and a sink that refuses every frame.
+struct Broken;
+
+impl FrameSource for Broken {
+    fn recv(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::other("the cable is cut"))
+    }
+}
+
+impl FrameSink for Broken {
+    fn send(&mut self, _: &[u8]) -> io::Result<()> {
+        Err(ErrorKind::BrokenPipe.into())
+    }
+}
+
+#[test]
+fn a_port_that_fails_is_reported_and_the_host_goes_on() {
+    let (told, warnings) = std::sync::mpsc::channel();
+    let report = move |text: &str| drop(told.send(text.to_owned()));
+    let host = Host::builder().frames("cut0", Broken, Broken).addr("10.0.0.1/24").on_warning(report).build().unwrap();
+    let warning = warnings.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert!(warning.contains("cut0") && warning.contains("the cable is cut"), "{warning}");
+    let socket = UdpSocket::bind(&host, "127.0.0.1:0").unwrap();
+    socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
+    assert_eq!(socket.recv(&mut [0; 4]).unwrap(), 1);
+}
+
+#[test]
+fn a_channel_wakes_an_idle_host() {
+    let (end, sender, receiver) = channel(4);
+    let _host = Host::builder().channel("chan0", end).addr("10.0.0.1/24").build().unwrap();
+    let mut request = vec![0xff; 6];
+    request.extend([2, 0, 0, 0, 0, 2, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 2, 10, 0, 0, 2]);
+    request.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
+    while receiver.recv(Duration::from_millis(300)).is_ok() {} // announcements of the new address
+    for _ in 0..20 {
+        sender.send(&request).unwrap();
+        let reply = receiver.recv(Duration::from_secs(10)).unwrap();
+        assert_eq!(reply[20..22], [0, 2]);
+    }
+}
+
+#[test]
+fn a_relay_counts_what_it_drops() {
+    let mut relay = Relay::open("pair:left", "pair:right").unwrap();
+    let a = Host::builder().port("pair:left").addr("10.0.0.1/24").build_local().unwrap();
+    let b = Host::builder().port("pair:right").addr("10.0.0.2/24").build_local().unwrap();
+    let (from, to) = (UdpSocket::bind(&a, "10.0.0.1:0").unwrap(), UdpSocket::bind(&b, "10.0.0.2:9").unwrap());
+    to.set_nonblocking(true).unwrap();
+    let driver = linerate::Driver::new([a, b]);
+    let mut received = 0;
+    for n in 0..200 {
+        from.send_to(&[n; 100], "10.0.0.2:9").unwrap();
+        for _ in 0..8 {
+            driver.step();
+            relay.step(|towards, frame| {
+                let is_data = towards == Towards::Right && frame.len() > 100;
+                if is_data && frame.last().is_some_and(|last| last % 4 == 0) { Verdict::Drop } else { Verdict::Pass }
+            });
+        }
+        received += std::iter::from_fn(|| to.recv(&mut [0; 200]).ok()).count();
+    }
+    assert_eq!((received, relay.dropped()), (150, 50));
+    assert_eq!(Relay::open("pair:x", "nonsense:y").unwrap_err().to_string().lines().count(), 1);
+}
+
+#[test]
+fn ports_join_and_leave_a_running_bridge() {
+    let bridge = Bridge::builder().port("pair:one").port("pair:two").build().unwrap();
+    let a = Host::builder().port("pair:one").addr("10.0.0.1/24").build().unwrap();
+    bridge.add_port("pair:three").unwrap();
+    let b = Host::builder().port("pair:three").addr("10.0.0.2/24").build().unwrap();
+    let (from, to) = (UdpSocket::bind(&a, "10.0.0.1:0").unwrap(), UdpSocket::bind(&b, "10.0.0.2:9").unwrap());
+    to.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    from.send_to(b"hello", "10.0.0.2:9").unwrap();
+    assert_eq!(to.recv(&mut [0; 16]).unwrap(), 5);
+    assert!(bridge.wait_idle(Duration::from_secs(10)));
+    assert!(bridge.remove_port("three") && !bridge.remove_port("three"));
+    assert_eq!(bridge.ports(), ["one", "two"]);
+    assert!(bridge.add_port("nonsense:x").is_err() && bridge.command(&["no", "such"]).is_err());
+    assert!(Bridge::builder().port("pair:only").build().is_err());
+}
