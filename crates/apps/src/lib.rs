@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Applications that run on the sockets of this project, and the tools that measure them.
 //!
 //! [`testtool`] is the test tool of rump-pktgenif: it sends, receives or routes UDP as fast as the

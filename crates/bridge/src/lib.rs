@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Ethernet bridge (IEEE 802.1Q clause 8): learns addresses and forwards frames, optionally by
 //! VLAN. Does no I/O and is independent of the port types.
 //!

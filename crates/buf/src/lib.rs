@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Ownership of packet memory.
 //!
 //! A [`Frame`] is a 16-byte value that owns one buffer of a [`Pool`]; moving it moves ownership,

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Time as a value.
 //!
 //! The protocol code takes an [`Instant`] as an argument. Only [`Clock`] creates instants, and only

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Threads and the distribution of frames to them: pinned workers, netisr, polling, dataflow. Also
 //! waiting, stopping, and the rights of the process.
 //!

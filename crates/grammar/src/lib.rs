@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Grammar of control commands. Commands look like those of BSD and iproute2.
 //!
 //! A command is declared as a table of [`Form`]s. A form is a line of a manual page, such as

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! IP stack of a host or router: link layer, neighbors, routes, IPv4, IPv6, ICMP, IGMP, MLD, UDP,
 //! demultiplexing, and all of TCP except its state machine.
 //!

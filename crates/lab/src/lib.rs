@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Performance measurement: trials, samples, comparisons, ladders (series of settings), and
 //! reproductions of published reports.
 //!

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Locks that protect data shared by threads, in three kinds with different costs.
 //!
 //! Every part of a stack that several threads may use is in a [`Guarded<L, T>`]. The type parameter

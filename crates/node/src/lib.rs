@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Top-level crate: connects ports to stacks, runs hosts and switches, and reports their state.
 //!
 //! A [`Host`] is a stack with its clock and the receive halves of its ports. [`Host::step`] is the

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Frames as lines of text in UNIX pipes, as in ethpipe. Reads, matches, rewrites and writes frames
 //! on one core or several, and keeps their order.
 //!

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Ports: the points where frames enter and leave the stack. A port has no network addresses and
 //! does not depend on the component that reads it.
 //!

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! The send path of one host as a test rig for `linerate ladder`, which measures a series of
 //! settings one after the other.
 //!

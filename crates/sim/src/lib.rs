@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Simulation of many hosts and switches with one virtual clock and one random seed.
 //!
 //! A [`World`] runs the same hosts and switches as a live network, on a clock that jumps from event

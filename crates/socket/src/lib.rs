@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! BSD socket API: descriptors, options, errno, readiness, blocking.
 //!
 //! [`Calls`] provides the system calls of one thread on one stack (`socket`, `bind`, `connect`,

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Statistics: counters, drop reasons, the cost ledger (CPU ticks by processing stage),
 //! tracepoints, and sysctls.
 //!

@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! TCP as a state machine over sequence numbers: its inputs and outputs are segments without
 //! payload bytes.
 //!

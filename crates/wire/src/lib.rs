@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Parsing and writing of packets: headers, checksums, and a one-line dissector.
 //!
 //! `parse` turns a borrowed slice into a typed value, and `emit` does the reverse. Nothing here
