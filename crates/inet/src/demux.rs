@@ -11,7 +11,8 @@
 
 use crate::zone;
 use lock::{CachePadded, Cx, Guarded, Lock, Locks};
-use std::hint::{cold_path, select_unpredictable};
+use stats::hint::cold_path;
+use std::hint::select_unpredictable;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV6};
 use std::ops::BitAnd;
 use std::sync::atomic::{AtomicUsize, Ordering};

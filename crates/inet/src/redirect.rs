@@ -123,7 +123,10 @@ impl<L: Locks> Stack<L> {
             return due;
         }
         let mut made = redirects.made.lock(cx);
-        while let Some(aged) = made.pop_front_if(|made| cx.now.since(made.since) >= AGE) {
+        while let Some(&aged) = made.front()
+            && cx.now.since(aged.since) >= AGE
+        {
+            made.pop_front();
             self.forget_redirect::<F>(cx, aged);
             F::counts(self.count(cx)).aged.bump();
         }

@@ -284,7 +284,10 @@ impl<A: Matched> Routes<A> {
     /// Frees the unused next hops, and their path sets, that no reader can use any more.
     fn look_after(&mut self) {
         let passed = self.ways.pins().passed();
-        while let Some((_, id)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
+        while let Some(&(at, id)) = self.waiting.front()
+            && at <= passed
+        {
+            self.waiting.pop_front();
             if let Some(via) = self.via(id) {
                 self.ways.set(id, Via::Blackhole);
                 self.end_set(via);

@@ -7,7 +7,7 @@
 //! slots are reused, lowest first, like descriptors.
 
 use lock::{Cx, Guarded, Lock, Locks};
-use std::hint::cold_path;
+use stats::hint::cold_path;
 use std::sync::OnceLock;
 
 const FIRST: usize = 64;

@@ -12,10 +12,11 @@
 #![allow(unsafe_code)] // unsafe: pthread_key_create, pthread_setspecific, dlopen
 
 use clock::Instant;
+use stats::hint::cold_path;
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
-use std::hint::{black_box, cold_path};
+use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering};

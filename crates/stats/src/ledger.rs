@@ -247,7 +247,7 @@ impl Ledger {
     #[inline(always)]
     pub fn begin(&self, read: fn() -> u64) -> u64 {
         if self.is_on() {
-            std::hint::cold_path();
+            crate::hint::cold_path();
             self.readings.bump();
             return read();
         }
@@ -259,7 +259,7 @@ impl Ledger {
     #[inline(always)]
     pub fn since(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
         if self.is_on() {
-            std::hint::cold_path();
+            crate::hint::cold_path();
             let now = read();
             self.book(began, now, stage, units);
             return now;

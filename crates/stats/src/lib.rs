@@ -10,6 +10,7 @@
 
 mod counter;
 mod drops;
+pub mod hint;
 mod ledger;
 mod shards;
 mod sysctl;

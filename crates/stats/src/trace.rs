@@ -59,7 +59,7 @@ mod hooks {
                 "cmpq $0, linerate_hooks(%rip)",
                 "jne {any}",
                 any = label {
-                    std::hint::cold_path();
+                    crate::hint::cold_path();
                     return true;
                 },
                 options(att_syntax, nomem, nostack)
@@ -78,7 +78,7 @@ mod hooks {
     #[inline(always)]
     pub(super) fn any() -> bool {
         if HOOKS.ledgers.load(Ordering::Relaxed) != 0 {
-            std::hint::cold_path();
+            crate::hint::cold_path();
             return true;
         }
         false

@@ -145,7 +145,7 @@ impl SegmentOptions {
     #[inline]
     fn of_syn(bytes: &[u8]) -> Option<SegmentOptions> {
         let (words, []) = bytes.as_chunks() else { return None };
-        let &[mss, head, val, ecr, scale] = words.as_array()?;
+        let &[mss, head, val, ecr, scale] = words else { return None };
         let [sack0, sack1, kind, len] = head;
         let [mss, scale] = [mss, scale].map(u32::from_be_bytes);
         let usual = mss >> 16 == MSS.into() && scale >> 8 == SCALE && [1, 1, kind, len] == ALIGNED_TIMESTAMPS;

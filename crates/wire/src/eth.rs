@@ -6,8 +6,8 @@
 //! [`crate::vlan`]. An 802.3 length field (below 0x0600) is returned unchanged; see
 //! [`EtherType::is_length`].
 
+use crate::hint::cold_path;
 use crate::{Layer, Malformed};
-use std::hint::cold_path;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::{error, fmt, str::FromStr};
 

@@ -63,6 +63,7 @@ pub mod fuzz;
 pub mod gre;
 pub mod gso;
 pub mod hash;
+mod hint;
 pub mod icmp4;
 pub mod icmp6;
 pub mod igmp;

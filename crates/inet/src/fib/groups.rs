@@ -279,7 +279,10 @@ impl Free {
     /// Moves the numbers that no reader can use any more from `waiting` to `free`.
     fn look_after(&mut self, pins: &Pins) {
         let passed = pins.passed();
-        while let Some((_, entry)) = self.waiting.pop_front_if(|(at, _)| *at <= passed) {
+        while let Some(&(at, entry)) = self.waiting.front()
+            && at <= passed
+        {
+            self.waiting.pop_front();
             self.free.push(entry);
         }
     }

@@ -9,7 +9,7 @@ use super::id::IfaceId;
 use buf::{Burst, Frame};
 use clock::Instant;
 use lock::{CachePadded, Cx, Guarded, Locks};
-use std::hint::cold_path;
+use stats::hint::cold_path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -464,7 +464,7 @@ fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     };
     if let Some((fixed, options)) = head.split_first_chunk_mut() {
         header.emit(fixed);
-        if let (Some(room), Some(twelve)) = (options.as_mut_array(), out.options.as_twelve()) {
+        if let (Ok(room), Some(twelve)) = (<&mut [u8; 12]>::try_from(&mut *options), out.options.as_twelve()) {
             *room = *twelve;
         } else if options.len() == out.options.len() {
             options.copy_from_slice(out.options.as_slice());

@@ -227,7 +227,7 @@ impl Headers {
         let Some(head) = frame.push_n(lower::<A>() + Timestamped::LEN) else { return };
         let Some((below, upper)) = head.split_at_mut_checked(lower::<A>()) else { return };
         self.emit_lower::<A>(segment_len, Ecn::NotEct, below);
-        let Some(upper) = upper.as_mut_array() else { return };
+        let Ok(upper) = upper.try_into() else { return };
         let header = Timestamped {
             src: ends.local_port,
             dst: ends.remote_port,

@@ -5,7 +5,7 @@ use super::{Domain, Pcb, SockEnds};
 use crate::iface::IfaceId;
 use crate::zone;
 use lock::Locks;
-use std::hint::cold_path;
+use stats::hint::cold_path;
 use std::net::{Ipv6Addr, SocketAddr};
 use wire::L4Port;
 

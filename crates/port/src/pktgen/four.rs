@@ -80,8 +80,8 @@ impl Vary for Variety {
     }
 
     fn make(&mut self, frames: &mut [Frame], template: &[u8]) {
-        match template.as_array::<64>() {
-            Some(template) if self.is_destination_alone() => self.send_anywhere(frames, template),
+        match template.try_into() {
+            Ok(template) if self.is_destination_alone() => self.send_anywhere(frames, template),
             _ => copy_and_vary(self, frames, template),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::arith::{Op, Relation, STACK};
 use super::program::{ACCEPT, Insn, NEXT, Source, Test};
-use std::hint::cold_path;
+use crate::hint::cold_path;
 
 /// Returns whether the program accepts the frame.
 ///
