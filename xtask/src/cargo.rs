@@ -38,7 +38,8 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
-/// none, and with all.
+/// none, and with all. Default features are only omitted here, since the tests of the workspace run
+/// with them.
 ///
 /// # Errors
 /// Returns an error if a build or a test fails.
@@ -53,10 +54,13 @@ pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
         let (Some(name), Some(features)) = (package["name"].as_str(), package["features"].as_object()) else {
             bail!("cargo metadata has a package without name or features");
         };
-        let alone: Vec<String> = features.keys().filter(|feature| *feature != "default").cloned().collect();
-        if alone.is_empty() {
+        if features.is_empty() {
             continue;
         }
+        let default = features.get("default").and_then(|names| names.as_array()).into_iter().flatten();
+        let default: Vec<&str> = default.filter_map(|name| name.as_str()).collect();
+        let alone = features.keys().filter(|name| *name != "default" && !default.contains(&name.as_str()));
+        let alone: Vec<String> = alone.cloned().collect();
         succeed(cargo(root).args(["clippy", "-p", name, "--no-default-features", "--", "-D", "warnings"]))?;
         let all = if alone.len() > 1 { alone.join(",") } else { String::new() };
         for chosen in alone.iter().chain(Some(&all)).filter(|chosen| !chosen.is_empty()) {

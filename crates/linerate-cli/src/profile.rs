@@ -23,6 +23,9 @@ pub type Parsed = Box<dyn FnOnce() -> anyhow::Result<Exit>>;
 /// Runs `profile [OPTIONS] -- COMMAND`; `parse` parses the command.
 pub fn run(args: ProfileArgs, parse: fn(&[OsString]) -> anyhow::Result<Parsed>) -> anyhow::Result<Exit> {
     let inner = inner(&args.command, parse)?;
+    if args.svg.is_some() || (args.folded && args.diff.is_some()) {
+        folded::require_flamegraphs()?;
+    }
     // Read before the command runs, so that a wrong name is reported early.
     let read = |file: &std::path::PathBuf| {
         let text = port::os::read_text(file, FOLDED_MAX).with_context(|| format!("--diff {}", file.display()));
@@ -75,7 +78,9 @@ fn show(
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let command = words.join(" ");
     let stacks = folded::fold(profile);
-    let compared = before.map(|before| folded::difference(before, &stacks)).transpose()?;
+    // The report compares functions, and needs no differences of stacks.
+    let needed = before.filter(|_| args.folded || svg.is_some());
+    let compared = needed.map(|before| folded::difference(before, &stacks)).transpose()?;
     if args.folded {
         print(compared.as_deref().unwrap_or(&stacks))?;
         // Standard output is read by flamegraph programs.

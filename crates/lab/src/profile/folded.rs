@@ -3,10 +3,16 @@
 //! The number is microseconds of processor time. The format is that of the flamegraph tools, so
 //! files can be exchanged with them.
 
+#[cfg(feature = "flamegraph")]
+mod flamegraph;
+#[cfg(not(feature = "flamegraph"))]
+#[path = "folded/missing.rs"]
+mod flamegraph;
+
+pub use flamegraph::{difference, require_flamegraphs, svg};
+
 use super::{Profile, UNKNOWN, buckets};
 use anyhow::Context;
-use inferno::differential;
-use inferno::flamegraph::{self, Options};
 use std::collections::BTreeMap;
 
 /// Returns the profile's stacks, sorted; stacks of less than half a microsecond are omitted.
@@ -49,33 +55,6 @@ fn function(stack: &str) -> &str {
         return innermost;
     }
     names.get(buckets::decide(names.iter().copied()).0).copied().unwrap_or(innermost)
-}
-
-/// Returns the stacks of both profiles as `stack before after`, with the first scaled to the sum of
-/// the second, so that shares are compared.
-///
-/// # Errors
-/// A line is not a folded stack.
-pub fn difference(before: &str, after: &str) -> anyhow::Result<String> {
-    let options = differential::Options { normalize: true, ..differential::Options::default() };
-    let mut out = Vec::new();
-    differential::from_readers(options, before.as_bytes(), after.as_bytes(), &mut out)?;
-    Ok(String::from_utf8(out)?)
-}
-
-/// Returns the flamegraph of folded stacks, or the differential one of [`difference`]'s result: red
-/// functions have grown, blue ones have shrunk.
-///
-/// # Errors
-/// No stacks, or a line is not a folded stack.
-pub fn svg(folded: &str, title: &str) -> anyhow::Result<String> {
-    let mut options = Options::default();
-    options.title = title.to_owned();
-    options.count_name = "microseconds".to_owned();
-    options.deterministic = true;
-    let mut out = Vec::new();
-    flamegraph::from_reader(&mut options, folded.as_bytes(), &mut out).context("cannot draw the flamegraph")?;
-    Ok(String::from_utf8(out)?)
 }
 
 #[cfg(test)]
