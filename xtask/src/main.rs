@@ -6,6 +6,7 @@ mod cargo;
 mod dist;
 mod fuzz;
 mod ladder;
+mod licenses;
 mod miri;
 mod packetdrill;
 mod sim;
@@ -21,6 +22,7 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
   tidy                       check the source rules: crate order, unsafe code, clocks, statics, files, comments
+  licenses                   check the licenses of all dependencies of the library and the program
   fuzz [--seconds N] [--seed N] [--keep] [--list] [--build] [target ...]
                              fuzz all targets (or those named) on stable Rust, N seconds each (default 60);
                              --seed repeats the random inputs of an earlier run, --keep merges new inputs
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
 #[derive(Debug)]
 enum Task<'a> {
     Tidy,
+    Licenses,
     Fuzz(fuzz::Wanted),
     Loom(&'a [String]),
     Miri(&'a [String]),
@@ -70,6 +73,7 @@ impl Task<'_> {
         let Some((command, rest)) = words.split_first() else { bail!("missing command\n{USAGE}") };
         Ok(match command.as_str() {
             "tidy" => Task::Tidy,
+            "licenses" => Task::Licenses,
             "fuzz" => Task::Fuzz(fuzz::Wanted::parse(rest)?),
             "loom" => Task::Loom(rest),
             "miri" => Task::Miri(rest),
@@ -87,7 +91,7 @@ impl Task<'_> {
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
-                "unknown command '{other}': expected tidy, fuzz, loom, miri, tsan, features, sim, packetdrill, dist, ladder or bench\n{USAGE}"
+                "unknown command '{other}': expected tidy, licenses, fuzz, loom, miri, tsan, features, sim, packetdrill, dist, ladder or bench\n{USAGE}"
             ),
         })
     }
@@ -97,6 +101,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
     let root = root();
     match Task::parse(words)? {
         Task::Tidy => tidy::command(&root),
+        Task::Licenses => licenses::command(&root),
         Task::Fuzz(wanted) => fuzz::command(&root, &wanted),
         Task::Loom(args) => cargo::loom(&root, args),
         Task::Miri(args) => miri::command(&root, args),
