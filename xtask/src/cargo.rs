@@ -37,9 +37,12 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
+/// Features with which `.ci/run` lints and tests the whole workspace, as (package, feature).
+const IN_WORKSPACE: &[(&str, &str)] = &[("linerate", "tokio"), ("linerate-socket", "tokio")];
+
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
-/// none, and with all. Default features are only omitted here, since the tests of the workspace run
-/// with them.
+/// none, and with all. Default features and those of [`IN_WORKSPACE`] are only omitted here, since
+/// the tests of the workspace run with them.
 ///
 /// # Errors
 /// Returns an error if a build or a test fails.
@@ -59,7 +62,8 @@ pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
         }
         let default = features.get("default").and_then(|names| names.as_array()).into_iter().flatten();
         let default: Vec<&str> = default.filter_map(|name| name.as_str()).collect();
-        let alone = features.keys().filter(|name| *name != "default" && !default.contains(&name.as_str()));
+        let is_tested = |feature: &str| default.contains(&feature) || IN_WORKSPACE.contains(&(name, feature));
+        let alone = features.keys().filter(|feature| *feature != "default" && !is_tested(feature));
         let alone: Vec<String> = alone.cloned().collect();
         succeed(cargo(root).args(["clippy", "-p", name, "--no-default-features", "--", "-D", "warnings"]))?;
         let all = if alone.len() > 1 { alone.join(",") } else { String::new() };

@@ -1,16 +1,16 @@
 //! Requests of forwarders: first packets of strangers, for any address, that wait for a decision of
 //! the application.
 //!
-//! A request is the SYN of a connection or the first datagrams between two addresses. It is reported
-//! once, and decided once. The number of undecided requests is limited, and each expires after
-//! [`LIFETIME`].
+//! A request is the SYN of a connection or the first datagrams between two addresses. It is
+//! reported once, and decided once. The number of undecided requests is limited, and each expires
+//! after [`LIFETIME`].
 
 use crate::demux::Tuple;
 use clock::{Duration, Instant};
 use std::collections::{HashMap, VecDeque};
 
-/// Time after which an undecided request is dropped. A connecting host retransmits its SYN for about
-/// as long.
+/// Time after which an undecided request is dropped. A connecting host retransmits its SYN for
+/// about as long.
 pub const LIFETIME: Duration = Duration::from_secs(60);
 /// Maximum number of undecided requests of a forwarder.
 pub const REQUESTS_MAX: usize = 1024;

@@ -3,8 +3,7 @@ use linerate::Host;
 use linerate::net::UdpSocket;
 use linerate::port::{FrameReceiver, FrameSender, channel};
 use std::io::{self, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::{thread, time::Duration};
+use std::{os::unix::net::UnixStream, thread, time::Duration};
 
 fn receive(mut stream: UnixStream, frames: &FrameSender) -> io::Result<()> {
     let mut len = [0; 4];
@@ -36,5 +35,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (a, b) = (host_on(left, "10.0.0.1/24")?, host_on(right, "10.0.0.2/24")?);
     let (from, to) = (UdpSocket::bind(&a, "10.0.0.1:0")?, UdpSocket::bind(&b, "10.0.0.2:9")?);
     from.send_to(b"over a UNIX stream", "10.0.0.2:9")?;
-    Ok(println!("received {} bytes", to.recv(&mut [0; 32])?))
+    println!("received {} bytes", to.recv(&mut [0; 32])?);
+    Ok(())
 }

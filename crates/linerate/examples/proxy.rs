@@ -1,5 +1,4 @@
-//! A transparent proxy: it takes the connections and datagrams of its network, for any address, and
-//! accepts a connection only after it has reached the real destination.
+//! A transparent proxy: it accepts a connection only after it has reached the real destination.
 use linerate::net::{TcpForwarder, TcpListener, TcpStream, UdpForwarder, UdpSocket};
 use linerate::{Error, Host};
 use std::io::{self, Read, Write};
@@ -36,5 +35,6 @@ fn main() -> Result<(), Error> {
     TcpStream::connect(&client, "192.0.2.80:80")?.read_to_string(&mut text)?;
     ask.send_to(b"a question", "192.0.2.80:53")?;
     let (len, refused) = (ask.recv(&mut [0; 9])?, TcpStream::connect(&client, "192.0.2.80:81").unwrap_err());
-    Ok(println!("TCP: {text}; UDP: {len} bytes; port 81: {refused}"))
+    println!("TCP: {text}; UDP: {len} bytes; port 81: {refused}");
+    Ok(())
 }

@@ -26,5 +26,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (len, peer) = server.recv_from(&mut [0; 16])?;
         println!("{len} bytes from {peer} to {to}");
     }
-    Ok(println!("{} IPv4 packets forwarded", router.counter("inet.ip4.forwarded").unwrap_or(0)))
+    println!("{} IPv4 packets forwarded", router.counter("inet.ip4.forwarded").unwrap_or(0));
+    Ok(())
 }

@@ -34,5 +34,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     stream.write_all(b"stream").await?;
     stream.shutdown().await?;
     stream.read_to_string(&mut text).await?;
-    Ok(println!("echoed: {}, {text}", String::from_utf8_lossy(&echo[..len])))
+    println!("echoed: {}, {text}", String::from_utf8_lossy(&echo[..len]));
+    Ok(())
 }

@@ -34,5 +34,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     println!("{answer}");
-    Ok(assert!(answer.ends_with("hello from axum")))
+    assert!(answer.ends_with("hello from axum"));
+    Ok(())
 }

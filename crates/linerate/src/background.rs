@@ -1,6 +1,6 @@
 //! A host in a thread of its own.
 
-use crate::{Error, HostBuilder};
+use crate::Error;
 use clock::{Duration, Instant};
 use inet::tcp::Unacknowledged;
 use lock::Light;
@@ -134,11 +134,6 @@ impl Drop for Running {
 }
 
 impl Host {
-    /// Returns a builder for a host without ports.
-    pub fn builder() -> HostBuilder {
-        HostBuilder::new()
-    }
-
     /// Returns the name of the host.
     pub fn name(&self) -> &str {
         &self.0.node.stack.name
@@ -165,10 +160,10 @@ impl Host {
         done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
     }
 
-    /// Ends the host: sends written data and FINs, and waits until the peers have acknowledged them,
-    /// at most `timeout`. Connections that are not finished then are reset. Calls that wait fail with
-    /// `ConnectionAborted`, also calls that are made afterwards. Does nothing if the host has
-    /// already ended.
+    /// Ends the host: sends written data and FINs, and waits until the peers have acknowledged
+    /// them, at most `timeout`. Connections that are not finished then are reset. Calls that wait
+    /// fail with `ConnectionAborted`, also calls that are made afterwards. Does nothing if the host
+    /// has already ended.
     ///
     /// # Errors
     /// Returns the connections that were reset.

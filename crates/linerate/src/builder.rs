@@ -6,8 +6,9 @@ use crate::{Error, Host, LocalHost, background, sim};
 use clock::Clock;
 use inet::fib::{Prefix, Prefix6};
 use lock::{Light, Up};
+use node::OpenOwn;
 use node::config::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig};
-use node::run::{BuildError, OpenOwn, build_with_own};
+use node::run::{BuildError, build_with_own};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,8 +18,8 @@ use wire::Mac;
 /// Configuration of a [`Host`] or [`LocalHost`].
 ///
 /// [`HostBuilder::port`] adds an interface. The methods below it ([`addr`](HostBuilder::addr),
-/// [`mac`](HostBuilder::mac), [`mtu`](HostBuilder::mtu) and others) configure the interface that was
-/// added last. Invalid values are reported by `build`.
+/// [`mac`](HostBuilder::mac), [`mtu`](HostBuilder::mtu) and others) configure the interface that
+/// was added last. Invalid values are reported by `build`.
 ///
 /// ```
 /// use linerate::Host;
@@ -91,10 +92,6 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
 }
 
 impl HostBuilder {
-    pub(crate) fn new() -> HostBuilder {
-        HostBuilder::default()
-    }
-
     /// Reads the configuration from the first `[[host]]` of a TOML file, with the keys that
     /// `linerate keys` lists. The file's keys `locks`, `threads`, `stacks`, `core` and `service`
     /// have no effect here and are rejected.
@@ -136,8 +133,8 @@ impl HostBuilder {
     }
 
     /// Adds an interface called `name` on a port of your own that moves bursts of frames itself,
-    /// which `open` opens. Its argument is the pool from which the port takes the buffers of received
-    /// frames. [`HostBuilder::frames`] is simpler.
+    /// which `open` opens. Its argument is the pool from which the port takes the buffers of
+    /// received frames. [`HostBuilder::frames`] is simpler.
     pub fn own_port<F, E>(mut self, name: &str, open: F) -> HostBuilder
     where
         F: FnOnce(&buf::Pool) -> Result<OpenPort, E> + Send + 'static,
@@ -158,7 +155,8 @@ impl HostBuilder {
         self.own_port(name, move |pool| Ok::<_, Infallible>(::port::own::port(&port_name, pool, source, sink)))
     }
 
-    /// Adds an interface called `name` whose frames pass through a [`channel`](crate::port::channel).
+    /// Adds an interface called `name` whose frames pass through a
+    /// [`channel`](crate::port::channel).
     pub fn channel(self, name: &str, end: ChannelPort) -> HostBuilder {
         let port_name = name.to_owned();
         self.own_port(name, move |pool| Ok::<_, Infallible>(end.open(&port_name, pool)))
@@ -243,8 +241,8 @@ impl HostBuilder {
         self
     }
 
-    /// Receives the packets for all addresses of an IPv4 prefix, such as `0.0.0.0/0`, as if they were
-    /// the host's own. A [`TcpForwarder`](crate::net::TcpForwarder) needs this.
+    /// Receives the packets for all addresses of an IPv4 prefix, such as `0.0.0.0/0`, as if they
+    /// were the host's own. A [`TcpForwarder`](crate::net::TcpForwarder) needs this.
     pub fn local(mut self, prefix: &str) -> HostBuilder {
         self.locals.push(prefix.to_owned());
         self
@@ -287,8 +285,8 @@ impl HostBuilder {
         self
     }
 
-    /// Calls `report` in the host's thread with each warning, such as a port that has closed because
-    /// its device was removed, or a duplicate MAC address. Only for a [`Host`].
+    /// Calls `report` in the host's thread with each warning, such as a port that has closed
+    /// because its device was removed, or a duplicate MAC address. Only for a [`Host`].
     pub fn on_warning(mut self, report: impl FnMut(&str) + Send + 'static) -> HostBuilder {
         self.on_warning = Some(Box::new(report));
         self
@@ -349,8 +347,8 @@ impl HostBuilder {
     /// Adds the host to a simulation.
     ///
     /// # Errors
-    /// Those of [`HostBuilder::build`]; [`Error::World`] for a port that is not available on virtual
-    /// time, and [`Error::Build`] for a port of your own.
+    /// Those of [`HostBuilder::build`]; [`Error::World`] for a port that is not available on
+    /// virtual time, and [`Error::Build`] for a port of your own.
     pub fn build_in(self, world: &mut sim::World) -> Result<LocalHost, Error> {
         let locals = self.locals.clone();
         let (config, own) = self.finish()?;
@@ -363,5 +361,12 @@ impl HostBuilder {
         let host = LocalHost::new(world.0.handle(id));
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
+    }
+}
+
+impl Host {
+    /// Returns a builder for a host without ports.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
     }
 }

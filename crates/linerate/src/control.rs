@@ -15,7 +15,7 @@ pub use tcp::State;
 pub struct Counter {
     /// Dotted name, such as `inet.ip4.received`.
     pub name: String,
-    /// What is counted.
+    /// Description of the counter.
     pub about: &'static str,
     /// Value of the counter.
     pub value: u64,
@@ -83,7 +83,7 @@ fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str]) -> Resul
         config.add_address(addr, len);
     }
     let added = node.add_port(&config, crate::port::pairs());
-    added.map(drop).map_err(|why| Error::Port { port: spec.to_owned(), why })
+    added.map(drop).map_err(|why| Error::Port { port: spec.to_owned(), why: Box::new(why) })
 }
 
 fn change_addr<L: Locks>(node: &node::Host<L>, verb: &str, iface: &str, addr: &str) -> Result<(), Error> {
@@ -164,7 +164,8 @@ macro_rules! controls {
                 addrs(self.node())
             }
 
-            /// Adds or replaces a route to `to` (`10.0.0.0/8` or `default`) through the gateway `via`.
+            /// Adds or replaces a route to `to` (`10.0.0.0/8` or `default`) through the gateway
+            /// `via`.
             ///
             /// # Errors
             /// Returns an [`Error`] if the gateway cannot be reached.
@@ -195,8 +196,8 @@ macro_rules! controls {
             }
 
             /// Runs a control command, such as `["sysctl", "net.inet.ip.ttl=32"]`, and returns its
-            /// output. The commands are those of `linerate ctl`; `linerate ifconfig --help` and others
-            /// describe them.
+            /// output. The commands are those of `linerate ctl`; `linerate ifconfig --help` and
+            /// others describe them.
             ///
             /// # Errors
             /// Returns [`Error::Rejected`].
@@ -209,8 +210,8 @@ macro_rules! controls {
                 counters(self.node())
             }
 
-            /// Returns the counter called `name`, such as `inet.ip4.received`; `None` if there is no
-            /// such counter.
+            /// Returns the counter called `name`, such as `inet.ip4.received`; `None` if there is
+            /// no such counter.
             pub fn counter(&self, name: &str) -> Option<u64> {
                 counters(self.node()).into_iter().find(|counter| counter.name == name).map(|counter| counter.value)
             }

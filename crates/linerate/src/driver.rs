@@ -3,7 +3,7 @@
 #[cfg(feature = "tokio")]
 mod tokio;
 
-use crate::LocalHost;
+use crate::{Error, LocalHost};
 use clock::{Duration, Instant};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -79,7 +79,8 @@ impl Driver {
             if now >= end {
                 return None;
             }
-            // A call of `done` may have sent frames to another host, so a second round must be idle.
+            // A call of `done` may have sent frames to another host, so a second round must be
+            // idle.
             if round.frames == 0 {
                 let again = self.round();
                 if again.frames == 0 {
@@ -95,5 +96,27 @@ impl Driver {
         let fds: Vec<BorrowedFd<'_>> = others.iter().map(AsFd::as_fd).collect();
         let limit = |until: Instant, host: &LocalHost| host.node().prepare_sleep(until, &mut |_| ());
         first.node().wait_for_any(self.hosts.iter().skip(1).fold(until, limit), &fds);
+    }
+}
+
+impl LocalHost {
+    /// Runs the host until its addresses can be used, as
+    /// [`Host::wait_configured`](crate::Host::wait_configured) does. Does nothing in a simulation.
+    ///
+    /// # Errors
+    /// Returns [`Error::Rejected`] if no router or DHCP server replied.
+    pub fn wait_configured(&self) -> Result<(), Error> {
+        if self.node().is_simulated() {
+            return Ok(());
+        }
+        let round = || self.run_for(Duration::from_millis(1));
+        let done = node::run::await_addresses(self.node(), &mut |_| (), round);
+        done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
+    }
+
+    /// Runs the host for `time`, for example to answer others while this thread has nothing to do.
+    /// Does nothing in a simulation.
+    pub fn run_for(&self, time: Duration) {
+        Driver::new([self.clone()]).run_for(time);
     }
 }

@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// The configuration was rejected, or a port could not be opened.
     #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(Box<BuildError>),
     /// A port could not be added.
     #[error("{port}: {why}")]
     Port {
@@ -29,7 +29,7 @@ pub enum Error {
         port: String,
         /// Error of the port.
         #[source]
-        why: node::AddPortError,
+        why: Box<node::AddPortError>,
     },
     /// A bridge could not be built.
     #[error(transparent)]
@@ -45,7 +45,7 @@ pub enum Error {
     },
     /// A configuration file could not be read.
     #[error(transparent)]
-    Config(#[from] node::config::ConfigError),
+    Config(Box<node::config::ConfigError>),
     /// A change was rejected.
     #[error("{what}: {why}")]
     Rejected {
@@ -69,8 +69,20 @@ pub enum Error {
     Socket(#[from] io::Error),
     /// A host of a simulation could not be built.
     #[error(transparent)]
-    World(#[from] ::sim::shape::ShapeError),
+    World(Box<::sim::shape::ShapeError>),
 }
+
+macro_rules! boxed {
+    ($(($variant:ident, $error:ty)),+) => { $(
+        impl From<$error> for Error {
+            fn from(error: $error) -> Error {
+                Error::$variant(Box::new(error))
+            }
+        }
+    )+ };
+}
+
+boxed!((Build, BuildError), (Config, node::config::ConfigError), (World, ::sim::shape::ShapeError));
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {

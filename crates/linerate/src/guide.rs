@@ -24,3 +24,6 @@ mod simulation {}
 
 #[doc = include_str!("../../../docs/guide/sockets.md")]
 mod sockets {}
+
+#[doc = include_str!("../../../docs/guide/README.md")]
+mod index {}

@@ -1,6 +1,6 @@
 //! A host that its owner's thread runs.
 
-use crate::{Driver, Error, Unfinished};
+use crate::Unfinished;
 use clock::Duration;
 use lock::Up;
 use socket::Calls;
@@ -11,9 +11,9 @@ use std::task::Waker;
 
 /// A host that the thread of its owner runs.
 ///
-/// A blocking call on one of its sockets runs the host until the call is complete. A [`Driver`] runs
-/// several hosts, alone or together with tasks. In a [`World`](crate::sim::World), the world runs
-/// the host.
+/// A blocking call on one of its sockets runs the host until the call is complete. A [`Driver`]
+/// runs several hosts, alone or together with tasks. In a [`World`](crate::sim::World), the world
+/// runs the host.
 ///
 /// Without locks, a packet costs less than on a [`Host`](crate::Host). A `LocalHost` is a handle:
 /// clones refer to the same host. It stays on its thread.
@@ -33,7 +33,7 @@ pub struct LocalHost(Rc<Local>);
 
 struct Local {
     node: Rc<node::Host<Up>>,
-    /// The task of the [`Driver`] that runs this host, to be woken by the next call.
+    /// The task of the driver that runs this host, to be woken by the next call.
     driver: RefCell<Option<Waker>>,
 }
 
@@ -58,26 +58,6 @@ impl LocalHost {
     /// Returns the name of the host.
     pub fn name(&self) -> &str {
         &self.0.node.stack.name
-    }
-
-    /// Runs the host until its addresses can be used, as
-    /// [`Host::wait_configured`](crate::Host::wait_configured) does. Does nothing in a simulation.
-    ///
-    /// # Errors
-    /// Returns [`Error::Rejected`] if no router or DHCP server replied.
-    pub fn wait_configured(&self) -> Result<(), Error> {
-        if self.0.node.is_simulated() {
-            return Ok(());
-        }
-        let round = || self.run_for(Duration::from_millis(1));
-        let done = node::run::await_addresses(&self.0.node, &mut |_| (), round);
-        done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
-    }
-
-    /// Runs the host for `time`, for example to answer others while this thread has nothing to do.
-    /// Does nothing in a simulation.
-    pub fn run_for(&self, time: Duration) {
-        Driver::new([self.clone()]).run_for(time);
     }
 
     /// Sends written data and FINs, and waits until the peers have acknowledged them, at most

@@ -64,8 +64,8 @@ impl World {
         self.0.spawn(task);
     }
 
-    /// Runs hosts and tasks until `future` is complete, and returns its result. Gives up after a day
-    /// of virtual time.
+    /// Runs hosts and tasks until `future` is complete, and returns its result. Gives up after a
+    /// day of virtual time.
     ///
     /// # Errors
     /// Returns [`Stalled`] if the future waits for an event that cannot occur.
@@ -76,7 +76,8 @@ impl World {
         self.0.block_on(future)
     }
 
-    /// Runs hosts and tasks as [`World::block_on`] does, but gives up after `limit` of virtual time.
+    /// Runs hosts and tasks as [`World::block_on`] does, but gives up after `limit` of virtual
+    /// time.
     ///
     /// # Errors
     /// Returns [`Stalled`].

@@ -41,6 +41,9 @@ use wire::hash::{Key, Keyed};
 /// pause. A frame that a port delays may therefore be released late, by at most this interval.
 const SOON: Duration = Duration::from_micros(50);
 
+/// Function that opens a port of the caller's own, with buffers from the host's pool.
+pub type OpenOwn = Box<dyn FnOnce(&Pool) -> std::io::Result<port::Port> + Send>;
+
 /// Transmit half of a port, as an output of the stack.
 struct PortOutput {
     half: Box<dyn TxHalf>,
@@ -359,7 +362,7 @@ impl<L: Locks> Host<L> {
     ///
     /// # Errors
     /// Returns an [`AddPortError`], and adds nothing.
-    pub fn add_own_port(&self, config: &IfaceConfig, open: crate::run::OpenOwn) -> Result<IfaceId, AddPortError> {
+    pub fn add_own_port(&self, config: &IfaceConfig, open: OpenOwn) -> Result<IfaceId, AddPortError> {
         let failed = |why: std::io::Error| AddPortError::Own { iface: config.port.clone(), why };
         let port = open(&self.stack.pool).map_err(failed)?;
         let name = config.name.clone().unwrap_or_else(|| port.name.clone());

@@ -35,5 +35,5 @@ mod sysctl;
 pub mod topology;
 mod tunnel;
 
-pub use host::{AddPortError, Host, NewHostError, PortInfo, Step};
+pub use host::{AddPortError, Host, NewHostError, OpenOwn, PortInfo, Step};
 pub use run::{build, up};

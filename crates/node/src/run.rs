@@ -11,7 +11,7 @@ mod programs;
 mod up;
 
 pub(crate) use build::build_sharded;
-pub use build::{BuildError, OpenOwn, build, build_with_own};
+pub use build::{BuildError, build, build_with_own};
 pub use outcome::Outcome;
 pub use programs::{NoPrograms, Program, Programs, Running};
 pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up, up_network, up_with};

@@ -81,8 +81,8 @@ impl Sleeper {
         }
     }
 
-    /// Announces that the reader is about to sleep, and returns the descriptor to sleep on. The next
-    /// wakeup then raises the event, which is raised at once if `is_ready` returns true.
+    /// Announces that the reader is about to sleep, and returns the descriptor to sleep on. The
+    /// next wakeup then raises the event, which is raised at once if `is_ready` returns true.
     pub(crate) fn announce(&self, is_ready: impl FnOnce() -> bool) -> Option<BorrowedFd<'_>> {
         let doorbell = self.doorbell.as_ref()?;
         if !self.announced.replace(true) {

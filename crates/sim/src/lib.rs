@@ -11,6 +11,7 @@
 //! packet exchanges with one host.
 #![forbid(unsafe_code)]
 
+mod block_on;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod pkt;

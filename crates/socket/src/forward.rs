@@ -35,8 +35,8 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stack.tcp_hold(self.cx(), id, on)?)
     }
 
-    /// Returns the next request of a listener that holds SYNs, and waits for one unless the listener
-    /// is non-blocking.
+    /// Returns the next request of a listener that holds SYNs, and waits for one unless the
+    /// listener is non-blocking.
     ///
     /// # Errors
     /// `EAGAIN`, `EINTR`, `EINVAL` (a listener that does not hold SYNs).

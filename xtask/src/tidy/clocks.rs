@@ -29,6 +29,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/node/src/switch/average", why: "measures the ticks of forwarding in the bridge" },
     Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
     Room { path: "crates/lab", why: "measures" },
+    Room { path: "crates/linerate/src", why: "starts the hosts and bridges of a program" },
     Room { path: "crates/linerate-cli", why: "interacts with a user" },
     Room { path: "crates/apps/src/host/run", why: "the loop of a host with one application" },
     Room { path: "crates/apps/src/netperf/serve", why: "the loop of a host with one end of a test" },

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 impl<L: Locks> Stack<L> {
-    /// Wakes the task of `waker` in the first round at or after `at`. Each call adds an entry, which
-    /// remains until that time, so a task must not register twice for the same time.
+    /// Wakes the task of `waker` in the first round at or after `at`. Each call adds an entry,
+    /// which remains until that time, so a task must not register twice for the same time.
     pub fn wake_at(&self, at: Instant, waker: &Waker) {
         self.alarm.add(at, waker.clone());
         self.due(at);

@@ -65,8 +65,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Returns the addresses of the oldest request that was not reported yet: the destination of the
-    /// SYN as the local address, and its source as the remote one.
+    /// Returns the addresses of the oldest request that was not reported yet: the destination of
+    /// the SYN as the local address, and its source as the remote one.
     ///
     /// # Errors
     /// [`TcpError::WouldBlock`] if there is none; [`TcpError::NotListening`], also if the listener
@@ -150,12 +150,12 @@ impl<L: Locks> Stack<L> {
         accepted
     }
 
-    /// Removes the connection with the addresses `tuple` from the accept queue, after the request was
-    /// accepted. Returns its socket.
+    /// Removes the connection with the addresses `tuple` from the accept queue, after the request
+    /// was accepted. Returns its socket.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] while the handshake is not complete, [`TcpError::TimedOut`] if it was
-    /// given up; [`TcpError::NotListening`], [`TcpError::NoSocket`].
+    /// [`TcpError::WouldBlock`] while the handshake is not complete, [`TcpError::TimedOut`] if it
+    /// was given up; [`TcpError::NotListening`], [`TcpError::NoSocket`].
     pub fn tcp_accept_of(&self, cx: Cx, id: usize, tuple: &Tuple) -> Result<usize, TcpError> {
         let children = self.act(cx, id, |sock| match &sock.kind {
             Kind::Listening(listening) => Ok(listening.ready.clone()),

@@ -493,8 +493,8 @@ impl<L: Locks> Stack<L> {
             Over::Late => {
                 let Some(slot) = self.tcp.socks.get(id) else { return };
                 let slot = slot.lock(cx);
-                // The process may have closed the socket in the meantime, and opened another one that
-                // has the same number.
+                // The process may have closed the socket in the meantime, and opened another one
+                // that has the same number.
                 let Some(sock) = slot.as_ref().filter(|sock| sock.is_late()) else { return };
                 sock.ends().tuples().for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
                 self.with_tcp_wheel(cx, |wheel| wheel.cancel(id as u32));

@@ -2,8 +2,9 @@
 //! decision of the application.
 //!
 //! The first datagram between two addresses is a request. Further ones are held with it, up to
-//! [`PACKETS_MAX`](super::held::PACKETS_MAX). An accepted request opens a socket that is bound to the original destination and
-//! connected to the sender, and the held datagrams are delivered to it.
+//! [`PACKETS_MAX`](super::held::PACKETS_MAX). An accepted request opens a socket that is bound to
+//! the original destination and connected to the sender, and the held datagrams are delivered to
+//! it.
 
 use crate::Stack;
 use crate::demux::{Addr, Tuple};
@@ -94,8 +95,9 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Returns the addresses of the oldest request that was not reported yet: the destination of the
-    /// datagram as the local address, and its source as the remote one. `None` if there is none.
+    /// Returns the addresses of the oldest request that was not reported yet: the destination of
+    /// the datagram as the local address, and its source as the remote one. `None` if there is
+    /// none.
     pub fn udp_next_request(&self, cx: Cx) -> Option<Tuple> {
         let mut guard = self.udp_held.lock(cx);
         let held = guard.as_mut()?;

@@ -60,7 +60,7 @@ impl std::fmt::Debug for Relay {
 }
 
 fn open(spec: &str, pool: &Pool) -> Result<Side, Error> {
-    let failed = |why: node::AddPortError| Error::Port { port: spec.to_owned(), why };
+    let failed = |why: node::AddPortError| Error::Port { port: spec.to_owned(), why: Box::new(why) };
     let parsed = Spec::parse(spec).map_err(|why| failed(why.into()))?;
     let env = Env { pool: pool.clone(), pairs: super::pairs(), mac: Mac::ZERO, unit: 0 };
     let port = ::port::open(&parsed, &env).map_err(|why| failed(why.into()))?;
@@ -113,8 +113,8 @@ impl Relay {
         Ok(Relay { sides, clock: Clock::live(clock::Strategy::default()), dropped: 0 })
     }
 
-    /// Receives a burst from each port, and passes each frame to `decide`, which may change its bytes
-    /// but not its length. Returns the number of frames received.
+    /// Receives a burst from each port, and passes each frame to `decide`, which may change its
+    /// bytes but not its length. Returns the number of frames received.
     pub fn step(&mut self, mut decide: impl FnMut(Towards, &mut [u8]) -> Verdict) -> usize {
         let now = self.clock.now();
         let [left, right] = &mut self.sides;

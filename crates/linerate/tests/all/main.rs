@@ -3,4 +3,5 @@
 mod forwarders;
 mod life;
 mod ports;
+mod readme;
 mod world;

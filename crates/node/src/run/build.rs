@@ -3,18 +3,16 @@
 use crate::Host;
 use crate::commands;
 use crate::config::{HostConfig, IfaceConfig};
-use crate::host::AddPortError;
+use crate::host::{AddPortError, OpenOwn};
 use crate::isr::IsrError;
 use crate::split::{self, Shard};
 use crate::topology::Topology;
-use buf::Pool;
 use clock::{Clock, Instant};
 use inet::iface::IfaceId;
 use inet::resolvers::ResolverSource;
 use lock::{Locks, Up};
-use port::{Pairs, Port};
+use port::Pairs;
 use std::collections::BTreeMap;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -97,9 +95,6 @@ pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Resu
     }
     build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
 }
-
-/// Function that opens a port of the caller's own, with buffers from the host's pool.
-pub type OpenOwn = Box<dyn FnOnce(&Pool) -> io::Result<Port> + Send>;
 
 /// Builds a host from `config` as [`build`] does. The ifaces whose numbers (in `config.ifaces`) are
 /// in `own` get the ports that these functions open; the port specifications of these ifaces are

@@ -52,15 +52,15 @@ impl<L: Locks> Host<L> {
         (timeout, ports)
     }
 
-    /// Returns duplicates of the descriptors of the ports, for a caller that sleeps on several hosts
-    /// of one thread. A descriptor is readable when its port may have frames.
+    /// Returns duplicates of the descriptors of the ports, for a caller that sleeps on several
+    /// hosts of one thread. A descriptor is readable when its port may have frames.
     pub fn port_fds(&self) -> Vec<OwnedFd> {
         self.sleep_on(std::iter::once(&self.inputs.first), Instant::NEVER).1
     }
 
-    /// Prepares a sleep of the caller: passes the descriptor of each port to `each`, and returns the
-    /// time until which the caller may sleep on them, at most `until`. Ports without a descriptor,
-    /// and ports that delay frames, make it earlier.
+    /// Prepares a sleep of the caller: passes the descriptor of each port to `each`, and returns
+    /// the time until which the caller may sleep on them, at most `until`. Ports without a
+    /// descriptor, and ports that delay frames, make it earlier.
     pub fn prepare_sleep(&self, until: Instant, each: &mut dyn FnMut(BorrowedFd<'_>)) -> Instant {
         let cx = self.cx();
         let inputs = self.inputs.first.lock(cx);

@@ -1,7 +1,7 @@
 //! Forwarders: connections and datagrams for any address and port, for transparent proxies.
 //!
-//! A packet reaches a forwarder if it is routed to this host (`ip route add local 0.0.0.0/0`) and no
-//! socket has its destination. Only IPv4 is supported.
+//! A packet reaches a forwarder if it is routed to this host (`ip route add local 0.0.0.0/0`) and
+//! no socket has its destination. Only IPv4 is supported.
 
 use super::{Net, Owned, TcpListener, TcpStream, UdpSocket, error};
 use crate::{Decision, Errno, ForwardRequest, Opt};
@@ -60,8 +60,8 @@ impl<N: Net + Clone> TcpRequest<N> {
         (&self.listener, &self.request)
     }
 
-    /// Answers the SYN, and waits until the handshake is complete. The connection's local address is
-    /// the original destination.
+    /// Answers the SYN, and waits until the handshake is complete. The connection's local address
+    /// is the original destination.
     ///
     /// # Errors
     /// `TimedOut` if the peer has given up.

@@ -98,6 +98,11 @@ impl<N: Net> TcpStream<N> {
         TcpStream(Arc::new(Owned { net, fd }))
     }
 
+    /// Returns another handle to the same connection.
+    pub(super) fn share(&self) -> TcpStream<N> {
+        TcpStream(Arc::clone(&self.0))
+    }
+
     /// Returns the address and port of the peer.
     ///
     /// # Errors
@@ -129,7 +134,7 @@ impl<N: Net> TcpStream<N> {
     /// # Errors
     /// None.
     pub fn try_clone(&self) -> io::Result<TcpStream<N>> {
-        Ok(TcpStream(Arc::clone(&self.0)))
+        Ok(self.share())
     }
 
     /// Sets the maximum time that a read waits, after which it fails with `WouldBlock`. With
@@ -233,8 +238,8 @@ impl<N: Net> TcpStream<N> {
         self.0.set(Opt::NonBlocking(on))
     }
 
-    /// Sets an option for which the standard library's stream has no method, such as keepalive or the
-    /// congestion control algorithm.
+    /// Sets an option for which the standard library's stream has no method, such as keepalive or
+    /// the congestion control algorithm.
     ///
     /// # Errors
     /// `InvalidInput` for a value out of range, and an error without a specific kind

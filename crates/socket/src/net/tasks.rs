@@ -6,7 +6,7 @@
 //! hosts. With the feature `tokio` the streams also implement `AsyncRead` and `AsyncWrite`.
 //!
 //! Every future may be dropped at any time: a method that was not completed has had no effect,
-//! except where its documentation says otherwise. A method that cannot make progress (an empty
+//! unless its documentation states otherwise. A method that cannot make progress (an empty
 //! receive queue, a full send buffer, no buffers in the pool) waits; it does not fail with
 //! `ENOBUFS`. If the host is stopped, waiting methods fail with `ConnectionAborted`.
 

@@ -41,8 +41,8 @@ impl<N: Net + Clone> UdpSocket<N> {
         UdpSocket::bind_with(net, addr, &[])
     }
 
-    /// Opens a socket on the host `net`, sets `options`, such as [`Opt::ReusePort`], and binds it to
-    /// `addr`.
+    /// Opens a socket on the host `net`, sets `options`, such as [`Opt::ReusePort`], and binds it
+    /// to `addr`.
     ///
     /// # Errors
     /// Those of [`UdpSocket::bind`], and those of setting the options.

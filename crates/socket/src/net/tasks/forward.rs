@@ -1,24 +1,25 @@
 //! Forwarders for tasks.
 
 use super::{TcpStream, UdpSocket, attempt};
-use crate::net::{self, Net, error};
+use crate::net as blocking;
+use crate::net::{Net, error};
 use crate::{Decision, Errno, Opt};
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-/// [`net::TcpForwarder`] with `async` methods.
+/// [`blocking::TcpForwarder`] with `async` methods.
 #[derive(Debug)]
-pub struct TcpForwarder<N: Net>(net::TcpForwarder<N>);
+pub struct TcpForwarder<N: Net>(blocking::TcpForwarder<N>);
 
 impl<N: Net + Clone> TcpForwarder<N> {
     /// Starts to hold the SYNs that arrive at the host `net` for addresses without a listener.
     ///
     /// # Errors
-    /// Those of [`net::TcpForwarder::bind`].
+    /// Those of [`blocking::TcpForwarder::bind`].
     pub fn bind(net: &N) -> io::Result<TcpForwarder<N>> {
-        let forwarder = net::TcpForwarder::bind(net)?;
+        let forwarder = blocking::TcpForwarder::bind(net)?;
         forwarder.0.0.set(Opt::NonBlocking(true))?;
         Ok(TcpForwarder(forwarder))
     }
@@ -32,13 +33,13 @@ impl<N: Net + Clone> TcpForwarder<N> {
         let next = |cx: &mut std::task::Context<'_>| {
             owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.next_request(owned.fd)))
         };
-        Ok(TcpRequest(net::TcpRequest::of(owned, poll_fn(next).await?)))
+        Ok(TcpRequest(blocking::TcpRequest::of(owned, poll_fn(next).await?)))
     }
 }
 
-/// [`net::TcpRequest`] with `async` methods.
+/// [`blocking::TcpRequest`] with `async` methods.
 #[derive(Debug)]
-pub struct TcpRequest<N: Net>(net::TcpRequest<N>);
+pub struct TcpRequest<N: Net>(blocking::TcpRequest<N>);
 
 impl<N: Net + Clone> TcpRequest<N> {
     /// Answers the SYN, and waits until the handshake is complete.
@@ -52,7 +53,7 @@ impl<N: Net + Clone> TcpRequest<N> {
             owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.accept_request(owned.fd, request)))
         };
         let fd = poll_fn(accept).await?;
-        TcpStream::from_blocking(net::TcpStream::of(owned.net.clone(), fd))
+        TcpStream::from_blocking(blocking::TcpStream::of(owned.net.clone(), fd))
     }
 
     /// Refuses the connection: the peer gets a RST.
@@ -74,17 +75,17 @@ impl<N: Net + Clone> TcpRequest<N> {
     }
 }
 
-/// [`net::UdpForwarder`] with `async` methods.
+/// [`blocking::UdpForwarder`] with `async` methods.
 #[derive(Debug)]
-pub struct UdpForwarder<N: Net>(net::UdpForwarder<N>);
+pub struct UdpForwarder<N: Net>(blocking::UdpForwarder<N>);
 
 impl<N: Net + Clone> UdpForwarder<N> {
     /// Starts to hold the datagrams that arrive at the host `net` for addresses without a socket.
     ///
     /// # Errors
-    /// Those of [`net::UdpForwarder::bind`].
+    /// Those of [`blocking::UdpForwarder::bind`].
     pub fn bind(net: &N) -> io::Result<UdpForwarder<N>> {
-        net::UdpForwarder::bind(net).map(UdpForwarder)
+        blocking::UdpForwarder::bind(net).map(UdpForwarder)
     }
 
     /// Waits for the next request. No request is lost if the future is dropped.
@@ -106,19 +107,19 @@ impl<N: Net + Clone> UdpForwarder<N> {
                 calls.next_datagram_request().map_or(Poll::Pending, |request| Poll::Ready(Ok(request)))
             })
         };
-        Ok(UdpRequest(net::UdpRequest::of(net.clone(), poll_fn(next).await?)))
+        Ok(UdpRequest(blocking::UdpRequest::of(net.clone(), poll_fn(next).await?)))
     }
 }
 
-/// [`net::UdpRequest`] whose socket has `async` methods.
+/// [`blocking::UdpRequest`] whose socket has `async` methods.
 #[derive(Debug)]
-pub struct UdpRequest<N: Net>(net::UdpRequest<N>);
+pub struct UdpRequest<N: Net>(blocking::UdpRequest<N>);
 
 impl<N: Net + Clone> UdpRequest<N> {
     /// Opens a socket that is bound to the original destination and connected to the sender.
     ///
     /// # Errors
-    /// Those of [`net::UdpRequest::accept`].
+    /// Those of [`blocking::UdpRequest::accept`].
     pub fn accept(self) -> io::Result<UdpSocket<N>> {
         UdpSocket::from_blocking(self.0.accept()?)
     }

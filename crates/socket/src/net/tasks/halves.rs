@@ -71,3 +71,17 @@ macro_rules! writers {
 
 readers!(ReadHalf<'_, N>, OwnedReadHalf<N>);
 writers!(WriteHalf<'_, N>, OwnedWriteHalf<N>);
+
+impl<N: Net> TcpStream<N> {
+    /// Splits the stream into a half that reads and one that writes, for two futures of one task.
+    pub fn split(&mut self) -> (ReadHalf<'_, N>, WriteHalf<'_, N>) {
+        (ReadHalf(self), WriteHalf(self))
+    }
+
+    /// Splits the stream into a half that reads and one that writes, for two tasks. Dropping the
+    /// half that writes shuts the connection down for writing.
+    pub fn into_split(self) -> (OwnedReadHalf<N>, OwnedWriteHalf<N>) {
+        let reader = TcpStream(self.0.share());
+        (OwnedReadHalf(reader), OwnedWriteHalf(self))
+    }
+}

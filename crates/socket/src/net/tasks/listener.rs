@@ -1,7 +1,8 @@
 //! TCP listener for tasks.
 
 use super::{TcpStream, attempt, lookup_one};
-use crate::net::{self, Net, ToAddr};
+use crate::net as blocking;
+use crate::net::{Net, ToAddr};
 use crate::{Opt, OptKind};
 use std::future::poll_fn;
 use std::io;
@@ -9,24 +10,24 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 /// A TCP listener with `async` methods.
-pub struct TcpListener<N: Net>(pub(super) net::TcpListener<N>);
+pub struct TcpListener<N: Net>(pub(super) blocking::TcpListener<N>);
 
 impl<N: Net + Clone> TcpListener<N> {
     /// Listens for connections to `addr` on the host `net`, as
-    /// [`net::TcpListener::bind`](net::TcpListener::bind) does.
+    /// [`blocking::TcpListener::bind`](blocking::TcpListener::bind) does.
     ///
     /// # Errors
     /// `AddrInUse`, `AddrNotAvailable`, and those of [`lookup`](super::lookup).
     pub async fn bind(net: &N, addr: impl ToAddr) -> io::Result<TcpListener<N>> {
         let addr = lookup_one(net, addr).await?;
-        TcpListener::from_blocking(net::TcpListener::bind(net, addr)?)
+        TcpListener::from_blocking(blocking::TcpListener::bind(net, addr)?)
     }
 
-    /// Converts a listener, for example one with options ([`net::TcpListener::bind_with`]).
+    /// Converts a listener, for example one with options ([`blocking::TcpListener::bind_with`]).
     ///
     /// # Errors
     /// None for an open listener.
-    pub fn from_blocking(listener: net::TcpListener<N>) -> io::Result<TcpListener<N>> {
+    pub fn from_blocking(listener: blocking::TcpListener<N>) -> io::Result<TcpListener<N>> {
         listener.set_nonblocking(true)?;
         Ok(TcpListener(listener))
     }
@@ -49,7 +50,7 @@ impl<N: Net + Clone> TcpListener<N> {
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream<N>, SocketAddr)>> {
         let owned = &self.0.0;
         let found = owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.accept(owned.fd)));
-        found.map_ok(|(fd, peer)| (TcpStream(net::TcpStream::of(owned.net.clone(), fd)), peer))
+        found.map_ok(|(fd, peer)| (TcpStream(blocking::TcpStream::of(owned.net.clone(), fd)), peer))
     }
 }
 

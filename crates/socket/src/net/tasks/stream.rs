@@ -1,7 +1,8 @@
 //! TCP connection for tasks.
 
-use super::{OwnedReadHalf, OwnedWriteHalf, PEEK, RECV, ReadHalf, SEND, WriteHalf, attempt, lookup};
-use crate::net::{self, Net, ToAddr, error};
+use super::{PEEK, RECV, SEND, attempt, lookup};
+use crate::net as blocking;
+use crate::net::{Net, ToAddr, error};
 use crate::{Errno, Opt, SendFlags};
 use inet::udp::Domain;
 use std::future::poll_fn;
@@ -11,14 +12,14 @@ use std::task::{Context, Poll};
 
 /// A TCP connection with `async` methods. Dropping its last handle closes it; data that was written
 /// is still sent.
-pub struct TcpStream<N: Net>(pub(super) net::TcpStream<N>);
+pub struct TcpStream<N: Net>(pub(super) blocking::TcpStream<N>);
 
 impl<N: Net + Clone> TcpStream<N> {
     /// Connects to `addr` from the host `net`. If `addr` is a name, tries its addresses in turn
     /// until one accepts. Dropping the future gives the connection up.
     ///
     /// # Errors
-    /// Those of [`net::TcpStream::connect`].
+    /// Those of [`blocking::TcpStream::connect`].
     pub async fn connect(net: &N, addr: impl ToAddr) -> io::Result<TcpStream<N>> {
         let mut failure = error(Errno::EHOSTUNREACH);
         for addr in lookup(net, addr).await? {
@@ -31,7 +32,7 @@ impl<N: Net + Clone> TcpStream<N> {
     }
 
     async fn connect_to(net: &N, addr: SocketAddr) -> io::Result<TcpStream<N>> {
-        let stream = TcpStream(net::TcpStream::open(net, Domain::of(&addr))?);
+        let stream = TcpStream(blocking::TcpStream::open(net, Domain::of(&addr))?);
         let owned = &stream.0.0;
         owned.set(Opt::NonBlocking(true))?;
         match net.with(|calls| calls.connect(owned.fd, addr)) {
@@ -49,7 +50,7 @@ impl<N: Net> TcpStream<N> {
     ///
     /// # Errors
     /// None for an open stream.
-    pub fn from_blocking(stream: net::TcpStream<N>) -> io::Result<TcpStream<N>> {
+    pub fn from_blocking(stream: blocking::TcpStream<N>) -> io::Result<TcpStream<N>> {
         stream.set_nonblocking(true)?;
         Ok(TcpStream(stream))
     }
@@ -225,20 +226,8 @@ impl<N: Net> TcpStream<N> {
     }
 
     /// Returns the stream as a blocking one, for its options. The socket stays non-blocking.
-    pub fn as_blocking(&self) -> &net::TcpStream<N> {
+    pub fn as_blocking(&self) -> &blocking::TcpStream<N> {
         &self.0
-    }
-
-    /// Splits the stream into a half that reads and one that writes, for two futures of one task.
-    pub fn split(&mut self) -> (ReadHalf<'_, N>, WriteHalf<'_, N>) {
-        (ReadHalf(self), WriteHalf(self))
-    }
-
-    /// Splits the stream into a half that reads and one that writes, for two tasks. Dropping the
-    /// half that writes shuts the connection down for writing.
-    pub fn into_split(self) -> (OwnedReadHalf<N>, OwnedWriteHalf<N>) {
-        let reader = TcpStream(net::TcpStream(self.0.0.clone()));
-        (OwnedReadHalf(reader), OwnedWriteHalf(self))
     }
 }
 

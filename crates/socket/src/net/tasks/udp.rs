@@ -1,7 +1,8 @@
 //! UDP socket for tasks.
 
 use super::{PEEK, RECV, attempt, lookup_one};
-use crate::net::{self, Net, ToAddr};
+use crate::net as blocking;
+use crate::net::{Net, ToAddr};
 use crate::{Ancillary, Calls, Errno, Message};
 use std::future::poll_fn;
 use std::io;
@@ -9,7 +10,7 @@ use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 /// A UDP socket with `async` methods.
-pub struct UdpSocket<N: Net>(pub(super) net::UdpSocket<N>);
+pub struct UdpSocket<N: Net>(pub(super) blocking::UdpSocket<N>);
 
 impl<N: Net + Clone> UdpSocket<N> {
     /// Opens a socket on the host `net` and binds it to `addr`.
@@ -18,7 +19,7 @@ impl<N: Net + Clone> UdpSocket<N> {
     /// `AddrInUse`, `AddrNotAvailable`, and those of [`lookup`](super::lookup).
     pub async fn bind(net: &N, addr: impl ToAddr) -> io::Result<UdpSocket<N>> {
         let addr = lookup_one(net, addr).await?;
-        UdpSocket::from_blocking(net::UdpSocket::bind(net, addr)?)
+        UdpSocket::from_blocking(blocking::UdpSocket::bind(net, addr)?)
     }
 }
 
@@ -27,7 +28,7 @@ impl<N: Net> UdpSocket<N> {
     ///
     /// # Errors
     /// None for an open socket.
-    pub fn from_blocking(socket: net::UdpSocket<N>) -> io::Result<UdpSocket<N>> {
+    pub fn from_blocking(socket: blocking::UdpSocket<N>) -> io::Result<UdpSocket<N>> {
         socket.set_nonblocking(true)?;
         Ok(UdpSocket(socket))
     }
@@ -57,8 +58,8 @@ impl<N: Net> UdpSocket<N> {
     /// Errors that the stack detects at once, and the pending error of a datagram sent earlier.
     pub async fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
         let addr = match addr.target()? {
-            net::Target::Addr(addr) => addr,
-            net::Target::Name(..) => lookup_one(&self.0.0.net, addr).await?,
+            blocking::Target::Addr(addr) => addr,
+            blocking::Target::Name(..) => lookup_one(&self.0.0.net, addr).await?,
         };
         poll_fn(|cx| self.poll_send_to(cx, buf, addr)).await
     }
@@ -80,10 +81,10 @@ impl<N: Net> UdpSocket<N> {
         poll_fn(|cx| self.poll(cx, |calls| calls.send(self.0.fd(), buf))).await
     }
 
-    /// Sends a datagram with ancillary data, as [`net::UdpSocket::send_msg`] does.
+    /// Sends a datagram with ancillary data, as [`blocking::UdpSocket::send_msg`] does.
     ///
     /// # Errors
-    /// Those of [`net::UdpSocket::send_msg`].
+    /// Those of [`blocking::UdpSocket::send_msg`].
     pub async fn send_msg(&self, buf: &[u8], addr: SocketAddr, ancillary: &Ancillary) -> io::Result<usize> {
         poll_fn(|cx| self.poll_send_msg(cx, buf, addr, ancillary)).await
     }
@@ -92,7 +93,7 @@ impl<N: Net> UdpSocket<N> {
     /// have a free buffer.
     ///
     /// # Errors
-    /// Those of [`net::UdpSocket::send_msg`].
+    /// Those of [`blocking::UdpSocket::send_msg`].
     pub fn poll_send_msg(
         &self,
         cx: &mut Context<'_>,
@@ -129,7 +130,7 @@ impl<N: Net> UdpSocket<N> {
     }
 
     /// Receives the next datagram with the ancillary data that
-    /// [`net::UdpSocket::set_option`] has enabled.
+    /// [`blocking::UdpSocket::set_option`] has enabled.
     ///
     /// # Errors
     /// Those of [`UdpSocket::recv_from`].
@@ -171,7 +172,7 @@ impl<N: Net> UdpSocket<N> {
     }
 
     /// Returns the socket as a blocking one, for its options. The socket stays non-blocking.
-    pub fn as_blocking(&self) -> &net::UdpSocket<N> {
+    pub fn as_blocking(&self) -> &blocking::UdpSocket<N> {
         &self.0
     }
 }
