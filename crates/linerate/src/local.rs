@@ -11,9 +11,9 @@ use std::task::Waker;
 
 /// A host that the thread of its owner runs.
 ///
-/// A blocking call on one of its sockets runs the host until the call is complete. A [`Driver`]
-/// runs several hosts, alone or together with tasks. In a [`World`](crate::sim::World), the world
-/// runs the host.
+/// A blocking call on one of its sockets runs the host until the call is complete. A
+/// [`Driver`](crate::Driver) runs several hosts, alone or together with tasks. In a
+/// [`World`](crate::sim::World), the world runs the host.
 ///
 /// Without locks, a packet costs less than on a [`Host`](crate::Host). A `LocalHost` is a handle:
 /// clones refer to the same host. It stays on its thread.
