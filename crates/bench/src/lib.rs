@@ -16,6 +16,7 @@
 //! count and every byte of the last frame must match the row.
 
 pub mod frame;
+pub mod library;
 pub mod smoltcp;
 
 use lab::bench::{IdlePeer, Peers, TcpPeers, both_cores};

@@ -1,17 +1,18 @@
-//! `cargo xtask bench udp` and `tcp`: measures this stack and every peer in one run.
+//! `cargo xtask bench udp`, `tcp` and `library`: measures this stack and every peer in one run.
 
 use lab::result::Report;
 use lab::study::{Options, Progress};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: linerate-bench udp|tcp [--json] [--quick] [--rounds N] [--core N] [--trials FILE]";
+const USAGE: &str = "usage: linerate-bench udp|tcp|library [--json] [--quick] [--rounds N] [--core N] [--trials FILE]";
 
 /// Benchmark group selected on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Udp,
     Tcp,
+    Library,
 }
 
 /// Parsed command line.
@@ -47,8 +48,9 @@ fn arguments(words: &[String]) -> Result<Arguments, String> {
     let group = match words.next().map(String::as_str) {
         Some("udp") => Group::Udp,
         Some("tcp") => Group::Tcp,
-        Some(other) => return Err(format!("unknown group '{other}': expected udp or tcp")),
-        None => return Err("missing group: expected udp or tcp".to_owned()),
+        Some("library") => Group::Library,
+        Some(other) => return Err(format!("unknown group '{other}': expected udp, tcp or library")),
+        None => return Err("missing group: expected udp, tcp or library".to_owned()),
     };
     let (mut options, mut json, mut trials) = (Options::default(), false, None);
     while let Some(word) = words.next() {
@@ -83,6 +85,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let report = match arguments.group {
         Group::Udp => udp(&arguments.options, &mut tell)?,
         Group::Tcp => tcp(&arguments.options, &mut tell)?,
+        Group::Library => library(&arguments.options, &mut tell)?,
     };
     if !quiet {
         eprint!("\r\x1b[K");
@@ -114,6 +117,14 @@ fn tcp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Repo
     let peers = linerate_bench::tcp_peers(options);
     drop(pinned);
     lab::bench::tcp_with(options, peers, tell)
+}
+
+fn library(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
+    let notes = [
+        "tasks.*: tokio's current-thread runtime; one driver runs both hosts; peers: tokio over the kernel's loopback",
+        "library.*: calls of the library; peers (internal): the same calls on socket::Calls, in the same rounds",
+    ];
+    lab::bench::foreign("bench library", &notes, linerate_bench::library::rows(), options, tell)
 }
 
 #[cfg(test)]

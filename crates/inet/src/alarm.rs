@@ -5,20 +5,30 @@
 //! registers with the [`Alarm`] of its stack.
 
 use clock::Instant;
-use std::cmp::Ordering as Order;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
+
+/// An entry of the alarm of a stack: its time, and a number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AlarmEntry(Instant, u64);
 
 /// Tasks that wait for a point in time.
 #[derive(Debug)]
 pub(crate) struct Alarm {
     /// Time of the first entry, in nanoseconds.
     next: AtomicU64,
-    entries: Mutex<BinaryHeap<Entry>>,
+    entries: Mutex<Entries>,
     /// Set when the stack has ended: waiting calls fail.
-    pub(crate) stopped: AtomicBool,
+    stopped: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    wakers: BTreeMap<AlarmEntry, Waker>,
+    /// Number of the next entry.
+    number: u64,
 }
 
 impl Default for Alarm {
@@ -31,34 +41,6 @@ impl Default for Alarm {
     }
 }
 
-/// A task and the time at which it is woken. The entry with the earliest time is the greatest, so
-/// that it is the first one of a [`BinaryHeap`].
-#[derive(Debug)]
-struct Entry {
-    at: Instant,
-    waker: Waker,
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Entry) -> Order {
-        other.at.cmp(&self.at)
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Entry) -> Option<Order> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Entry) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Entry {}
-
 impl Alarm {
     /// Returns the time of the first entry, or `NEVER`.
     #[inline(always)]
@@ -66,23 +48,61 @@ impl Alarm {
         Instant::from_nanos(self.next.load(Ordering::Acquire))
     }
 
-    pub(crate) fn add(&self, at: Instant, waker: Waker) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push(Entry { at, waker });
-        self.next.fetch_min(at.nanos(), Ordering::AcqRel);
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store_next(&self, entries: &Entries) {
+        let next = entries.wakers.keys().next().map_or(Instant::NEVER, |entry| entry.0);
+        self.next.store(next.nanos(), Ordering::Release);
+    }
+
+    /// Adds an entry. If the stack has ended, wakes the task at once.
+    pub(crate) fn add(&self, at: Instant, waker: &Waker) -> AlarmEntry {
+        let mut entries = self.entries();
+        let entry = AlarmEntry(at, entries.number);
+        entries.number += 1;
+        if self.is_stopped() {
+            drop(entries);
+            waker.wake_by_ref();
+            return entry;
+        }
+        entries.wakers.insert(entry, waker.clone());
+        self.store_next(&entries);
+        entry
+    }
+
+    /// Removes an entry, if it is still there.
+    pub(crate) fn remove(&self, entry: AlarmEntry) {
+        let mut entries = self.entries();
+        let removed = entries.wakers.remove(&entry);
+        self.store_next(&entries);
+        drop(entries);
+        drop(removed); // may run code of the task
     }
 
     /// Removes and returns the tasks whose time has come.
     #[cold]
     pub(crate) fn due(&self, now: Instant) -> Vec<Waker> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut due = Vec::new();
-        while entries.peek().is_some_and(|entry| entry.at <= now) {
-            due.extend(entries.pop().map(|entry| entry.waker));
-        }
-        let next = entries.peek().map_or(Instant::NEVER, |entry| entry.at);
-        self.next.store(next.nanos(), Ordering::Release);
-        due
+        let mut entries = self.entries();
+        let later = entries.wakers.split_off(&AlarmEntry(now, u64::MAX));
+        let due = std::mem::replace(&mut entries.wakers, later);
+        self.store_next(&entries);
+        due.into_values().collect()
+    }
+
+    /// Marks the stack as ended, and returns all tasks.
+    pub(crate) fn stop(&self) -> Vec<Waker> {
+        let mut entries = self.entries();
+        self.stopped.store(true, Ordering::SeqCst);
+        let all = std::mem::take(&mut entries.wakers);
+        self.store_next(&entries);
+        all.into_values().collect()
+    }
+
+    /// Returns whether the stack has ended.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
     }
 }
 
@@ -100,18 +120,31 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_due_in_the_order_of_their_times() {
+    fn entries_are_due_in_the_order_of_their_times_and_can_be_removed() {
+        let (alarm, waker) = (Alarm::default(), Waker::noop());
+        let at = Instant::from_nanos;
+        assert_eq!(alarm.next(), Instant::NEVER);
+        let entries = [30, 10, 20, 10].map(|time| alarm.add(at(time), waker));
+        assert_eq!(alarm.next(), at(10));
+        assert_eq!(alarm.due(at(9)).len(), 0);
+        assert_eq!(alarm.due(at(10)).len(), 2);
+        assert_eq!(alarm.next(), at(20));
+        alarm.remove(entries[2]);
+        alarm.remove(entries[1]); // it was due already
+        assert_eq!(alarm.next(), at(30));
+        assert_eq!(alarm.due(at(30)).len(), 1);
+        assert_eq!(alarm.next(), Instant::NEVER);
+    }
+
+    /// A task that registers after the end is woken at once, so that it sees the end.
+    #[test]
+    fn the_end_wakes_tasks_that_register_before_and_after_it() {
         let (alarm, count) = (Alarm::default(), Arc::new(Count(AtomicUsize::new(0))));
         let waker = Waker::from(count.clone());
-        assert_eq!(alarm.next(), Instant::NEVER);
-        for at in [30, 10, 20, 10] {
-            alarm.add(Instant::from_nanos(at), waker.clone());
-        }
-        assert_eq!(alarm.next(), Instant::from_nanos(10));
-        assert_eq!(alarm.due(Instant::from_nanos(9)).len(), 0);
-        assert_eq!(alarm.due(Instant::from_nanos(19)).len(), 2);
-        assert_eq!(alarm.next(), Instant::from_nanos(20));
-        assert_eq!(alarm.due(Instant::from_nanos(30)).len(), 2);
-        assert_eq!(alarm.next(), Instant::NEVER);
+        alarm.add(Instant::NEVER, &waker);
+        alarm.stop().into_iter().for_each(Waker::wake);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+        alarm.add(Instant::NEVER, &waker);
+        assert_eq!((count.0.load(Ordering::Relaxed), alarm.is_stopped()), (2, true));
     }
 }

@@ -31,7 +31,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
 
-mod alarm;
+pub mod alarm;
 mod arp;
 pub mod counters;
 pub mod demux;

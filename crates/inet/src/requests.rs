@@ -26,21 +26,31 @@ pub enum Decision {
     Ignore,
 }
 
+/// Identity of a request: later requests between the same addresses differ by their time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RequestKey {
+    /// Destination of the packet as the local address, and its source as the remote one.
+    pub tuple: Tuple,
+    /// Time at which the packet was received.
+    at: Instant,
+}
+
 /// Undecided requests of a forwarder.
 #[derive(Debug)]
 pub(crate) struct Requests<T> {
     entries: HashMap<Tuple, Entry<T>>,
-    /// Requests that were not reported yet, the oldest first. May contain tuples of expired ones.
-    waiting: VecDeque<Tuple>,
-    /// Times and tuples of all requests, the oldest first. May contain those of decided ones.
-    ages: VecDeque<(Instant, Tuple)>,
+    /// Requests that were not reported yet, the oldest first. May contain ended ones.
+    waiting: VecDeque<RequestKey>,
+    /// All requests, the oldest first. May contain ended ones.
+    ages: VecDeque<RequestKey>,
 }
 
 #[derive(Debug)]
 struct Entry<T> {
     value: T,
     at: Instant,
-    is_reported: bool,
+    /// True once the application has decided, while the decision is carried out.
+    is_decided: bool,
 }
 
 impl<T> Default for Requests<T> {
@@ -50,47 +60,65 @@ impl<T> Default for Requests<T> {
 }
 
 impl<T> Requests<T> {
-    /// Returns the undecided request of `tuple`.
+    /// Returns the request between these addresses.
     pub(crate) fn get_mut(&mut self, tuple: &Tuple) -> Option<&mut T> {
         self.entries.get_mut(tuple).map(|entry| &mut entry.value)
     }
 
-    /// Adds a request. Returns `value` if there are too many; decided or not, requests of the same
-    /// tuple must have been looked up before.
+    fn has(&self, key: &RequestKey) -> bool {
+        self.entries.get(&key.tuple).is_some_and(|entry| entry.at == key.at)
+    }
+
+    /// Adds a request between addresses that have none. Returns `value` if there are too many.
     pub(crate) fn add(&mut self, tuple: Tuple, now: Instant, value: T) -> Result<(), T> {
         if self.entries.len() >= REQUESTS_MAX {
             return Err(value);
         }
-        self.entries.insert(tuple, Entry { value, at: now, is_reported: false });
-        self.waiting.push_back(tuple);
-        self.ages.push_back((now, tuple));
+        let key = RequestKey { tuple, at: now };
+        self.entries.insert(tuple, Entry { value, at: now, is_decided: false });
+        self.waiting.push_back(key);
+        self.ages.push_back(key);
+        if self.ages.len() > 2 * REQUESTS_MAX {
+            let ages = std::mem::take(&mut self.ages);
+            self.ages = ages.into_iter().filter(|key| self.has(key)).collect();
+            let waiting = std::mem::take(&mut self.waiting);
+            self.waiting = waiting.into_iter().filter(|key| self.has(key)).collect();
+        }
         Ok(())
     }
 
     /// Reports the oldest request that was not reported yet.
-    pub(crate) fn next(&mut self) -> Option<Tuple> {
-        while let Some(tuple) = self.waiting.pop_front() {
-            if let Some(entry) = self.entries.get_mut(&tuple).filter(|entry| !entry.is_reported) {
-                entry.is_reported = true;
-                return Some(tuple);
+    pub(crate) fn next(&mut self) -> Option<RequestKey> {
+        while let Some(key) = self.waiting.pop_front() {
+            if self.has(&key) {
+                return Some(key);
             }
         }
         None
     }
 
-    /// Removes and returns the request of `tuple`, because it was decided.
-    pub(crate) fn take(&mut self, tuple: &Tuple) -> Option<T> {
-        self.entries.remove(tuple).map(|entry| entry.value)
+    /// Marks a request as decided. Returns `false` if it has expired or was decided before.
+    pub(crate) fn decide(&mut self, key: &RequestKey, now: Instant) -> bool {
+        let entry = self.entries.get_mut(&key.tuple).filter(|entry| entry.at == key.at && !entry.is_decided);
+        let Some(entry) = entry.filter(|entry| now.since(entry.at) < LIFETIME) else { return false };
+        entry.is_decided = true;
+        true
+    }
+
+    /// Removes and returns a request.
+    pub(crate) fn take(&mut self, key: &RequestKey) -> Option<T> {
+        if !self.has(key) {
+            return None;
+        }
+        self.entries.remove(&key.tuple).map(|entry| entry.value)
     }
 
     /// Removes and returns the requests that have expired.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<T> {
         let mut expired = Vec::new();
-        while let Some((at, tuple)) = self.ages.front().copied().filter(|(at, _)| now.since(*at) >= LIFETIME) {
+        while let Some(key) = self.ages.front().copied().filter(|key| now.since(key.at) >= LIFETIME) {
             self.ages.pop_front();
-            if self.entries.get(&tuple).is_some_and(|entry| entry.at == at) {
-                expired.extend(self.take(&tuple));
-            }
+            expired.extend(self.take(&key));
         }
         expired
     }
@@ -116,17 +144,37 @@ mod tests {
         Instant::from_nanos(secs * 1_000_000_000)
     }
 
+    fn key(port: u16, secs: u64) -> RequestKey {
+        RequestKey { tuple: tuple(port), at: at(secs) }
+    }
+
     #[test]
     fn a_request_is_reported_once_and_decided_once() {
         let mut requests = Requests::default();
         requests.add(tuple(1), at(0), 'a').unwrap();
         requests.add(tuple(2), at(0), 'b').unwrap();
-        assert_eq!(requests.next(), Some(tuple(1)));
+        assert_eq!(requests.next(), Some(key(1, 0)));
         assert_eq!(requests.get_mut(&tuple(1)), Some(&mut 'a'));
-        assert_eq!(requests.take(&tuple(1)), Some('a'));
-        assert_eq!(requests.take(&tuple(1)), None);
-        assert_eq!(requests.take(&tuple(2)), Some('b'));
+        assert!(requests.decide(&key(1, 0), at(59)) && !requests.decide(&key(1, 0), at(59)));
+        assert_eq!(requests.take(&key(1, 0)), Some('a'));
+        assert_eq!(requests.take(&key(1, 0)), None);
+        assert_eq!(requests.take(&key(2, 0)), Some('b'));
         assert_eq!(requests.next(), None, "it was decided without having been reported");
+    }
+
+    /// The decision about an expired request does not affect a later one between the same
+    /// addresses.
+    #[test]
+    fn a_key_names_one_request() {
+        let mut requests = Requests::default();
+        requests.add(tuple(1), at(0), 'a').unwrap();
+        let before = requests.next().unwrap();
+        assert!(!requests.decide(&before, at(60)), "it is too old");
+        assert_eq!(requests.expire(at(60)), ['a']);
+        requests.add(tuple(1), at(61), 'b').unwrap();
+        assert!(!requests.decide(&before, at(61)));
+        assert_eq!(requests.take(&before), None);
+        assert!(requests.decide(&key(1, 61), at(61)));
     }
 
     #[test]
@@ -140,8 +188,14 @@ mod tests {
         assert_eq!(requests.expire(at(60)).len(), 512);
         requests.add(tuple(0), at(60), 7).unwrap(); // the tuple of an expired request
         assert_eq!(requests.expire(at(61)).len(), 512);
-        assert_eq!(requests.next(), Some(tuple(0)));
+        assert_eq!(requests.next(), Some(key(0, 60)));
         assert_eq!(requests.take_all(), [7]);
         assert_eq!((requests.expire(at(1000)).len(), requests.next()), (0, None));
+        // Requests that are decided at once leave nothing behind, also if none is reported.
+        for n in 0..100_000 {
+            requests.add(tuple(1), Instant::from_nanos(n), 0).unwrap();
+            requests.take(&RequestKey { tuple: tuple(1), at: Instant::from_nanos(n) }).unwrap();
+        }
+        assert!(requests.ages.len() <= 2 * REQUESTS_MAX + 1 && requests.waiting.len() <= 2 * REQUESTS_MAX + 1);
     }
 }

@@ -640,6 +640,7 @@ impl<L: Locks> Stack<L> {
     /// held frame.
     pub fn shutdown(&self, cx: Cx) {
         self.flush_all(cx);
+        self.udp_hold(cx, false);
         let mut waiting = self.loopback.lock(cx);
         let mut ended: Vec<Frame> = waiting.drain(..).collect();
         self.loopback_len.store(0, Ordering::Relaxed);

@@ -34,6 +34,41 @@ use port::pktgen::Family;
 /// how the peer is run.
 pub type Peers = Vec<(Side, String)>;
 
+/// A row that another program declares, with the sides of its peers: `<peer>.<id of the row>`.
+#[derive(Debug)]
+pub struct ForeignRow {
+    /// Side of the row; its identifier is the row's.
+    pub side: Side,
+    /// Title of the row.
+    pub title: String,
+    /// Unit of the row and its peers.
+    pub unit: Unit,
+    /// Sides of the peers.
+    pub others: Vec<Side>,
+}
+
+/// Measures the rows of another program as the study `name`, each row with its peers in the same
+/// rounds.
+///
+/// # Errors
+/// None: a row without a figure states the reason.
+pub fn foreign(
+    name: &str,
+    notes: &[&str],
+    rows: Vec<ForeignRow>,
+    options: &Options,
+    progress: &mut dyn FnMut(Progress),
+) -> anyhow::Result<Report> {
+    let mut study = Study::new(name, options.run(20), rows.len(), progress);
+    notes.iter().for_each(|note| study.note(*note));
+    for ForeignRow { side, title, unit, others } in rows {
+        study.part(&title);
+        let run = study.options();
+        study.measure_entries(vec![Entry::new(side, title).unit(unit).with_sides(others)], run);
+    }
+    Ok(study.finish())
+}
+
 /// Reason stated in a row that is missing because it needs two cores.
 const ONE_CORE: &str = "this program has one core";
 

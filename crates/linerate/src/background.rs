@@ -92,6 +92,16 @@ pub(crate) fn start(
     Ok(Host(Arc::new(Running { node, stop, thread: Mutex::new(Some(thread)) })))
 }
 
+/// Ends the waits of all calls when the thread ends, also after a panic of a port of the user's
+/// own.
+struct StopsCalls<'n>(&'n node::Host<Light>);
+
+impl Drop for StopsCalls<'_> {
+    fn drop(&mut self) {
+        self.0.stack.stop(self.0.cx());
+    }
+}
+
 /// Body of the thread.
 fn run(
     node: &node::Host<Light>,
@@ -104,19 +114,21 @@ fn run(
             report(&text);
         }
     };
+    let stopped = StopsCalls(node);
     while !stop.is_requested.load(Ordering::Acquire) {
         runner.round(node, crate::port::pairs(), &mut warn);
     }
     let left = node.shutdown(Duration::from_nanos(stop.patience.load(Ordering::Acquire)));
-    node.stack.stop(node.cx());
+    drop(stopped);
     left
 }
 
 impl Running {
     /// Ends the thread. Returns the connections that were reset; nothing if it had already ended.
     fn stop(&self, patience: Duration) -> Vec<Unacknowledged> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(thread) = thread.take() else { return Vec::new() };
+        // Joins without the lock, because the host's own thread may call this function, too.
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Vec::new() };
         self.stop.patience.store(u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
         self.stop.is_requested.store(true, Ordering::Release);
         self.node.wake();

@@ -83,6 +83,9 @@ impl Driver {
             // idle.
             if round.frames == 0 {
                 let again = self.round();
+                if let Some(found) = done() {
+                    return Some(found);
+                }
                 if again.frames == 0 {
                     self.sleep(first, again.next.min(end).min(now.after(IDLE)));
                 }

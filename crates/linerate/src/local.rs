@@ -61,7 +61,8 @@ impl LocalHost {
     }
 
     /// Sends written data and FINs, and waits until the peers have acknowledged them, at most
-    /// `timeout`. Connections that are not finished then are reset. Does nothing in a simulation.
+    /// `timeout`. Connections that are not finished then are reset, and calls that wait fail. Does
+    /// nothing in a simulation.
     ///
     /// # Errors
     /// Returns the connections that were reset.
@@ -69,7 +70,9 @@ impl LocalHost {
         if self.0.node.is_simulated() {
             return Ok(());
         }
-        Unfinished::of(self.0.node.shutdown(timeout))
+        let left = self.0.node.shutdown(timeout);
+        self.0.node.stack.stop(self.0.node.cx());
+        Unfinished::of(left)
     }
 }
 
@@ -78,7 +81,8 @@ impl Net for LocalHost {
     type Locks = Up;
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, Up>) -> R) -> R {
         let done = self.0.node.with(f);
-        if let Some(waker) = self.0.driver.borrow_mut().take() {
+        let driver = self.0.driver.borrow_mut().take();
+        if let Some(waker) = driver {
             waker.wake();
         }
         done

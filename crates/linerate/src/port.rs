@@ -45,6 +45,9 @@ use std::sync::{Arc, LazyLock};
 pub use ::buf::{Burst, Frame, Pool};
 /// An open port, as the functions of this module return it.
 pub use ::port::Port as OpenPort;
+/// Sources and sinks of frames over UNIX sockets, as QEMU and other virtual machine monitors use
+/// them.
+pub use ::port::own::unix;
 pub use ::port::own::{ChannelPort, FrameReceiver, FrameSender, FrameSink, FrameSource, channel};
 /// The halves of a port that moves bursts of frames itself.
 pub use ::port::{Caps, PortCounts, RxHalf, TxHalf};

@@ -4,6 +4,7 @@
 //! the next timer. [`Host::run`] calls it repeatedly and sleeps when there is nothing to poll. The
 //! stack's ifaces own the transmit halves of the ports.
 
+mod configure;
 mod error;
 
 pub use error::{AddPortError, NewHostError};
@@ -19,8 +20,7 @@ use crate::split::Shard;
 use crate::topology::Topology;
 use buf::{Burst, Frame, Pool, PoolConfig};
 use clock::{Clock, Duration, Instant};
-use inet::iface::{IfaceId, LOOPBACK, Offload, Output};
-use inet::ip6::{Advertising, IfaceAddr6};
+use inet::iface::{IfaceId, Offload, Output};
 use inet::{Config, Stack};
 use lock::{Cx, How, Locks, USUAL_THREADS};
 use port::offload::soft::Soft;
@@ -31,7 +31,6 @@ use socket::net::Net;
 use socket::{Calls, Drive, Errno};
 use stats::Shards;
 use std::hash::BuildHasher;
-use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
@@ -415,39 +414,9 @@ impl<L: Locks> Host<L> {
         }
         self.stack.set_outputs(cx, id, outputs);
         self.stack.set_offload(id, config.offload(capable));
-        for addr in &config.addresses {
-            self.stack.add_addr(cx, id, *addr).map_err(|why| AddPortError::Address {
-                iface: name.to_string(),
-                why: format!("{}/{}: {why:?}", addr.addr, addr.len),
-            })?;
-        }
-        for addr in &config.addresses6 {
-            self.stack.add_addr6(cx, id, *addr).map_err(|why| AddPortError::Address {
-                iface: name.to_string(),
-                why: format!("{}/{}: {}", addr.addr, addr.len, crate::commands::six::refused(why)),
-            })?;
-        }
-        let accept_rtadv = config.accept_rtadv || self.stack.sysctls.accept_rtadv.on();
-        if accept_rtadv {
-            self.stack.set_accept_rtadv(cx, id, true).map_err(|why| AddPortError::Address {
-                iface: name.to_string(),
-                why: format!("auto: {}", crate::commands::six::refused(why)),
-            })?;
-        }
-        if config.dhcp {
-            let calls = self.shared_calls();
-            self.dhcp.start(&calls, id).map_err(|why| AddPortError::Address { iface: name.to_string(), why })?;
-        }
-        if config.advertise {
-            self.stack.set_advertising(cx, id, Some(Advertising::default())).map_err(|why| AddPortError::Address {
-                iface: name.to_string(),
-                why: format!("advertise: {}", crate::commands::six::refused(why)),
-            })?;
-        }
-        if accept_rtadv || !config.addresses6.is_empty() {
-            // Adds ::1 with the first IPv6 configuration. If the FIB is full, an address above was
-            // already rejected, so the error can be ignored.
-            let _ = self.stack.add_addr6(cx, LOOPBACK, IfaceAddr6::new(Ipv6Addr::LOCALHOST, 128));
+        if let Err(why) = self.configure(cx, id, name, config) {
+            self.stack.remove_iface(cx, id);
+            return Err(why);
         }
         receivers.into_iter().for_each(|receiver| self.inputs.add(cx, receiver));
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).extend(infos);

@@ -4,6 +4,8 @@
 //! every port: nothing is lost without a count. [`channel`] opens a port whose other end is a
 //! [`FrameSender`] and a [`FrameReceiver`] in the caller's hands.
 
+pub mod unix;
+
 use crate::pair::{Ringer, Sleeper, doorbell};
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};
 use buf::{Burst, Frame, Pool};
@@ -41,6 +43,15 @@ pub trait FrameSink: Send {
     /// `WouldBlock` if the frame has to wait: it is sent again later. After any other error, the
     /// frame is dropped and counted as `port.tx.errors`.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
+
+    /// Sends what is left of an accepted frame, without waiting.
+    ///
+    /// # Errors
+    /// `WouldBlock` if something is still left: it is called again later. Any other error is
+    /// counted as `port.tx.errors`.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl<T: FrameSource + ?Sized> FrameSource for Box<T> {
@@ -57,6 +68,10 @@ impl<T: FrameSink + ?Sized> FrameSink for Box<T> {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         T::send(self, frame)
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        T::flush(self)
+    }
 }
 
 /// Creates a port called `name` from a source and a sink of Ethernet frames (without FCS). Received
@@ -69,7 +84,7 @@ pub fn port(name: &str, pool: &Pool, source: impl FrameSource + 'static, sink: i
         spec: format!("own:{name}"),
         caps: Caps::PLAIN,
         rx: Box::new(rx),
-        tx: Box::new(OwnTx { sink, counts: counts.clone() }),
+        tx: Box::new(OwnTx { sink, counts: counts.clone(), is_behind: false }),
         counts,
         nic: None,
     }
@@ -114,9 +129,10 @@ impl<S: FrameSource> OwnRx<S> {
 
 impl<S: FrameSource> RxHalf for OwnRx<S> {
     fn rx_burst(&mut self, into: &mut Burst, most: usize, _now: Instant) -> usize {
-        let (mut frames, mut bytes) = (0, 0);
+        let (mut frames, mut bytes, mut tries) = (0, 0, 0);
         let most = most.min(into.room());
-        while frames < most && self.ended.is_none() {
+        while tries < most && self.ended.is_none() {
+            tries += 1;
             let Some(buffer) = self.next.take().or_else(|| self.pool.get()) else {
                 self.counts.rx.no_buffer.bump();
                 break;
@@ -162,6 +178,21 @@ impl<S: FrameSource> RxHalf for OwnRx<S> {
 struct OwnTx<S> {
     sink: S,
     counts: Arc<PortCounts>,
+    /// True if the sink has accepted a frame and not sent all of it.
+    is_behind: bool,
+}
+
+impl<S: FrameSink> OwnTx<S> {
+    fn flush(&mut self) {
+        self.is_behind = match self.sink.flush() {
+            Ok(()) => false,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+            Err(_) => {
+                self.counts.tx.errors.bump();
+                false
+            }
+        };
+    }
 }
 
 impl<S: FrameSink> TxHalf for OwnTx<S> {
@@ -182,7 +213,18 @@ impl<S: FrameSink> TxHalf for OwnTx<S> {
         self.counts.tx.frames.add(sent);
         self.counts.tx.bytes.add(bytes);
         self.counts.tx.bursts.add(u64::from(sent > 0));
+        self.flush();
         taken
+    }
+
+    fn poll(&mut self, _now: Instant) {
+        if self.is_behind {
+            self.flush();
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.is_behind.then_some(Instant::ZERO)
     }
 }
 

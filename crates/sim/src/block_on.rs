@@ -6,6 +6,8 @@ use clock::Duration;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+/// Maximum number of polls at one instant. A task that wakes itself reaches it.
+const POLLS_MAX: usize = 100_000;
 /// Virtual time after which [`World::block_on`] gives up.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
@@ -38,11 +40,19 @@ impl World {
         let (end, waker) = (self.now().after(limit), self.tasks.waker(MAIN));
         let (mut cx, mut future) = (Context::from_waker(&waker), pin!(future));
         self.tasks.wake_main();
+        let (mut at, mut polls) = (self.now(), 0);
         loop {
-            while self.tasks.take_main() {
-                if let Poll::Ready(done) = future.as_mut().poll(&mut cx) {
-                    return Ok(done);
-                }
+            if self.now() > at {
+                (at, polls) = (self.now(), 0);
+            }
+            polls += 1;
+            if polls > POLLS_MAX {
+                return Err(Stalled::Busy { at });
+            }
+            if self.tasks.take_main()
+                && let Poll::Ready(done) = future.as_mut().poll(&mut cx)
+            {
+                return Ok(done);
             }
             let next = self.run_until_idle(&mut []);
             if self.tasks.is_main_woken() {

@@ -201,7 +201,10 @@ impl World {
                 return timers.chain(self.hosts.iter().filter_map(|host| host.next_arrival())).min();
             }
         }
-        panic!("the world does not become idle at {:?}: frames are produced without end", self.now());
+        panic!(
+            "the world does not become idle at {:?}: frames are produced, or a task wakes itself, without end",
+            self.now()
+        );
     }
 
     /// Runs each service of each host once. Returns the number of datagrams processed.

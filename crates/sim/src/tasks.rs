@@ -1,7 +1,8 @@
 //! Tasks on virtual time: futures that use the sockets of simulated hosts ([`socket::net::tasks`]).
 //!
 //! One thread runs all tasks. In each round, after the hosts, the tasks that were woken run in the
-//! order in which they were spawned. The same seed therefore gives the same order of events.
+//! order of their numbers, of which those of ended tasks are reused. The same seed therefore gives
+//! the same order of events.
 
 use clock::{Duration, Instant};
 use std::cell::RefCell;
@@ -18,6 +19,12 @@ pub enum Stalled {
     #[error("the task waits at {at:?} of virtual time, and no event is left that could wake it")]
     NoEvent {
         /// Virtual time of the end of the simulation.
+        at: Instant,
+    },
+    /// The task wakes itself, or others wake it, without end at one instant.
+    #[error("the task is woken without end at {at:?} of virtual time; wait for an event or for time instead")]
+    Busy {
+        /// The instant.
         at: Instant,
     },
     /// The limit of virtual time has passed.

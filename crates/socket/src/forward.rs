@@ -3,24 +3,24 @@
 
 use crate::{Calls, Errno, Fd, RecvFlags};
 use clock::Instant;
-use inet::demux::Tuple;
 pub use inet::requests::Decision;
+use inet::requests::RequestKey;
 use lock::Locks;
 use std::net::SocketAddr;
 
 /// A request of a forwarder: the addresses of a connection or of datagrams.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ForwardRequest(Tuple);
+pub struct ForwardRequest(RequestKey);
 
 impl ForwardRequest {
     /// Returns the original destination.
     pub fn local_addr(&self) -> SocketAddr {
-        self.0.local_addr()
+        self.0.tuple.local_addr()
     }
 
     /// Returns the sender.
     pub fn peer_addr(&self) -> SocketAddr {
-        self.0.remote_addr()
+        self.0.tuple.remote_addr()
     }
 }
 
@@ -65,6 +65,14 @@ impl<L: Locks> Calls<'_, L> {
         let id = listener.sock().ok_or(Errno::EOPNOTSUPP)?;
         let accept = || self.stack.tcp_accept_of(self.cx(), id, &request.0);
         self.stream_wait(id, RecvFlags::default(), |_| None, accept).map(Fd::of_sock)
+    }
+
+    /// Gives an accepted request up: drops its handshake, or resets its connection if
+    /// [`Calls::accept_request`] has not returned it.
+    pub fn forget_request(&self, listener: Fd, request: &ForwardRequest) {
+        if let Some(id) = listener.sock() {
+            self.stack.tcp_forget(self.cx(), id, &request.0);
+        }
     }
 
     /// Returns the next request of the host's forwarder of datagrams, without waiting.

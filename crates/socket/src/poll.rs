@@ -66,9 +66,13 @@ impl<L: Locks> Poller<L> {
     }
 
     /// Returns the next notified descriptor of a shared stack. If there is none, sleeps until a
-    /// notification arrives; returns `None` after `timeout`.
+    /// notification arrives; returns `None` after `timeout`, or if the host is stopped.
     pub fn wait(&self, calls: &Calls<'_, L>, timeout: Option<clock::Duration>) -> Option<Fd> {
-        self.0.signal.wait_for(timeout, || self.0.pop(calls.cx())).map(Fd)
+        let next = || match self.0.pop(calls.cx()) {
+            None => calls.stack().is_stopped().then_some(None),
+            found => Some(found),
+        };
+        self.0.signal.wait_for(timeout, next).flatten().map(Fd)
     }
 }
 

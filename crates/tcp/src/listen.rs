@@ -106,6 +106,7 @@ pub struct Listener {
     numbers: Key,
     /// Time until which cookies are accepted. They are verified only if cookies were sent recently.
     cookies_until: Instant,
+    may_send_cookies: bool,
     /// Number of connections waiting to be accepted.
     ready: u32,
 }
@@ -120,6 +121,7 @@ impl Listener {
             cookies: Cookies::new(secret.derive(0x434f_4f4b)),
             numbers: secret,
             cookies_until: Instant::ZERO,
+            may_send_cookies: true,
             ready: 0,
         }
     }
@@ -160,7 +162,8 @@ impl Listener {
             return Err(Refused::AcceptQueueFull);
         }
         let (mut entry, offset) = self.entry_of(cx, ends, syn);
-        let cookies = if cx.above.is_some() { CookieMode::Never } else { self.limits.cookies };
+        let may = self.may_send_cookies && cx.above.is_none();
+        let cookies = if may { self.limits.cookies } else { CookieMode::Never };
         if cookies == CookieMode::Always {
             return Ok(self.synack_with_cookie(cx, ends, &mut entry, offset));
         }
@@ -423,6 +426,18 @@ impl Listener {
     /// Returns whether a handshake between `ends` is in progress.
     pub fn knows(&self, ends: &Ends) -> bool {
         self.find(ends).is_some()
+    }
+
+    /// Drops the handshake between `ends`, if there is one. Its peer gets a RST for its ACK.
+    pub fn forget(&mut self, ends: &Ends) {
+        if let Some(at) = self.find(ends) {
+            self.table.remove(at);
+        }
+    }
+
+    /// Sets whether SYNs may be answered with a cookie, as far as the limits permit.
+    pub fn use_cookies(&mut self, on: bool) {
+        self.may_send_cookies = on;
     }
 
     fn find(&self, ends: &Ends) -> Option<u32> {

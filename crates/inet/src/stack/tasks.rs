@@ -1,22 +1,30 @@
 //! Wake-ups of tasks at a given time, and the end of a stack.
 
 use super::Stack;
+use crate::alarm::AlarmEntry;
 use clock::Instant;
 use lock::{Cx, Locks};
-use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 impl<L: Locks> Stack<L> {
-    /// Wakes the task of `waker` in the first round at or after `at`. Each call adds an entry,
-    /// which remains until that time, so a task must not register twice for the same time.
-    pub fn wake_at(&self, at: Instant, waker: &Waker) {
-        self.alarm.add(at, waker.clone());
+    /// Wakes the task of `waker` in the first round at or after `at`, or at once if the host has
+    /// been stopped. Each call adds an entry, which remains until that time or until
+    /// [`Stack::forget_alarm`].
+    pub fn wake_at(&self, at: Instant, waker: &Waker) -> AlarmEntry {
+        let entry = self.alarm.add(at, waker);
         self.due(at);
+        entry
+    }
+
+    /// Removes an entry of [`Stack::wake_at`].
+    pub fn forget_alarm(&self, entry: AlarmEntry) {
+        self.alarm.remove(entry);
     }
 
     /// Wakes the tasks whose time has come. Returns the time of the next one.
     #[inline]
     pub(super) fn poll_alarm(&self, cx: Cx) -> Instant {
+        self.poll_udp_held(cx);
         if self.alarm.next() <= cx.now {
             self.alarm.due(cx.now).into_iter().for_each(Waker::wake);
         }
@@ -26,8 +34,7 @@ impl<L: Locks> Stack<L> {
     /// Ends all waiting calls with `EINTR`, now and in the future, because no thread runs the host
     /// any more.
     pub fn stop(&self, cx: Cx) {
-        self.alarm.stopped.store(true, Ordering::SeqCst);
-        self.alarm.due(Instant::NEVER).into_iter().for_each(Waker::wake);
+        self.alarm.stop().into_iter().for_each(Waker::wake);
         self.pcbs.for_each(cx, |id, pcb| pcb.wake(cx, id));
         self.tcp_wake_all(cx);
         if let Some(signal) = self.udp_request_signal(cx) {
@@ -37,6 +44,6 @@ impl<L: Locks> Stack<L> {
 
     /// Returns whether the host has been stopped.
     pub fn is_stopped(&self) -> bool {
-        self.alarm.stopped.load(Ordering::SeqCst)
+        self.alarm.is_stopped()
     }
 }

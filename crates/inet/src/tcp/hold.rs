@@ -11,7 +11,7 @@ use super::output::IpOptions;
 use super::{Kind, Listening, NO_OPTIONS, TcpError, core_ends};
 use crate::Stack;
 use crate::demux::{Ends, Ends4, Ends6, Tuple};
-use crate::requests::{Decision, Requests};
+use crate::requests::{Decision, RequestKey, Requests};
 use ::tcp::listen::{self, Answer};
 use ::tcp::{Segment, SeqNum};
 use lock::{Cx, Locks};
@@ -56,13 +56,21 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::NotListening`], [`TcpError::NoSocket`].
     pub fn tcp_hold(&self, cx: Cx, id: usize, on: bool) -> Result<(), TcpError> {
-        self.act(cx, id, |sock| match &mut sock.kind {
-            Kind::Listening(listening) => {
-                listening.held = on.then(|| Box::new(Requests::default()));
-                Ok(())
-            }
-            _ => Err(TcpError::NotListening),
-        })
+        let children = self.act(cx, id, |sock| {
+            let Kind::Listening(listening) = &mut sock.kind else { return Err(TcpError::NotListening) };
+            listening.held = on.then(|| Box::new(Requests::default()));
+            // A connection that a cookie establishes would belong to no request.
+            listening.listener.use_cookies(!on);
+            // Handshakes that began before would not belong to a request either.
+            let counts = &self.count(cx).tcp.listen;
+            let config = &listening.configs.four;
+            listening.listener.close(listen::Context { config, counts, now: cx.now, above: None });
+            let children = std::mem::take(&mut listening.ready);
+            children.iter().for_each(|_| listening.listener.on_accepted());
+            Ok(children)
+        })?;
+        children.into_iter().for_each(|child| _ = self.tcp_close(cx, child, true));
+        Ok(())
     }
 
     /// Returns the addresses of the oldest request that was not reported yet: the destination of
@@ -71,7 +79,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::WouldBlock`] if there is none; [`TcpError::NotListening`], also if the listener
     /// does not hold SYNs.
-    pub fn tcp_next_request(&self, cx: Cx, id: usize) -> Result<Tuple, TcpError> {
+    pub fn tcp_next_request(&self, cx: Cx, id: usize) -> Result<RequestKey, TcpError> {
         self.act(cx, id, |sock| {
             let Kind::Listening(listening) = &mut sock.kind else { return Err(TcpError::NotListening) };
             let held = listening.held.as_mut().ok_or(TcpError::NotListening)?;
@@ -85,17 +93,18 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::TimedOut`] if the request has expired or was decided before, and
     /// [`TcpError::TooMany`] if the listener's queues are full; the SYN is then not answered.
-    pub fn tcp_decide(&self, cx: Cx, id: usize, tuple: &Tuple, decision: Decision) -> Result<(), TcpError> {
+    pub fn tcp_decide(&self, cx: Cx, id: usize, key: &RequestKey, decision: Decision) -> Result<(), TcpError> {
+        let tuple = &key.tuple;
         match (tuple.local.to_v4(), tuple.remote.to_v4()) {
             (Some(local), Some(remote)) => {
                 let (local, remote) = (local.to_bits(), remote.to_bits());
                 let ends = Ends4 { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port };
-                self.tcp_decide_of(cx, id, ends, tuple, decision)
+                self.tcp_decide_of(cx, id, ends, key, decision)
             }
             _ => {
                 let (local, remote) = (tuple.local.0, tuple.remote.0);
                 let ends = Ends6 { local, remote, local_port: tuple.local_port, remote_port: tuple.remote_port };
-                self.tcp_decide_of(cx, id, ends, tuple, decision)
+                self.tcp_decide_of(cx, id, ends, key, decision)
             }
         }
     }
@@ -105,7 +114,7 @@ impl<L: Locks> Stack<L> {
         cx: Cx,
         id: usize,
         ends: Ends<A>,
-        tuple: &Tuple,
+        key: &RequestKey,
         decision: Decision,
     ) -> Result<(), TcpError> {
         let mut slot = self.tcp.socks.get(id).ok_or(TcpError::NoSocket)?.lock(cx);
@@ -113,7 +122,8 @@ impl<L: Locks> Stack<L> {
         let options = IpOptions::of::<A, L>(sock.options(), self);
         let Kind::Listening(listening) = &mut sock.kind else { return Err(TcpError::NotListening) };
         let held = listening.held.as_mut().ok_or(TcpError::NotListening)?;
-        let HeldSyn { segment, above } = held.take(tuple).ok_or(TcpError::TimedOut)?;
+        let is_due = held.decide(key, cx.now);
+        let HeldSyn { segment, above } = held.take(key).filter(|_| is_due).ok_or(TcpError::TimedOut)?;
         let answer = match decision {
             Decision::Ignore => None,
             Decision::Refuse => {
@@ -156,7 +166,8 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError::WouldBlock`] while the handshake is not complete, [`TcpError::TimedOut`] if it
     /// was given up; [`TcpError::NotListening`], [`TcpError::NoSocket`].
-    pub fn tcp_accept_of(&self, cx: Cx, id: usize, tuple: &Tuple) -> Result<usize, TcpError> {
+    pub fn tcp_accept_of(&self, cx: Cx, id: usize, key: &RequestKey) -> Result<usize, TcpError> {
+        let tuple = &key.tuple;
         let children = self.act(cx, id, |sock| match &sock.kind {
             Kind::Listening(listening) => Ok(listening.ready.clone()),
             _ => Err(TcpError::NotListening),
@@ -177,5 +188,25 @@ impl<L: Locks> Stack<L> {
             let may_come = listening.listener.knows(&ends) || listening.ready != children;
             Err(if may_come { TcpError::WouldBlock } else { TcpError::TimedOut })
         })
+    }
+
+    /// Gives an accepted request up: removes its handshake, or resets its connection if that was
+    /// not returned by [`Stack::tcp_accept_of`].
+    pub fn tcp_forget(&self, cx: Cx, id: usize, key: &RequestKey) {
+        if let Ok(child) = self.tcp_accept_of(cx, id, key) {
+            self.tcp_close(cx, child, true);
+            return;
+        }
+        let (local, remote) = (key.tuple.local.0, key.tuple.remote.0);
+        let ends = ::tcp::Ends { local, remote, local_port: key.tuple.local_port, remote_port: key.tuple.remote_port };
+        self.with_sock(cx, id, |sock| {
+            if let Kind::Listening(listening) = &mut sock.kind {
+                listening.listener.forget(&ends);
+            }
+        });
+        // The handshake may have been completed in the meantime.
+        if let Ok(child) = self.tcp_accept_of(cx, id, key) {
+            self.tcp_close(cx, child, true);
+        }
     }
 }

@@ -464,6 +464,8 @@ impl<L: Locks> Stack<L> {
                 let context = listen::Context { config: A::listen_config(configs), counts, now: cx.now, above: None };
                 if !listener.on_unreachable(context, &core_ends(ends), seq) {
                     self.count(cx).tcp.pmtu.icmp_refused.bump();
+                } else if listening.held.is_some() {
+                    sock.wake(cx, id); // the connection may be waited for
                 }
             }
             Kind::Fresh => {}

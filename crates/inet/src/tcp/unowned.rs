@@ -155,6 +155,9 @@ impl<L: Locks> Stack<L> {
                     }
                     None => {
                         listening.listener.on_accepted();
+                        if listening.held.is_some() {
+                            sock.wake(cx, id);
+                        }
                         self.drop_frame(cx, packet, DropReason::TcpNoRoom);
                     }
                 }

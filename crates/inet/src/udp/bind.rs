@@ -59,7 +59,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    fn make_findable(&self, cx: Cx, id: usize, ends: SockEnds) {
+    pub(super) fn make_findable(&self, cx: Cx, id: usize, ends: SockEnds) {
         ends.tuples().for_each(|tuple| self.udp.insert(cx, &tuple, id));
         let shares = |pcb: &mut Pcb<L>| pcb.options.reuse_port || pcb.options.reuse_addr;
         let shares = self.with_pcb(cx, id, shares).unwrap_or(false);

@@ -1,8 +1,7 @@
 //! Datagrams of requests that wait for a decision of the application.
 
-use crate::demux::Tuple;
 use crate::iface::IfaceId;
-use crate::requests::Requests;
+use crate::requests::{RequestKey, Requests};
 use buf::Frame;
 use clock::Instant;
 use lock::Signal;
@@ -34,8 +33,8 @@ impl HeldDatagrams {
         expired
     }
 
-    pub(super) fn take(&mut self, tuple: &Tuple) -> Option<Vec<(IfaceId, Frame)>> {
-        let taken = self.requests.take(tuple)?;
+    pub(super) fn take(&mut self, key: &RequestKey) -> Option<Vec<(IfaceId, Frame)>> {
+        let taken = self.requests.take(key)?;
         self.packets -= taken.len();
         Some(taken)
     }

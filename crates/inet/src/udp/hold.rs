@@ -9,9 +9,10 @@
 use crate::Stack;
 use crate::demux::{Addr, Tuple};
 use crate::ends::Domain;
+use crate::ends::SockEnds;
 use crate::icmp4::Cause;
-use crate::iface::{Iface, IfaceId};
-use crate::requests::Decision;
+use crate::iface::Iface;
+use crate::requests::{Decision, RequestKey};
 use crate::udp::BindError;
 use crate::udp::held::{PACKETS_MAX, POOL_SHARE};
 use buf::{Burst, Frame};
@@ -32,8 +33,12 @@ fn tuple_of(packet: &Frame) -> Option<Tuple> {
 
 impl<L: Locks> Stack<L> {
     /// Starts or ends holding datagrams for addresses without a socket. The held ones are dropped.
-    pub fn udp_hold(&self, cx: Cx, on: bool) {
+    /// Returns `false` if datagrams are held already, or are not held already.
+    pub fn udp_hold(&self, cx: Cx, on: bool) -> bool {
         let mut held = self.udp_held.lock(cx);
+        if held.is_some() == on {
+            return false;
+        }
         let before = std::mem::replace(&mut *held, on.then(Box::default));
         self.holds_udp.store(on, Ordering::Release);
         drop(held);
@@ -41,6 +46,15 @@ impl<L: Locks> Stack<L> {
             before.signal.raise();
             let frames = before.requests.take_all().into_iter().flatten();
             frames.for_each(|(_, frame)| self.drop_frame(cx, frame, DropReason::UdpNoSocket));
+        }
+        true
+    }
+
+    /// Drops the held datagrams of requests that have expired.
+    pub(crate) fn poll_udp_held(&self, cx: Cx) {
+        if self.is_holding_udp() {
+            let expired = self.udp_held.lock(cx).as_mut().map(|held| held.expire(cx.now)).unwrap_or_default();
+            expired.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::UdpNoSocket));
         }
     }
 
@@ -98,7 +112,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the addresses of the oldest request that was not reported yet: the destination of
     /// the datagram as the local address, and its source as the remote one. `None` if there is
     /// none.
-    pub fn udp_next_request(&self, cx: Cx) -> Option<Tuple> {
+    pub fn udp_next_request(&self, cx: Cx) -> Option<RequestKey> {
         let mut guard = self.udp_held.lock(cx);
         let held = guard.as_mut()?;
         let (expired, next) = (held.expire(cx.now), held.requests.next());
@@ -112,38 +126,49 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`BindError::NotConnected`] if the request has expired or was decided before;
     /// [`BindError::TooMany`] without a free descriptor, and the errors of [`Stack::udp_bind`].
-    pub fn udp_decide(&self, cx: Cx, tuple: &Tuple, decision: Decision) -> Result<Option<usize>, BindError> {
-        let packets = self.udp_held.lock(cx).as_mut().and_then(|held| held.take(tuple));
-        let packets = packets.ok_or(BindError::NotConnected)?;
-        if decision == Decision::Accept {
-            return self.udp_accept(cx, tuple, packets).map(Some);
+    pub fn udp_decide(&self, cx: Cx, key: &RequestKey, decision: Decision) -> Result<Option<usize>, BindError> {
+        let is_due = self.udp_held.lock(cx).as_mut().is_some_and(|held| held.requests.decide(key, cx.now));
+        if !is_due {
+            return Err(BindError::NotConnected);
         }
-        for (_, packet) in packets {
-            if decision == Decision::Refuse {
-                self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
-            }
-            self.drop_frame(cx, packet, DropReason::UdpNoSocket);
-        }
-        self.flush(cx);
-        Ok(None)
-    }
-
-    fn udp_accept(&self, cx: Cx, tuple: &Tuple, packets: Vec<(IfaceId, Frame)>) -> Result<usize, BindError> {
-        let open = || {
-            let id = self.udp_open(cx, Domain::Inet).ok_or(BindError::TooMany)?;
-            // Several senders may send to the same destination: each has a socket.
-            self.with_pcb(cx, id, |pcb| pcb.options.reuse_port = true).ok_or(BindError::NoSocket)?;
-            let bound = self.udp_bind(cx, id, tuple.local_addr());
-            let done = bound.and_then(|_| self.udp_connect(cx, id, tuple.remote_addr()));
-            done.map(|()| id).inspect_err(|_| _ = self.udp_close(cx, id))
+        // While the socket is being opened, the request stays in the table and holds the datagrams
+        // that arrive.
+        let opened = match decision {
+            Decision::Accept => self.udp_open_between(cx, &key.tuple).map(Some),
+            Decision::Refuse | Decision::Ignore => Ok(None),
         };
-        let opened = open();
+        let packets = self.udp_held.lock(cx).as_mut().and_then(|held| held.take(key)).unwrap_or_default();
         for (iface, packet) in packets {
             match (&opened, self.ifaces.get(iface)) {
-                (Ok(_), Some(iface)) => self.input_packets(cx, Some(iface), &mut Burst::of(packet), self.lap(cx)),
-                _ => self.drop_frame(cx, packet, DropReason::UdpNoSocket),
+                (Ok(Some(_)), Some(iface)) => {
+                    self.input_packets(cx, Some(iface), &mut Burst::of(packet), self.lap(cx));
+                }
+                _ => {
+                    if decision == Decision::Refuse {
+                        self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
+                    }
+                    self.drop_frame(cx, packet, DropReason::UdpNoSocket);
+                }
             }
         }
+        self.flush(cx);
         opened
+    }
+
+    /// Opens a socket between two addresses. It is never bound without a peer, so it receives from
+    /// no other sender.
+    fn udp_open_between(&self, cx: Cx, tuple: &Tuple) -> Result<usize, BindError> {
+        let Tuple { local, remote, local_port, remote_port } = *tuple;
+        if self.udp.contains(cx, tuple, |_| true) {
+            return Err(BindError::InUse);
+        }
+        let id = self.udp_open(cx, Domain::Inet).ok_or(BindError::TooMany)?;
+        let ends = SockEnds::between(local, remote, local_port, remote_port);
+        self.with_pcb(cx, id, |pcb| {
+            pcb.options.reuse_port = true; // several senders may send to the same destination
+            pcb.set_ends(ends);
+        });
+        self.make_findable(cx, id, ends);
+        Ok(id)
     }
 }

@@ -143,7 +143,13 @@ impl Relay {
         let fds: Vec<Option<BorrowedFd<'_>>> = open.map(|(from, _)| from.port.rx.wait_fd()).collect();
         let is_polled = fds.iter().any(Option::is_none) || self.sides.iter().any(|side| !side.waiting.is_empty());
         let fds: Vec<BorrowedFd<'_>> = fds.into_iter().flatten().collect();
-        let _ = dispatch::wait_readable(&fds, Some(if is_polled { POLLED } else { IDLE })); // a failure costs a turn
+        let now = self.clock.now();
+        let events = self.sides.iter().flat_map(|side| {
+            [side.port.rx.next_event(), side.port.tx.next_event(), side.soft.next_event(now)].into_iter().flatten()
+        });
+        let event = events.map(|event| event.since(now)).min().unwrap_or(IDLE);
+        let most = if is_polled { POLLED } else { IDLE }.min(event);
+        let _ = dispatch::wait_readable(&fds, Some(most)); // a failure costs a turn
     }
 
     /// Returns the number of frames that were not passed on: those for which the function returned

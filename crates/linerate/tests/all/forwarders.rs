@@ -86,6 +86,32 @@ fn requests_expire_and_accept_ends_when_the_peer_is_gone() {
     end(&world);
 }
 
+/// An accept that is given up leaves neither a handshake nor a connection behind, whether the peer's
+/// ACK arrives before or after.
+#[test]
+fn a_cancelled_accept_leaves_nothing_behind() {
+    for delay in [0, 30] {
+        let (world, proxy, client) = proxy_and_client(4, "impair(delay=10ms):pair:lan");
+        let forwarder = TcpForwarder::bind(&proxy).unwrap();
+        let connecting = client.clone();
+        world.spawn(async move {
+            if let Ok(stream) = TcpStream::connect(&connecting, "203.0.113.7:80").await {
+                assert_eq!(stream.read(&mut [0]).await.unwrap_err().kind(), ErrorKind::ConnectionReset);
+            }
+        });
+        let request = world.block_on(forwarder.next()).unwrap().unwrap();
+        {
+            let mut accepting = Box::pin(request.accept());
+            let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+            assert!(accepting.as_mut().poll(&mut cx).is_pending());
+            world.run_for(Duration::from_millis(delay));
+        }
+        world.run_for(Duration::from_secs(10));
+        assert_eq!(proxy.connections().len(), 1, "the listener alone");
+        end(&world);
+    }
+}
+
 #[test]
 fn datagrams_are_accepted_refused_or_ignored() {
     for seed in 0..20 {

@@ -4,4 +4,6 @@ mod forwarders;
 mod life;
 mod ports;
 mod readme;
+#[cfg(feature = "tokio")]
+mod tokio;
 mod world;

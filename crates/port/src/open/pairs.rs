@@ -78,6 +78,7 @@ impl Pairs {
     pub(super) fn open(&self, name: &str, layer: &Layer, caps: Caps) -> Result<Port, PairError> {
         let mut pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(ends) = pairs.get_mut(name).filter(|ends| !ends.is_closed()) else {
+            pairs.retain(|_, ends| !ends.is_closed());
             let slots = usize::try_from(layer.count("slots")).unwrap_or(1);
             let (first, second) = pair::pair(name, slots, caps);
             let counts = [&first, &second].map(|end| Arc::downgrade(&end.counts));
@@ -103,8 +104,11 @@ impl Pairs {
     /// whole configuration has been read.
     pub fn unfinished(&self) -> Vec<String> {
         let pairs = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut names: Vec<_> =
-            pairs.iter().filter(|(_, ends)| ends.second.is_some()).map(|(n, _)| n.clone()).collect();
+        let mut names: Vec<_> = pairs
+            .iter()
+            .filter(|(_, ends)| ends.second.is_some() && !ends.is_closed())
+            .map(|(n, _)| n.clone())
+            .collect();
         names.sort();
         names
     }

@@ -9,8 +9,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-/// Maximum number of handshakes in progress, and of connections that wait for
-/// [`TcpRequest::accept`].
+/// Maximum number of established connections that wait for [`TcpRequest::accept`].
 const BACKLOG: u32 = 1024;
 
 /// Receives the first SYN of each connection for any address and port. The SYN is answered after
@@ -43,16 +42,30 @@ impl<N: Net + Clone> TcpForwarder<N> {
 pub struct TcpRequest<N: Net> {
     listener: Arc<Owned<N>>,
     request: ForwardRequest,
-    is_decided: bool,
+    state: RequestState,
+}
+
+/// State of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RequestState {
+    Undecided,
+    /// The SYN was answered, and the connection was not returned yet.
+    Accepting,
+    Done,
 }
 
 impl<N: Net + Clone> TcpRequest<N> {
     pub(super) fn of(listener: &Arc<Owned<N>>, request: ForwardRequest) -> TcpRequest<N> {
-        TcpRequest { listener: listener.clone(), request, is_decided: false }
+        TcpRequest { listener: listener.clone(), request, state: RequestState::Undecided }
+    }
+
+    /// Marks the connection as returned.
+    pub(super) fn done(&mut self) {
+        self.state = RequestState::Done;
     }
 
     pub(super) fn decide(&mut self, decision: Decision) -> io::Result<()> {
-        self.is_decided = true;
+        self.state = if decision == Decision::Accept { RequestState::Accepting } else { RequestState::Done };
         self.listener.call(|calls, fd| calls.decide(fd, &self.request, decision))
     }
 
@@ -68,6 +81,7 @@ impl<N: Net + Clone> TcpRequest<N> {
     pub fn accept(mut self) -> io::Result<TcpStream<N>> {
         self.decide(Decision::Accept)?;
         let fd = self.listener.call(|calls, fd| calls.accept_request(fd, &self.request))?;
+        self.done();
         Ok(TcpStream::of(self.listener.net.clone(), fd))
     }
 
@@ -92,9 +106,15 @@ impl<N: Net + Clone> TcpRequest<N> {
 
 impl<N: Net> Drop for TcpRequest<N> {
     fn drop(&mut self) {
-        if !self.is_decided {
+        match self.state {
             // Fails only if the request has expired.
-            let _ = self.listener.call(|calls, fd| calls.decide(fd, &self.request, Decision::Ignore));
+            RequestState::Undecided => {
+                let _ = self.listener.call(|calls, fd| calls.decide(fd, &self.request, Decision::Ignore));
+            }
+            RequestState::Accepting => {
+                self.listener.net.with(|calls| calls.forget_request(self.listener.fd, &self.request))
+            }
+            RequestState::Done => {}
         }
     }
 }
@@ -106,7 +126,7 @@ pub(super) struct Holding<N: Net> {
 
 impl<N: Net> Drop for Holding<N> {
     fn drop(&mut self) {
-        self.net.with(|calls| calls.stack().udp_hold(calls.cx(), false));
+        self.net.with(|calls| _ = calls.stack().udp_hold(calls.cx(), false));
     }
 }
 
@@ -119,14 +139,10 @@ impl<N: Net + Clone> UdpForwarder<N> {
     /// # Errors
     /// `AddrInUse` if the host already has a forwarder of datagrams.
     pub fn bind(net: &N) -> io::Result<UdpForwarder<N>> {
-        let is_taken = net.with(|calls| {
-            let is_taken = calls.stack().is_holding_udp();
-            if !is_taken {
-                calls.stack().udp_hold(calls.cx(), true);
-            }
-            is_taken
-        });
-        if is_taken { Err(error(Errno::EADDRINUSE)) } else { Ok(UdpForwarder(Arc::new(Holding { net: net.clone() }))) }
+        match net.with(|calls| calls.stack().udp_hold(calls.cx(), true)) {
+            true => Ok(UdpForwarder(Arc::new(Holding { net: net.clone() }))),
+            false => Err(error(Errno::EADDRINUSE)),
+        }
     }
 
     /// Waits for the next request.
@@ -151,8 +167,8 @@ impl<N: Net + Clone> UdpRequest<N> {
         UdpRequest { net, request, is_decided: false }
     }
 
-    /// Opens a socket that is bound to the original destination and connected to the sender. The
-    /// held datagrams are the first that it receives.
+    /// Opens a socket that is bound to the original destination and connected to the sender. It
+    /// receives the held datagrams too. A datagram that arrives during this call may precede them.
     ///
     /// # Errors
     /// `NotConnected` if the request has expired; an error without a specific kind (`ENOBUFS`)

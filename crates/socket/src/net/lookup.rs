@@ -41,7 +41,7 @@ fn wait<L: Locks>(calls: &Calls<'_, L>, poller: &Poller<L>, lookup: &Lookup) -> 
                 let _ = calls.watch(poller, fd); // the descriptor is open
                 poller.wait(calls, Some(until.since(calls.cx().now)));
             }
-            true
+            !calls.stack().is_stopped()
         }
     }
 }

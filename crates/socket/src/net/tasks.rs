@@ -29,6 +29,7 @@ use super::{Net, Target, ToAddr, error};
 use crate::resolve::{Families, Lookup};
 use crate::{Calls, Errno, Fd, RecvFlags, SendFlags};
 use clock::{Duration, Instant};
+use inet::alarm::AlarmEntry;
 use lock::Locks;
 use std::fmt;
 use std::future::poll_fn;
@@ -94,17 +95,24 @@ impl<N: Net> Pending<'_, N> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Vec<SocketAddr>>> {
         let Pending { net, lookup } = self;
         net.with(|calls| {
-            if let Some(found) = lookup.turn(calls) {
-                return Poll::Ready(found.map_err(lookup_error));
+            // A turn may open another socket, with which the task must register.
+            let mut registered = None;
+            loop {
+                if let Some(found) = lookup.turn(calls) {
+                    return Poll::Ready(found.map_err(lookup_error));
+                }
+                if calls.stack().is_stopped() {
+                    return Poll::Ready(Err(error(Errno::EINTR)));
+                }
+                if registered == Some(lookup.fd()) {
+                    calls.stack().wake_at(lookup.next(), cx.waker());
+                    return Poll::Pending;
+                }
+                registered = Some(lookup.fd());
+                if let Some(fd) = lookup.fd() {
+                    let _ = calls.wake_task(fd, cx.waker()); // the descriptor is open
+                }
             }
-            if calls.stack().is_stopped() {
-                return Poll::Ready(Err(error(Errno::EINTR)));
-            }
-            if let Some(fd) = lookup.fd() {
-                let _ = calls.wake_task(fd, cx.waker()); // the descriptor is open
-            }
-            calls.stack().wake_at(lookup.next(), cx.waker());
-            lookup.turn(calls).map_or(Poll::Pending, |found| Poll::Ready(found.map_err(lookup_error)))
         })
     }
 }
@@ -131,9 +139,9 @@ async fn lookup_one<N: Net>(net: &N, addr: impl ToAddr) -> io::Result<SocketAddr
 }
 
 /// Waits until the clock of the host has advanced by `time`. On a simulated host, this is virtual
-/// time.
+/// time. If the host is stopped, the wait ends at once.
 pub fn sleep<N: Net>(net: &N, time: Duration) -> Sleep<'_, N> {
-    Sleep { net, until: net.with(|calls| calls.cx().now.after(time)), is_registered: false }
+    Sleep { net, until: net.with(|calls| calls.cx().now.after(time)), entry: None }
 }
 
 /// Future of [`sleep`].
@@ -141,24 +149,30 @@ pub fn sleep<N: Net>(net: &N, time: Duration) -> Sleep<'_, N> {
 pub struct Sleep<'n, N: Net> {
     net: &'n N,
     until: Instant,
-    is_registered: bool,
+    /// Registration of the task that polled last.
+    entry: Option<AlarmEntry>,
 }
 
 impl<N: Net> Future for Sleep<'_, N> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let (net, until, is_registered) = (self.net, self.until, self.is_registered);
-        self.is_registered = true;
-        net.with(|calls| {
-            if calls.cx().now >= until || calls.stack().is_stopped() {
-                return Poll::Ready(());
-            }
-            if !is_registered {
-                calls.stack().wake_at(until, cx.waker());
-            }
-            Poll::Pending
-        })
+        let (net, until, before) = (self.net, self.until, self.entry.take());
+        self.entry = net.with(|calls| {
+            let stack = calls.stack();
+            before.into_iter().for_each(|entry| stack.forget_alarm(entry));
+            let is_over = calls.cx().now >= until || stack.is_stopped();
+            (!is_over).then(|| stack.wake_at(until, cx.waker()))
+        });
+        if self.entry.is_some() { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+impl<N: Net> Drop for Sleep<'_, N> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            self.net.with(|calls| calls.stack().forget_alarm(entry));
+        }
     }
 }
 

@@ -11,7 +11,7 @@ fn a_files_path_is_its_modules() {
     for (file, module) in [
         ("crates/inet/src/ip4/output.rs", Some("inet::ip4::output")),
         ("/home/a/linerate/crates/inet/src/lib.rs", Some("inet")),
-        ("crates/linerate-cli/src/main.rs", Some("linerate-cli")),
+        ("crates/linerate-cli/src/main.rs", Some("linerate_cli")),
         ("/rustc/5980761/library/core/src/slice/mod.rs", Some("core::slice")),
         ("/rustc/5980761/library/stdarch/crates/core_arch/src/x86/rdtsc.rs", Some("core_arch::x86::rdtsc")),
         ("/root/.cargo/registry/src/index.crates.io-1949cf8c/serde-json-1.0.1/src/de.rs", Some("serde_json::de")),

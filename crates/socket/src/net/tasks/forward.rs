@@ -42,7 +42,8 @@ impl<N: Net + Clone> TcpForwarder<N> {
 pub struct TcpRequest<N: Net>(blocking::TcpRequest<N>);
 
 impl<N: Net + Clone> TcpRequest<N> {
-    /// Answers the SYN, and waits until the handshake is complete.
+    /// Answers the SYN, and waits until the handshake is complete. If the future is dropped, the
+    /// connection is given up.
     ///
     /// # Errors
     /// `TimedOut` if the peer has given up.
@@ -53,7 +54,9 @@ impl<N: Net + Clone> TcpRequest<N> {
             owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.accept_request(owned.fd, request)))
         };
         let fd = poll_fn(accept).await?;
-        TcpStream::from_blocking(blocking::TcpStream::of(owned.net.clone(), fd))
+        let stream = blocking::TcpStream::of(owned.net.clone(), fd);
+        self.0.done();
+        TcpStream::from_blocking(stream)
     }
 
     /// Refuses the connection: the peer gets a RST.
@@ -104,7 +107,12 @@ impl<N: Net + Clone> UdpForwarder<N> {
                     return Poll::Ready(Err(error(Errno::EINTR)));
                 };
                 signal.wake_task(cx.waker());
-                calls.next_datagram_request().map_or(Poll::Pending, |request| Poll::Ready(Ok(request)))
+                if let Some(request) = calls.next_datagram_request() {
+                    return Poll::Ready(Ok(request));
+                }
+                // The host may have been stopped since the check above.
+                let has_ended = calls.stack().is_stopped() || !calls.stack().is_holding_udp();
+                if has_ended { Poll::Ready(Err(error(Errno::EINTR))) } else { Poll::Pending }
             })
         };
         Ok(UdpRequest(blocking::UdpRequest::of(net.clone(), poll_fn(next).await?)))

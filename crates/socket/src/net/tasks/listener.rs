@@ -50,7 +50,14 @@ impl<N: Net + Clone> TcpListener<N> {
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream<N>, SocketAddr)>> {
         let owned = &self.0.0;
         let found = owned.net.with(|calls| attempt(calls, owned.fd, cx, || calls.accept(owned.fd)));
-        found.map_ok(|(fd, peer)| (TcpStream(blocking::TcpStream::of(owned.net.clone(), fd)), peer))
+        match found {
+            Poll::Ready(Ok((fd, peer))) => {
+                let stream = TcpStream::from_blocking(blocking::TcpStream::of(owned.net.clone(), fd));
+                Poll::Ready(stream.map(|stream| (stream, peer)))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
