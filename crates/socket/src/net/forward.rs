@@ -38,7 +38,8 @@ impl<N: Net + Clone> TcpForwarder<N> {
     }
 }
 
-/// A connection that waits for a decision. Dropping it ignores the SYN.
+/// A connection that waits for a decision. Dropping it ignores the SYN; if the peer retransmits the
+/// SYN, that is another request.
 pub struct TcpRequest<N: Net> {
     listener: Arc<Owned<N>>,
     request: ForwardRequest,
