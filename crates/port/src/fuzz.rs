@@ -12,6 +12,7 @@
 
 use crate::offload::{RxCsum, virtio};
 use crate::os::tun::VNET_HDR_LEN;
+use crate::own::unix::{FRAME_MAX, Unframer};
 use crate::packet::slot::Packet;
 use crate::pcap::{
     Direction, Format, LINKTYPE_ETHERNET, MAX_BLOCK, Reader, Record, Section, Writer, append_record, written,
@@ -20,6 +21,39 @@ use crate::spec::Spec;
 use crate::text::{Line, Lines};
 use buf::{Pool, PoolConfig};
 use std::io::{self, Read};
+
+/// Tests the framing of UNIX streams, with input in pieces.
+///
+/// Properties: no panic; the frames are those that a parser of the whole input finds; the stream
+/// ends normally exactly if the input ends after a frame.
+pub fn frames(data: &[u8]) {
+    let (mut stream, mut rest) = (Pieces { data, turn: 0 }, data);
+    let (mut unframer, mut frame) = (Unframer::new(), vec![0; FRAME_MAX]);
+    loop {
+        let received = unframer.recv(&mut stream, &mut frame);
+        if received.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            continue;
+        }
+        let expected = rest.split_first_chunk().map(|(len, rest)| (u32::from_be_bytes(*len) as usize, rest));
+        match (received, expected) {
+            (Ok(len), Some((expected, bytes))) => {
+                assert_eq!(len, expected);
+                assert_eq!(frame[..len], bytes[..len]);
+                rest = &bytes[len..];
+            }
+            (Err(error), None) => {
+                let is_normal = error.kind() == io::ErrorKind::UnexpectedEof;
+                assert_eq!(is_normal, rest.is_empty(), "{error}");
+                return;
+            }
+            (Err(error), Some((len, bytes))) => {
+                assert!(len > FRAME_MAX || bytes.len() < len, "{error}");
+                return;
+            }
+            (Ok(len), None) => panic!("a frame of {len} bytes without a prefix"),
+        }
+    }
+}
 
 /// Tests the conversion of frames from a device: the slot of a packet socket's ring (if the first
 /// byte is even) or a frame after a virtio header.

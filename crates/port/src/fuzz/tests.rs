@@ -30,6 +30,14 @@ fn corpora_pass_whole_truncated_and_damaged() {
             super::text(&damaged);
         }
     }
+    for file in corpus("port_frames") {
+        (0..=file.len()).for_each(|len| super::frames(&file[..len]));
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0x01;
+            super::frames(&damaged);
+        }
+    }
     for file in corpus("port_spec") {
         (0..=file.len()).for_each(|len| super::spec(&file[..len]));
     }

@@ -19,6 +19,12 @@ const PREFIX: usize = 4;
 #[derive(Debug)]
 pub struct StreamFrames {
     stream: UnixStream,
+    unframer: Unframer,
+}
+
+/// Splits received bytes into frames.
+#[derive(Debug)]
+pub(crate) struct Unframer {
     /// Received bytes of `begin..end`: parts of frames, or several frames.
     bytes: Vec<u8>,
     begin: usize,
@@ -40,11 +46,14 @@ pub struct StreamSink {
 pub fn stream(stream: UnixStream) -> io::Result<(StreamFrames, StreamSink)> {
     stream.set_nonblocking(true)?;
     let sink = StreamSink { stream: stream.try_clone()?, rest: Vec::new() };
-    let source = StreamFrames { stream, bytes: vec![0; 2 * (FRAME_MAX + PREFIX)], begin: 0, end: 0 };
-    Ok((source, sink))
+    Ok((StreamFrames { stream, unframer: Unframer::new() }, sink))
 }
 
-impl StreamFrames {
+impl Unframer {
+    pub(crate) fn new() -> Unframer {
+        Unframer { bytes: vec![0; 2 * (FRAME_MAX + PREFIX)], begin: 0, end: 0 }
+    }
+
     /// Returns the received part of the next frame, without its length, and its whole length.
     fn next(&self) -> io::Result<Option<(&[u8], usize)>> {
         let have = self.bytes.get(self.begin..self.end).unwrap_or_default();
@@ -56,10 +65,9 @@ impl StreamFrames {
         }
         Ok(Some((rest, len)))
     }
-}
 
-impl FrameSource for StreamFrames {
-    fn recv(&mut self, frame: &mut [u8]) -> io::Result<usize> {
+    /// Receives the next frame from `stream`, as [`FrameSource::recv`] does.
+    pub(crate) fn recv(&mut self, stream: &mut impl Read, frame: &mut [u8]) -> io::Result<usize> {
         loop {
             if let Some((rest, len)) = self.next()?
                 && let Some(bytes) = rest.get(..len)
@@ -73,12 +81,18 @@ impl FrameSource for StreamFrames {
             // The rest of a frame always fits after it was moved to the front.
             self.bytes.copy_within(self.begin..self.end, 0);
             (self.begin, self.end) = (0, self.end - self.begin);
-            match self.stream.read(self.bytes.get_mut(self.end..).unwrap_or_default())? {
+            match stream.read(self.bytes.get_mut(self.end..).unwrap_or_default())? {
                 0 if self.end == 0 => return Err(ErrorKind::UnexpectedEof.into()),
                 0 => return Err(io::Error::other("the peer closed the stream within a frame")),
                 n => self.end += n,
             }
         }
+    }
+}
+
+impl FrameSource for StreamFrames {
+    fn recv(&mut self, frame: &mut [u8]) -> io::Result<usize> {
+        self.unframer.recv(&mut self.stream, frame)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
