@@ -9,18 +9,23 @@
 //! | `library.recv` | `UdpSocket::recv_from` of a datagram that `pktgen:` generates |
 
 use anyhow::{Context, bail};
+use clock::Clock;
 use lab::bench::ForeignRow;
 use lab::side::Side;
 use lab::study::Unit;
-use lab::subject::{Reading, Subject, measure};
+use lab::subject::{Reading, Subject, from_fn, measure};
 use lab::timer;
-use linerate::net::Net;
 use linerate::net::UdpSocket;
 use linerate::net::tokio::{TcpListener, TcpStream};
 use linerate::{Driver, Host, LocalHost};
+use lock::Up;
+use node::config::{HostConfig, IfaceConfig, NeighborConfig};
+use port::Pairs;
+use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Runtime;
 use tokio::task::{JoinSet, LocalSet};
+use wire::Mac;
 
 /// Round trips of each connection in a trial.
 const TRIPS: u64 = 1000;
@@ -50,16 +55,16 @@ pub fn rows() -> Vec<ForeignRow> {
         ),
         row(many, "the same per round trip, 64 connections at once", MICROSECONDS, vec![many_kernel]),
         row(
-            Side::new("library.send", || Send::new("library.send", Way::Library)),
+            calls("library.send", library_send),
             "UdpSocket::send_to of 22 bytes, null: port, clock read",
             Unit::TICKS,
-            vec![Side::new("internal.library.send", || Send::new("internal.library.send", Way::Internal))],
+            vec![calls("internal.library.send", internal_send)],
         ),
         row(
-            Side::new("library.recv", || Receive::new("library.recv", Way::Library)),
+            calls("library.recv", library_recv),
             "UdpSocket::recv_from, which runs the host, frames of pktgen:",
             Unit::TICKS,
-            vec![Side::new("internal.library.recv", || Receive::new("internal.library.recv", Way::Internal))],
+            vec![calls("internal.library.recv", internal_recv)],
         ),
     ]
 }
@@ -155,99 +160,69 @@ fn kernels(id: &str, connections: usize) -> anyhow::Result<Echo<tokio::net::TcpS
     Ok(Echo { id: id.to_owned(), runtime, tasks, streams })
 }
 
-/// Interface through which a side makes its calls.
-#[derive(Clone, Copy)]
-enum Way {
-    Library,
-    /// The calls of `socket::Calls`, as the servers of the program make them.
-    Internal,
-}
-
-/// Sends datagrams of 22 bytes to a neighbor with a static entry.
-struct Send {
-    id: &'static str,
-    way: Way,
-    host: LocalHost,
-    socket: UdpSocket<LocalHost>,
-}
-
-impl Send {
-    fn new(id: &'static str, way: Way) -> anyhow::Result<Send> {
-        let builder = Host::builder().port("null:n0").addr("10.0.0.1/24");
-        let host = builder.neighbor([10, 0, 0, 2].into(), [2, 0, 0, 0, 0, 2]).build_local()?;
-        let socket = UdpSocket::bind(&host, "10.0.0.1:9")?;
-        Ok(Send { id, way, host, socket })
-    }
-}
-
-impl Subject for Send {
-    fn id(&self) -> &str {
-        self.id
-    }
-
-    fn trial(&mut self) -> anyhow::Result<Reading> {
-        let (to, text) = (std::net::SocketAddr::from(([10, 0, 0, 2], 9)), [7; 22]);
-        let before = self.host.counter("inet.udp.sent").context("the counter exists")?;
-        let mut failed = 0;
-        let reading = measure(DATAGRAMS, || match self.way {
-            Way::Library => {
+/// Returns a side whose trial makes [`DATAGRAMS`] calls. `make` builds the host and returns the call,
+/// which returns whether it moved a datagram of the expected length.
+fn calls<F>(id: &'static str, make: impl Fn() -> anyhow::Result<F> + 'static) -> Side
+where
+    F: FnMut() -> bool + 'static,
+{
+    Side::new(id, move || {
+        let mut call = make()?;
+        Ok(from_fn(id, move || {
+            let mut failed = 0;
+            let reading = measure(DATAGRAMS, || {
                 for _ in 0..DATAGRAMS {
-                    failed += u64::from(self.socket.send_to(&text, to).is_err());
+                    failed += u64::from(!call());
                 }
+            });
+            if failed > 0 {
+                bail!("{failed} of {DATAGRAMS} calls failed");
             }
-            Way::Internal => {
-                for _ in 0..DATAGRAMS {
-                    let sent = self.host.with(|calls| calls.send_to(self.socket.fd(), &text, &to));
-                    failed += u64::from(sent.is_err());
-                }
-            }
-        });
-        let sent = self.host.counter("inet.udp.sent").context("the counter exists")? - before;
-        if failed > 0 || sent != DATAGRAMS {
-            bail!("{sent} of {DATAGRAMS} datagrams were sent, {failed} calls failed");
-        }
-        Ok(reading)
-    }
+            Ok(reading)
+        }))
+    })
 }
 
-/// Receives the datagrams of a generator.
-struct Receive {
-    id: &'static str,
-    way: Way,
-    host: LocalHost,
-    socket: UdpSocket<LocalHost>,
+/// Payload of a sent datagram: 64 bytes of frame, without FCS.
+const TEXT: [u8; 22] = [7; 22];
+/// Destination of sent datagrams, a neighbor with a static entry.
+const TO: ([u8; 4], u16) = ([10, 0, 0, 2], 9);
+/// Address to which the generator sends.
+const GENERATED: &str = "1.0.0.1:54321";
+
+fn library_send() -> anyhow::Result<impl FnMut() -> bool> {
+    let host = Host::builder().port("null:n0").addr("10.0.0.1/24").neighbor(TO.0.into(), [2, 0, 0, 0, 0, 2]);
+    let (socket, to) = (UdpSocket::bind(&host.build_local()?, "10.0.0.1:9")?, SocketAddr::from(TO));
+    Ok(move || socket.send_to(&TEXT, to).is_ok_and(|len| len == TEXT.len()))
 }
 
-impl Receive {
-    fn new(id: &'static str, way: Way) -> anyhow::Result<Receive> {
-        let host = Host::builder().port("pktgen:pg0").addr("1.0.0.1/8").build_local()?;
-        let socket = UdpSocket::bind(&host, "1.0.0.1:54321")?;
-        Ok(Receive { id, way, host, socket })
-    }
+fn library_recv() -> anyhow::Result<impl FnMut() -> bool> {
+    let host = Host::builder().port("pktgen:pg0").addr("1.0.0.1/8").build_local()?;
+    let (socket, mut buf) = (UdpSocket::bind(&host, GENERATED)?, [0; 2048]);
+    Ok(move || socket.recv_from(&mut buf).is_ok_and(|(len, _)| len > 0))
 }
 
-impl Subject for Receive {
-    fn id(&self) -> &str {
-        self.id
-    }
+/// Returns a host of the crate `node`, without the library, with one interface.
+fn internal(port: &str, addr: &str, neighbor: Option<NeighborConfig>) -> anyhow::Result<node::Host<Up>> {
+    let mut iface = IfaceConfig::on(port);
+    let (addr, len) = addr.split_once('/').context("an address with its length")?;
+    iface.add_address(addr.parse()?, len.parse()?);
+    let neighbors = neighbor.into_iter().collect();
+    let config = HostConfig { ifaces: vec![iface], neighbors, ..HostConfig::default() };
+    Ok(node::build(&config, &Pairs::new(), Clock::live(config.clock))?)
+}
 
-    fn trial(&mut self) -> anyhow::Result<Reading> {
-        let (mut buf, mut failed) = ([0; 2048], 0);
-        let reading = measure(DATAGRAMS, || match self.way {
-            Way::Library => {
-                for _ in 0..DATAGRAMS {
-                    failed += u64::from(self.socket.recv_from(&mut buf).is_err());
-                }
-            }
-            Way::Internal => {
-                for _ in 0..DATAGRAMS {
-                    failed += u64::from(self.host.with(|calls| calls.recv_from(self.socket.fd(), &mut buf)).is_err());
-                }
-            }
-        });
-        if failed > 0 {
-            bail!("{failed} calls failed");
-        }
-        Ok(reading)
-    }
+fn internal_send() -> anyhow::Result<impl FnMut() -> bool> {
+    let neighbor = NeighborConfig { addr: TO.0.into(), mac: Mac([2, 0, 0, 0, 0, 2]), dev: None };
+    let (host, to) = (internal("null:n0", "10.0.0.1/24", Some(neighbor))?, SocketAddr::from(TO));
+    let fd = host.calls().socket()?;
+    host.calls().bind(fd, "10.0.0.1:9".parse()?)?;
+    Ok(move || host.calls().send_to(fd, &TEXT, &to) == Ok(TEXT.len()))
+}
+
+fn internal_recv() -> anyhow::Result<impl FnMut() -> bool> {
+    let (host, mut buf) = (internal("pktgen:pg0", "1.0.0.1/8", None)?, [0; 2048]);
+    let fd = host.calls().socket()?;
+    host.calls().bind(fd, GENERATED.parse()?)?;
+    Ok(move || host.calls().recv_from(fd, &mut buf).is_ok_and(|(len, _)| len > 0))
 }
