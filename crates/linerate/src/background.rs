@@ -68,11 +68,6 @@ impl Unfinished {
     }
 }
 
-/// Blocks the calling thread for `time`.
-pub(crate) fn pause(time: Duration) {
-    lock::Signal::default().wait_for(Some(time), || None::<()>);
-}
-
 /// Starts the thread of a host.
 pub(crate) fn start(
     node: node::Host<Light>,
@@ -167,7 +162,7 @@ impl Host {
     /// # Errors
     /// Returns [`Error::Rejected`] if no router or DHCP server replied.
     pub fn wait_configured(&self) -> Result<(), Error> {
-        let round = || pause(Duration::from_millis(1));
+        let round = || std::thread::sleep(Duration::from_millis(1));
         let done = await_addresses(self.node(), &mut |_| (), round);
         done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
     }

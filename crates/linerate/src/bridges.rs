@@ -178,7 +178,7 @@ impl Bridge {
             if is_idle || clock.now() >= end {
                 return is_idle;
             }
-            crate::background::pause(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
+use std::rc::Rc;
 use wire::Mac;
 
 /// Configuration of a [`Host`] or [`LocalHost`].
@@ -299,29 +300,28 @@ impl HostBuilder {
         self
     }
 
-    /// Returns the checked configuration and the caller's own ports.
-    fn finish(self) -> Result<(HostConfig, BTreeMap<usize, OpenOwn>), Error> {
-        self.fault.map_or(Ok((self.config, self.own)), Err)
+    /// Returns the builder, or the error of its first invalid value.
+    fn checked(mut self) -> Result<HostBuilder, Error> {
+        self.fault.take().map_or(Ok(self), Err)
     }
 
-    /// Returns an error if a control socket was requested, which only a [`Host`] serves.
-    fn without_control(config: &HostConfig) -> Result<(), Error> {
-        match &config.control {
-            None => Ok(()),
-            Some(path) => Err(Error::Rejected {
-                what: format!("control socket {}", path.display()),
-                why: "only a host in a thread of its own serves it: use build()".to_owned(),
-            }),
-        }
+    /// Returns the builder, or an error if a value was set that only a [`Host`] supports.
+    fn without_thread(self) -> Result<HostBuilder, Error> {
+        let what = match &self.config.control {
+            Some(path) => format!("control socket {}", path.display()),
+            None if self.on_warning.is_some() => "on_warning".to_owned(),
+            None => return self.checked(),
+        };
+        let why = "only a host in a thread of its own supports it: use build()".to_owned();
+        Err(Error::Rejected { what, why })
     }
 
     /// Builds the host and starts its thread.
     ///
     /// # Errors
     /// Returns an [`Error`] about the first invalid value, or a port that could not be opened.
-    pub fn build(mut self) -> Result<Host, Error> {
-        let (locals, on_warning) = (self.locals.clone(), self.on_warning.take());
-        let (config, own) = self.finish()?;
+    pub fn build(self) -> Result<Host, Error> {
+        let HostBuilder { config, own, locals, on_warning, .. } = self.checked()?;
         let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
         let pairs = crate::port::pairs();
         let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
@@ -333,13 +333,12 @@ impl HostBuilder {
     /// Builds a host that its owner's thread runs.
     ///
     /// # Errors
-    /// Those of [`HostBuilder::build`]; [`Error::Rejected`] if a control socket was requested.
+    /// Those of [`HostBuilder::build`]; [`Error::Rejected`] if a control socket or the report of
+    /// warnings was requested.
     pub fn build_local(self) -> Result<LocalHost, Error> {
-        let locals = self.locals.clone();
-        let (config, own) = self.finish()?;
-        HostBuilder::without_control(&config)?;
+        let HostBuilder { config, own, locals, .. } = self.without_thread()?;
         let node = build_with_own::<Up>(&config, crate::port::pairs(), Clock::live(config.clock), own)?;
-        let host = LocalHost::new(std::rc::Rc::new(node));
+        let host = LocalHost::new(Rc::new(node));
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
     }
@@ -347,12 +346,10 @@ impl HostBuilder {
     /// Adds the host to a simulation.
     ///
     /// # Errors
-    /// Those of [`HostBuilder::build`]; [`Error::World`] for a port that is not available on
+    /// Those of [`HostBuilder::build_local`]; [`Error::World`] for a port that is not available on
     /// virtual time, and [`Error::Build`] for a port of your own.
     pub fn build_in(self, world: &mut sim::World) -> Result<LocalHost, Error> {
-        let locals = self.locals.clone();
-        let (config, own) = self.finish()?;
-        HostBuilder::without_control(&config)?;
+        let HostBuilder { config, own, locals, .. } = self.without_thread()?;
         if !own.is_empty() {
             let why = BuildError::Config("a port of your own is not available in a simulation".to_owned());
             return Err(why.into());

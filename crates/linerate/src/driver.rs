@@ -104,7 +104,7 @@ impl Driver {
 
 impl LocalHost {
     /// Runs the host until its addresses can be used, as
-    /// [`Host::wait_configured`](crate::Host::wait_configured) does. Does nothing in a simulation.
+    /// [`Host::wait_configured`](crate::Host::wait_configured) does. Has no effect in a simulation.
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if no router or DHCP server replied.
@@ -118,7 +118,7 @@ impl LocalHost {
     }
 
     /// Runs the host for `time`, for example to answer others while this thread has nothing to do.
-    /// Does nothing in a simulation.
+    /// Has no effect in a simulation.
     pub fn run_for(&self, time: Duration) {
         Driver::new([self.clone()]).run_for(time);
     }

@@ -100,6 +100,8 @@ fn values_that_cannot_be_honoured_are_errors() {
     assert!(text(Host::builder().local("10.0.0.0/40").build()).contains("10.0.0.0/40"));
     let local = Host::builder().control("/tmp/x").build_local().unwrap_err().to_string();
     assert!(local.contains("use build()"), "{local}");
+    let warned = Host::builder().on_warning(|_| ()).build_local().unwrap_err().to_string();
+    assert!(warned.contains("on_warning"), "{warned}");
 }
 
 #[test]

@@ -252,7 +252,7 @@ impl<N: Net> TcpStream<N> {
     ///
     /// # Errors
     /// An error without a specific kind (`ENOPROTOOPT`) for an option of another type of socket.
-    pub fn get_option(&self, kind: OptKind) -> io::Result<Opt> {
+    pub fn option(&self, kind: OptKind) -> io::Result<Opt> {
         self.0.option(kind)
     }
 
