@@ -160,8 +160,8 @@ fn kernels(id: &str, connections: usize) -> anyhow::Result<Echo<tokio::net::TcpS
     Ok(Echo { id: id.to_owned(), runtime, tasks, streams })
 }
 
-/// Returns a side whose trial makes [`DATAGRAMS`] calls. `make` builds the host and returns the call,
-/// which returns whether it moved a datagram of the expected length.
+/// Returns a side whose trial makes [`DATAGRAMS`] calls. `make` builds the host and returns the
+/// call, which returns whether it moved a datagram of the expected length.
 fn calls<F>(id: &'static str, make: impl Fn() -> anyhow::Result<F> + 'static) -> Side
 where
     F: FnMut() -> bool + 'static,

@@ -5,6 +5,7 @@
 //!
 //! let mut file = Vec::new();
 //! let mut writer = Writer::new(&mut file, Format::Pcapng, MAX_SNAPLEN)?;
+//! writer.add_interface("tap0")?;
 //! writer.write(&Record { ts_ns: 1_500, orig_len: 60, data: &[7; 60], ..Record::default() })?;
 //! writer.flush()?;
 //! drop(writer);

@@ -548,3 +548,16 @@ proptest! {
         prop_assert!(read(&bytes[..cut]).0.len() <= all.len());
     }
 }
+
+/// A record of an interface that no block describes cannot be read, so it is not written.
+#[test]
+fn a_record_needs_a_described_interface() {
+    let mut writer = Writer::new(Vec::new(), Format::Pcapng, MAX_SNAPLEN).unwrap();
+    let refused = writer.write(&Record::default()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
+    assert_eq!(writer.add_interface("tap0").unwrap(), 0);
+    writer.write(&Record::default()).unwrap();
+    writer.write(&Record { interface: 1, ..Record::default() }).unwrap_err();
+    let mut pcap = Writer::new(Vec::new(), Format::Pcap, MAX_SNAPLEN).unwrap();
+    pcap.write(&Record { interface: 7, ..Record::default() }).unwrap(); // one interface, without a number
+}

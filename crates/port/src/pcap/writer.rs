@@ -18,7 +18,8 @@ pub struct Writer<W: Write> {
 
 impl<W: Write> Writer<W> {
     /// Writes the header of a file of Ethernet frames with nanosecond timestamps. At most `snaplen`
-    /// bytes of each frame are written.
+    /// bytes of each frame are written. For pcapng, the caller must also call
+    /// [`Writer::add_interface`] for each interface before it writes frames of it.
     ///
     /// # Errors
     /// Errors of the underlying writer.
@@ -98,8 +99,17 @@ impl<W: Write> Writer<W> {
     /// Writes one record. Its link type is that of its interface, and `record.linktype` is ignored.
     ///
     /// # Errors
-    /// Errors of the underlying writer.
+    /// `InvalidInput` if the interface of the record was not described, so that no reader could
+    /// read the record; otherwise errors of the underlying writer.
     pub fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
+        if self.format == Format::Pcapng && record.interface as usize >= self.interfaces.len() {
+            let what = format!(
+                "interface {}: {} are described; call add_interface first",
+                record.interface,
+                self.interfaces.len()
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
         self.encode(record, &mut scratch);
