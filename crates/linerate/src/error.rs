@@ -3,10 +3,11 @@
 use node::run::BuildError;
 use node::switch::AddError;
 use node::switch::node::NodeError;
-use std::io;
+use std::{fmt, io};
 
-/// Reason why a host or bridge could not be built or changed.
-#[derive(Debug, thiserror::Error)]
+/// Reason why a host or bridge could not be built or changed. `Debug` prints the same text as
+/// `Display`, since a `main` that returns the error prints it with `Debug`.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A value of the builder is invalid.
@@ -70,6 +71,12 @@ pub enum Error {
     /// A host of a simulation could not be built.
     #[error(transparent)]
     World(Box<::sim::shape::ShapeError>),
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 macro_rules! boxed {
