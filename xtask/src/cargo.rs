@@ -38,7 +38,13 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Features with which `.ci/run` lints and tests the whole workspace, as (package, feature).
-const IN_WORKSPACE: &[(&str, &str)] = &[("linerate", "tokio"), ("linerate-socket", "tokio")];
+const IN_WORKSPACE: &[(&str, &str)] = &[
+    ("linerate", "dhcp"),
+    ("linerate", "files"),
+    ("linerate", "full"),
+    ("linerate", "tokio"),
+    ("linerate-socket", "tokio"),
+];
 
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
 /// none, and with all. Default features and those of [`IN_WORKSPACE`] are only omitted here, since

@@ -93,13 +93,14 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
 }
 
 impl HostBuilder {
-    /// Reads the configuration from the first `[[host]]` of a TOML file, with the keys that
-    /// `linerate keys` lists. The file's keys `locks`, `threads`, `stacks`, `core` and `service`
+    /// Reads the configuration from the first `[[host]]` of a TOML file (feature `files`), with the
+    /// keys that `linerate keys` lists. The file's keys `locks`, `threads`, `stacks`, `core` and `service`
     /// have no effect here and are rejected.
     ///
     /// # Errors
     /// Returns [`Error::Config`] with the place in the file, and [`Error::Rejected`] for a key
     /// without effect.
+    #[cfg(feature = "files")]
     pub fn from_file(path: impl AsRef<Path>) -> Result<HostBuilder, Error> {
         let mut hosts = node::config::load(path.as_ref())?;
         let config = hosts.swap_remove(0); // a file without a host is an error
@@ -188,7 +189,8 @@ impl HostBuilder {
         })
     }
 
-    /// Gets an IPv4 address, routes and name servers by DHCP.
+    /// Gets an IPv4 address, routes and name servers by DHCP (feature `dhcp`).
+    #[cfg(feature = "dhcp")]
     pub fn dhcp(self) -> HostBuilder {
         self.iface(|iface| {
             iface.dhcp = true;

@@ -11,6 +11,7 @@ mod audit;
 pub(crate) mod capture;
 pub(crate) mod cards;
 mod context;
+#[cfg(feature = "dhcp")]
 mod dhclient;
 pub(crate) mod help;
 mod iface;
@@ -111,6 +112,7 @@ impl<L: Locks> Commands<L> {
             usage: || usage(show::Forms::<L>::ALL),
             run: |ctl, words| one_of(show::Forms::ALL, ctl, words),
         },
+        #[cfg(feature = "dhcp")]
         Command {
             name: "dhclient",
             about: "Show, request, extend and release DHCP leases",

@@ -1,12 +1,14 @@
 //! Host configuration: the same keys are used in TOML files and on the command line.
 //!
 //! [`keys`] declares the keys with name, type, description and setter, and [`page`] prints them.
-//! [`read`] reads a file of `[[host]]` tables, [`read_network`] a file that may also have
+//! `read` reads a file of `[[host]]` tables, `read_network` a file that may also have
 //! `[[switch]]` tables, and [`HostConfig::set`] one `key=value` from the command line. All of them
 //! fill the same structures and return the same [`ConfigError`]s, with location, cause, and the
 //! nearest valid name.
 
 mod check;
+mod error;
+#[cfg(feature = "files")]
 mod file;
 pub mod keys;
 pub mod page;
@@ -15,7 +17,9 @@ mod switches;
 #[cfg(test)]
 mod tests;
 
-pub use file::{ConfigError, HOSTS_MAX, load, load_network, read, read_network};
+pub use error::ConfigError;
+#[cfg(feature = "files")]
+pub use file::{HOSTS_MAX, load, load_network, read, read_network};
 pub use services::{ServiceConfig, ServiceKind};
 pub use switches::{Network, SwitchFile};
 
@@ -138,18 +142,6 @@ impl HostConfig {
         };
         port::fit_pool(&mut config, &specs);
         config
-    }
-}
-
-impl HostConfig {
-    /// Returns whether both hosts have the same name, or the name of one host is also the name of a
-    /// stack of the other (`web.0`).
-    pub(crate) fn is_called_as(&self, other: &HostConfig) -> bool {
-        let is_stack_of = |name: &str, host: &HostConfig| {
-            let number = name.strip_prefix(&host.name).and_then(|rest| rest.strip_prefix('.')).map(str::parse::<usize>);
-            host.stacks > 1 && matches!(number, Some(Ok(at)) if at < host.stacks)
-        };
-        self.name == other.name || is_stack_of(&self.name, other) || is_stack_of(&other.name, self)
     }
 }
 

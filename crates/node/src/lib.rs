@@ -16,6 +16,7 @@ pub mod capture;
 pub mod commands;
 pub mod config;
 pub mod control;
+#[cfg_attr(not(feature = "dhcp"), path = "dhcp/absent.rs")]
 mod dhcp;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;

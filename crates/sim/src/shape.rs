@@ -11,7 +11,7 @@ use crate::{HostId, World};
 use clock::Clock;
 use lock::Up;
 use node::Host;
-use node::config::{self, ConfigError, HostConfig, IfaceConfig, Network, OnOneThread, ServiceConfig, SwitchFile};
+use node::config::{ConfigError, HostConfig, IfaceConfig, Network, OnOneThread, ServiceConfig, SwitchFile};
 use node::run::{BuildError, build};
 use node::service::Service;
 use node::switch::Switch;
@@ -55,13 +55,14 @@ pub enum ShapeError {
     },
 }
 
+#[cfg(feature = "files")]
 /// Builds a world from `text`, a file with `[[host]]` and `[[switch]]` tables. `file` is the name
 /// of the file in error messages. Random values are derived from `seed`.
 ///
 /// # Errors
 /// Returns a [`ShapeError`].
 pub fn from_toml(text: &str, file: &str, seed: u64) -> Result<World, ShapeError> {
-    from_network(&config::read_network(text, file)?, seed)
+    from_network(&node::config::read_network(text, file)?, seed)
 }
 
 /// Builds a world from a file that has already been parsed.

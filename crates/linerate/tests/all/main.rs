@@ -1,5 +1,7 @@
 //! Tests of the library through its public interface only.
 
+#[cfg(feature = "files")]
+mod files;
 mod forwarders;
 mod life;
 mod ports;

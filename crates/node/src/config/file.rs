@@ -2,9 +2,10 @@
 
 use super::keys::{self, Item, Key, set_key};
 use super::page;
-use super::{HostConfig, IfaceConfig, NeighborConfig, Network, RouteConfig, ServiceConfig, ServiceKind, SwitchFile};
+use super::{
+    ConfigError, HostConfig, IfaceConfig, NeighborConfig, Network, RouteConfig, ServiceConfig, ServiceKind, SwitchFile,
+};
 use crate::topology::{LinkError, Topology};
-use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
@@ -16,28 +17,6 @@ use wire::{L4Port, Mac};
 pub const HOSTS_MAX: usize = 48;
 /// Maximum file size in bytes.
 const FILE_MAX: u64 = 4 << 20;
-
-/// Error in a configuration file.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ConfigError {
-    /// Name of the configuration file.
-    pub file: String,
-    /// Line number, from 1; 0 if the error concerns the whole file.
-    pub line: usize,
-    /// Cause and expected value.
-    pub what: String,
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            0 => write!(f, "{}: {}", self.file, self.what),
-            line => write!(f, "{}:{line}: {}", self.file, self.what),
-        }
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// Reads the hosts of the file at `path`.
 ///
@@ -104,7 +83,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
         }
         for (table, span) in source.tables(value, "host")? {
             let host = source.host(table, hosts.len())?;
-            let clash = hosts.iter().any(|other| other.is_called_as(&host));
+            let clash = hosts.iter().any(|other| have_same_name(other, &host));
             let fault = if clash { Err(format!("there are two hosts called '{}'", host.name)) } else { host.check() };
             fault.map_err(|what| source.error(Some(span.clone()), what))?;
             if hosts.iter().map(|host| host.stacks).sum::<usize>() + host.stacks > HOSTS_MAX {
@@ -132,6 +111,16 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
     let network = Network { hosts, switches };
     Topology::of_network(&network).check().map_err(|why| source.link_error(span(why.place().0), &why))?;
     Ok(network)
+}
+
+/// Returns whether both hosts have the same name, or the name of one host is also the name of a
+/// stack of the other (`web.0`).
+fn have_same_name(one: &HostConfig, other: &HostConfig) -> bool {
+    let is_stack_of = |name: &str, host: &HostConfig| {
+        let number = name.strip_prefix(&host.name).and_then(|rest| rest.strip_prefix('.')).map(str::parse::<usize>);
+        host.stacks > 1 && matches!(number, Some(Ok(at)) if at < host.stacks)
+    };
+    one.name == other.name || is_stack_of(&one.name, other) || is_stack_of(&other.name, one)
 }
 
 /// Text and name of the file, used to compute the line number of an error.
