@@ -5,7 +5,7 @@ use clock::Duration;
 use lock::Up;
 use socket::Calls;
 use socket::net::Net;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
@@ -33,13 +33,15 @@ pub struct LocalHost(Rc<Local>);
 
 struct Local {
     node: Rc<node::Host<Up>>,
-    /// The task of the driver that runs this host, to be woken by the next call.
+    /// Whether `driver` waits for the next call.
+    has_waiting_driver: Cell<bool>,
+    /// The task of the driver that runs this host.
     driver: RefCell<Option<Waker>>,
 }
 
 impl LocalHost {
     pub(crate) fn new(node: Rc<node::Host<Up>>) -> LocalHost {
-        LocalHost(Rc::new(Local { node, driver: RefCell::default() }))
+        LocalHost(Rc::new(Local { node, has_waiting_driver: Cell::default(), driver: RefCell::default() }))
     }
 
     pub(crate) fn node(&self) -> &node::Host<Up> {
@@ -52,6 +54,15 @@ impl LocalHost {
         let mut driver = self.0.driver.borrow_mut();
         if !driver.as_ref().is_some_and(|own| own.will_wake(waker)) {
             *driver = Some(waker.clone());
+        }
+        self.0.has_waiting_driver.set(true);
+    }
+
+    #[cold]
+    fn wake_driver(&self) {
+        self.0.has_waiting_driver.set(false);
+        if let Some(waker) = &*self.0.driver.borrow() {
+            waker.wake_by_ref();
         }
     }
 
@@ -79,11 +90,11 @@ impl LocalHost {
 /// Sockets of this thread. A call that waits runs the host. In a simulation, it fails.
 impl Net for LocalHost {
     type Locks = Up;
+    #[inline]
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, Up>) -> R) -> R {
         let done = self.0.node.with(f);
-        let driver = self.0.driver.borrow_mut().take();
-        if let Some(waker) = driver {
-            waker.wake();
+        if self.0.has_waiting_driver.get() {
+            self.wake_driver();
         }
         done
     }

@@ -30,11 +30,19 @@ impl Signal {
 
     #[cold]
     fn wake(&self) {
-        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.changed.notify_all();
-        let tasks = std::mem::take(&mut *self.tasks());
-        self.waiting.fetch_sub(tasks.len() as u32, Ordering::SeqCst);
-        tasks.into_iter().for_each(Waker::wake);
+        let (task, others) = {
+            let mut tasks = self.tasks();
+            // The memory of a single registration is kept for the next one.
+            let task = tasks.pop();
+            (task, if tasks.is_empty() { Vec::new() } else { std::mem::take(&mut *tasks) })
+        };
+        let tasks = others.len() as u32 + u32::from(task.is_some());
+        // Threads are notified only if some wait, because `notify_all` is a system call.
+        if self.waiting.fetch_sub(tasks, Ordering::SeqCst) > tasks {
+            *self.raised.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+            self.changed.notify_all();
+        }
+        others.into_iter().chain(task).for_each(Waker::wake);
     }
 
     /// Registers a task to be woken when the signal is raised next. The caller must check its

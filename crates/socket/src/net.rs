@@ -103,6 +103,7 @@ struct Owned<N: Net> {
 }
 
 impl<N: Net> Owned<N> {
+    #[inline]
     fn call<R>(&self, f: impl FnOnce(&Calls<'_, N::Locks>, Fd) -> Result<R, Errno>) -> io::Result<R> {
         self.net.with(|calls| f(calls, self.fd)).map_err(error)
     }
@@ -162,6 +163,7 @@ const SIMULATED: &str = "a blocking call cannot wait on a simulated host: use th
                          the world, or a non-blocking socket between calls of World::run_for";
 
 /// Converts an errno into an error of the standard library.
+#[cold]
 fn error(errno: Errno) -> io::Error {
     match errno {
         Errno::EINTR => io::Error::new(io::ErrorKind::ConnectionAborted, errno),

@@ -24,15 +24,22 @@ pub trait ToAddr {
     /// `InvalidInput` if the text is neither an address nor a name with a port.
     fn target(&self) -> io::Result<Target<'_>>;
 
+    /// Returns the address if it is stored as such. Sending then needs no copy of it.
+    #[inline]
+    fn as_addr(&self) -> Option<&SocketAddr> {
+        None
+    }
+
     /// Returns the address; for a name, the preferred one of its addresses.
     ///
     /// # Errors
     /// Those of [`ToAddr::target`]; for a name also the errors of [`lookup`], converted to
     /// [`io::Error`].
+    #[inline]
     fn to_addr<N: Net>(&self, net: &N) -> io::Result<SocketAddr> {
         match self.target()? {
             Target::Addr(addr) => Ok(addr),
-            Target::Name(host, port) => first(host, resolve(net, host, port)?),
+            Target::Name(host, port) => resolve_first(net, host, port),
         }
     }
 
@@ -51,6 +58,7 @@ pub trait ToAddr {
 macro_rules! into {
     ($($kind:ty),+) => { $(
         impl ToAddr for $kind {
+            #[inline]
             fn target(&self) -> io::Result<Target<'_>> {
                 Ok(Target::Addr((*self).into()))
             }
@@ -58,7 +66,19 @@ macro_rules! into {
     )+ };
 }
 
-into!(SocketAddr, SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16), ([u8; 4], u16));
+impl ToAddr for SocketAddr {
+    #[inline]
+    fn target(&self) -> io::Result<Target<'_>> {
+        Ok(Target::Addr(*self))
+    }
+
+    #[inline]
+    fn as_addr(&self) -> Option<&SocketAddr> {
+        Some(self)
+    }
+}
+
+into!(SocketAddrV4, SocketAddrV6, (IpAddr, u16), (Ipv4Addr, u16), (Ipv6Addr, u16), ([u8; 4], u16));
 
 impl ToAddr for str {
     fn target(&self) -> io::Result<Target<'_>> {
@@ -85,9 +105,20 @@ impl ToAddr for (&str, u16) {
 }
 
 impl<T: ToAddr + ?Sized> ToAddr for &T {
+    #[inline]
     fn target(&self) -> io::Result<Target<'_>> {
         T::target(self)
     }
+
+    #[inline]
+    fn as_addr(&self) -> Option<&SocketAddr> {
+        T::as_addr(self)
+    }
+}
+
+#[cold]
+fn resolve_first<N: Net>(net: &N, host: &str, port: u16) -> io::Result<SocketAddr> {
+    first(host, resolve(net, host, port)?)
 }
 
 fn resolve<N: Net>(net: &N, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {

@@ -75,6 +75,9 @@ impl<N: Net> UdpSocket<N> {
     /// # Errors
     /// Errors that the stack detects at once, and the pending error of a datagram sent earlier.
     pub fn send_to(&self, buf: &[u8], addr: impl ToAddr) -> io::Result<usize> {
+        if let Some(addr) = addr.as_addr() {
+            return self.0.call(|calls, fd| calls.send_to(fd, buf, addr));
+        }
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_to(fd, buf, &addr))
     }
