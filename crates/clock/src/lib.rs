@@ -7,18 +7,25 @@
 //! determines the source and the representation of time. The representation matters: the report
 //! rtems2014 measured that it costs 3 % of a TCP stream. See [`Strategy`].
 
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
+
+#[cfg(feature = "std")]
 mod live;
 mod random;
 mod sim;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "std")]
 pub mod tsc;
 mod wheel;
 
+pub use core::time::Duration;
+#[cfg(feature = "std")]
 pub use live::{Clock, Representation, Strategy, TimeSource, UnknownStrategy};
 pub use random::Random;
 pub use sim::SimClock;
-pub use std::time::Duration;
 pub use wheel::Wheel;
 
 /// A point in time: nanoseconds since its clock's own epoch (process start or simulation start).

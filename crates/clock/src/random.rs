@@ -41,6 +41,7 @@ impl Random {
     }
 
     /// Returns a normal number with mean 0 and deviation 1 (Box and Muller 1958).
+    #[cfg(feature = "std")]
     pub fn normal(&mut self) -> f64 {
         (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
     }

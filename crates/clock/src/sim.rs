@@ -1,8 +1,8 @@
 //! A clock whose time changes only when it is advanced, for simulations and tests in virtual time.
 
 use crate::Instant;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Shared virtual time. All clones return the same time.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ impl SimClock {
     }
 
     /// Advances the time by `by`.
-    pub fn advance(&self, by: std::time::Duration) {
+    pub fn advance(&self, by: core::time::Duration) {
         self.advance_to(self.now().after(by));
     }
 }

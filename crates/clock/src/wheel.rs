@@ -26,6 +26,8 @@ mod near;
 mod tests;
 
 use crate::{Duration, Instant};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use near::Near;
 
 const BITS: u32 = 6;
@@ -226,7 +228,7 @@ impl Wheel {
     }
 
     fn link(&mut self, key: u32, place: Place) {
-        let head = std::mem::replace(&mut self.heads[place as usize], key);
+        let head = core::mem::replace(&mut self.heads[place as usize], key);
         if let Some(second) = self.entries.get_mut(head as usize) {
             second.prev = key;
         }

@@ -94,8 +94,8 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
 
 impl HostBuilder {
     /// Reads the configuration from the first `[[host]]` of a TOML file (feature `files`), with the
-    /// keys that `linerate keys` lists. The file's keys `locks`, `threads`, `stacks`, `core` and `service`
-    /// have no effect here and are rejected.
+    /// keys that `linerate keys` lists. The file's keys `locks`, `threads`, `stacks`, `core` and
+    /// `service` have no effect here and are rejected.
     ///
     /// # Errors
     /// Returns [`Error::Config`] with the place in the file, and [`Error::Rejected`] for a key

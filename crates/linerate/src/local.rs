@@ -33,7 +33,7 @@ pub struct LocalHost(Rc<Local>);
 
 struct Local {
     node: Rc<node::Host<Up>>,
-    /// Whether `driver` waits for the next call.
+    /// Set while `driver` waits for the next call.
     has_waiting_driver: Cell<bool>,
     /// The task of the driver that runs this host.
     driver: RefCell<Option<Waker>>,

@@ -134,6 +134,9 @@ pub enum LookupError {
     /// The host was stopped during the lookup.
     #[error("'{0}': lookup interrupted")]
     Interrupted(String),
+    /// The lookup would have to wait on a host of a simulation.
+    #[error("'{0}': a lookup cannot wait on a simulated host: use net::tasks::lookup in a task of its world")]
+    Simulated(String),
 }
 
 /// Result of a lookup: socket addresses in order of preference (RFC 6724), or the reason why there

@@ -1,6 +1,7 @@
 //! Counters: numbers that only grow, each with a dotted name and a description.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use alloc::string::String;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows, written by one thread at a time and readable by all.
 ///

@@ -5,6 +5,8 @@ mod reason;
 pub use reason::{DropReason, End};
 
 use crate::{Counter, Described, Entry, trace};
+use alloc::format;
+use alloc::vec::Vec;
 
 /// One counter per [`DropReason`], with one writer.
 #[derive(Debug)]
@@ -12,7 +14,7 @@ pub struct Drops([Counter; DropReason::ALL.len()]);
 
 impl Default for Drops {
     fn default() -> Drops {
-        Drops(std::array::from_fn(|_| Counter::default()))
+        Drops(core::array::from_fn(|_| Counter::default()))
     }
 }
 

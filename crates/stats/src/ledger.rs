@@ -20,8 +20,8 @@ mod tests;
 pub use statement::{Costs, Row, Statement};
 
 use crate::{Counter, trace};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 macro_rules! stages {
     ($( $(#[doc = $sentence:literal])+ $variant:ident = $word:literal ),+ $(,)?) => {
@@ -360,7 +360,7 @@ impl Probe {
         ledger.set_on(true, read());
         let batch = |_| {
             let (before, lap) = (ledger.ticks[Stage::Timers as usize].get(), ledger.lap(read));
-            (0..Self::MARKS).for_each(|_| std::hint::black_box(lap).mark(Stage::Timers, 1));
+            (0..Self::MARKS).for_each(|_| core::hint::black_box(lap).mark(Stage::Timers, 1));
             (ledger.ticks[Stage::Timers as usize].get() - before) as f64 / Self::MARKS as f64
         };
         let mut batches: Vec<f64> = (0..Self::BATCHES).map(batch).collect();

@@ -8,10 +8,16 @@
 //! thread that writes owns a copy of the counters (a shard), so counting is a plain load, add and
 //! store. Readers sum the shards and may lag a few events behind.
 
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
+
 mod counter;
 mod drops;
 pub mod hint;
+#[cfg(feature = "std")]
 mod ledger;
+#[cfg(feature = "std")]
 mod shards;
 mod sysctl;
 #[cfg(test)]
@@ -20,6 +26,8 @@ pub mod trace;
 
 pub use counter::{Counter, Described, Entry};
 pub use drops::{DropReason, Drops, End};
+#[cfg(feature = "std")]
 pub use ledger::{Costs, Lap, Ledger, Outer, Probe, Row, Stage, StageCost, Statement};
+#[cfg(feature = "std")]
 pub use shards::Shards;
 pub use sysctl::{OutOfRange, Sysctl, SysctlInfo, SysctlSet};

@@ -81,7 +81,7 @@ impl<T> Shards<T> {
             return shard;
         }
         let (chunk, at) = self.locate(index);
-        let chunks = self.more.get_or_init(|| Box::new(std::array::from_fn(|_| Once::default())));
+        let chunks = self.more.get_or_init(|| Box::new(core::array::from_fn(|_| Once::default())));
         let size = self.each.len() << chunk;
         let shard = chunks.get(chunk).and_then(|chunk| {
             let shards = chunk.get_or_init(|| (0..size).map(|_| Once::default()).collect());

@@ -2,7 +2,7 @@
 //!
 //! All values are integers (switches are 0 and 1); a read is one relaxed load.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use core::sync::atomic::{AtomicI64, Ordering};
 
 /// Description of a sysctl.
 #[derive(Clone, Copy, Debug)]
@@ -79,12 +79,12 @@ macro_rules! sysctls {
         #[derive(Debug)]
         pub struct $Set {
             $( $(#[doc = $sentence])+ pub $field: $crate::Sysctl, )+
-            generation: std::sync::atomic::AtomicU64,
+            generation: core::sync::atomic::AtomicU64,
         }
 
         impl Default for $Set {
             fn default() -> $Set {
-                $Set { $( $field: $crate::Sysctl::new($default), )+ generation: std::sync::atomic::AtomicU64::new(0) }
+                $Set { $( $field: $crate::Sysctl::new($default), )+ generation: core::sync::atomic::AtomicU64::new(0) }
             }
         }
 
@@ -104,7 +104,7 @@ macro_rules! sysctls {
                 let (info, cell) = self.find(name)?;
                 Some(if (info.min..=info.max).contains(&value) {
                     cell.set(value);
-                    self.generation.fetch_add(1, std::sync::atomic::Ordering::Release);
+                    self.generation.fetch_add(1, core::sync::atomic::Ordering::Release);
                     Ok(())
                 } else {
                     Err($crate::OutOfRange { min: info.min, max: info.max })
@@ -115,7 +115,7 @@ macro_rules! sysctls {
             /// since a value was derived from sysctls, that value is stale.
             #[inline(always)]
             pub fn generation(&self) -> u64 {
-                self.generation.load(std::sync::atomic::Ordering::Acquire)
+                self.generation.load(core::sync::atomic::Ordering::Acquire)
             }
 
             /// Returns the value of the sysctl `name`; `None` if no sysctl has that name.

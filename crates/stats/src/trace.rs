@@ -13,7 +13,7 @@
 #![allow(unsafe_code)] // inline assembly
 
 use crate::DropReason;
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 /// Numbers of attached tracers and of active ledgers. While both numbers are 0, no tracepoint fires
 /// and no ticks are booked.
@@ -30,7 +30,7 @@ struct Hooks {
 mod hooks {
     use super::Hooks;
 
-    std::arch::global_asm!(
+    core::arch::global_asm!(
         ".pushsection .probes, \"aw\", \"progbits\"",
         ".balign 8",
         ".globl linerate_hooks",
@@ -55,7 +55,7 @@ mod hooks {
         // offset table. `nomem` allows values to stay in registers across the compare; as a
         // consequence, this thread may notice its own change one mark late.
         unsafe {
-            std::arch::asm!(
+            core::arch::asm!(
                 "cmpq $0, linerate_hooks(%rip)",
                 "jne {any}",
                 any = label {
@@ -104,6 +104,7 @@ pub(crate) fn ledgers() -> u32 {
 }
 
 /// Updates the number of active ledgers when a ledger is switched on or off.
+#[cfg(feature = "std")]
 pub(crate) fn count_ledger(on: bool) {
     let ledgers = &hooks::HOOKS.ledgers;
     if on {
@@ -121,7 +122,7 @@ macro_rules! point {
         // SAFETY: one `nop` is executed; the rest goes to sections that are not loaded or not
         // executed.
         unsafe {
-            std::arch::asm!(
+            core::arch::asm!(
                 "771: nop",
                 // The note is in the section group of the function, so that the linker keeps or
                 // drops both together.

@@ -10,9 +10,11 @@ pub mod cubic;
 pub mod hystart;
 pub mod newreno;
 
+use alloc::borrow::ToOwned;
+use alloc::string::String;
 use clock::{Duration, Instant};
-use std::fmt;
-use std::str::FromStr;
+use core::fmt;
+use core::str::FromStr;
 
 pub use congestion::{Ack, Congestion, Signal};
 pub use cubic::Cubic;
@@ -51,7 +53,7 @@ impl fmt::Display for UnknownAlgorithm {
     }
 }
 
-impl std::error::Error for UnknownAlgorithm {}
+impl core::error::Error for UnknownAlgorithm {}
 
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;

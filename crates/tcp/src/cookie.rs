@@ -95,7 +95,7 @@ impl Cookies {
 
     /// Replaces the secret. Cookies created with the previous secret stay valid until they expire.
     pub fn rotate(&mut self, key: Key, now: Instant) {
-        self.previous = Some((std::mem::replace(&mut self.key, key), now.after(2 * SLOT)));
+        self.previous = Some((core::mem::replace(&mut self.key, key), now.after(2 * SLOT)));
     }
 
     /// Returns the ISN that encodes `syn`. With timestamps, also returns a TSval not above `tsval`
@@ -112,7 +112,7 @@ impl Cookies {
     pub fn check(&self, ends: &Ends, iss: SeqNum, irs: SeqNum, tsecr: Option<u32>, now: Instant) -> Option<Remembered> {
         let previous = self.previous.filter(|(_, until)| now < *until).map(|(key, _)| key);
         let bits = tsecr.map(|ecr| ecr & TS_MASK);
-        std::iter::once(self.key).chain(previous).find_map(|key| {
+        core::iter::once(self.key).chain(previous).find_map(|key| {
             let inside = iss.since(SeqNum(hash(key, ends, BLIND, 0)));
             let (parity, mss) = (inside >> 31, inside >> MAC_BITS & 7);
             let this = slot(now);

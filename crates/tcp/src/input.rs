@@ -9,6 +9,7 @@ use crate::reassembly::{Reassembly, Stored};
 use crate::rtt::us_since;
 use crate::tcb::Tcb;
 use crate::{Block, Dropped, Ecn, EcnMode, Events, Reply, Segment, SeqNum, State, Text};
+use alloc::boxed::Box;
 use clock::{Duration, Instant};
 use wire::tcp::Flags;
 

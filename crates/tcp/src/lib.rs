@@ -14,12 +14,15 @@
 //! bytes are in the queues of the host, the program that calls it. Time is passed in as
 //! `clock::Instant`, randomness as arguments, so equal inputs give equal outputs. `differences.md`
 //! lists deviations from the RFCs.
+#![cfg_attr(not(any(test, fuzzing)), no_std)]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
+
+extern crate alloc;
 
 mod ack;
 mod answer;

@@ -93,7 +93,7 @@ impl Tcb {
     /// Builds the SYN or SYN-ACK that is due (RFC 9293 3.5, RFC 7323 2.2, RFC 2018 2, RFC 3168
     /// 6.1.1).
     fn poll_syn(&mut self, now: Instant) -> Option<Out> {
-        if !std::mem::take(&mut self.snd.syn_due) {
+        if !core::mem::take(&mut self.snd.syn_due) {
             return None;
         }
         let answering = self.state == State::SynReceived;
@@ -132,7 +132,7 @@ impl Tcb {
     /// Builds a retransmission of lost data, if the windows permit it. Lost data precedes new data
     /// (RFC 6675 5 step C).
     fn poll_lost(&mut self, now: Instant) -> Option<Out> {
-        let forced = std::mem::take(&mut self.recovery.force_front);
+        let forced = core::mem::take(&mut self.recovery.force_front);
         let front = self.board.front().copied().filter(|front| !front.has(mark::SACKED));
         if forced && let Some(front) = front {
             return Some(self.resend(0, front, now));

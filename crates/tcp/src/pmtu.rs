@@ -10,6 +10,7 @@ use crate::rare_events::RareEvents;
 use crate::scoreboard::mark;
 use crate::tcb::{Pmtu, Tcb};
 use crate::{Events, SeqNum, State};
+use alloc::boxed::Box;
 use clock::{Duration, Instant};
 
 /// Number of consecutive timeouts that indicate a black hole. Fewer timeouts are more often caused

@@ -7,7 +7,9 @@
 
 use crate::Ends;
 use crate::siphash::Key;
-use std::ops::RangeInclusive;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 use wire::L4Port;
 
 /// Number of cells of the table: 128 KiB, of which the system commits only the pages in use.

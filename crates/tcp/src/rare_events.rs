@@ -5,8 +5,8 @@
 //! per segment.
 
 use crate::counters::Counters;
+use core::ops::{BitOr, BitOrAssign};
 use stats::Counter;
-use std::ops::{BitOr, BitOrAssign};
 
 /// Set of infrequent events since the set was last taken. An event is in the set once, however
 /// often it occurred, since the host takes the set after every segment, timer and output call.

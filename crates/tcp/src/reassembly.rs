@@ -7,6 +7,7 @@
 //! move for the insertion. Data that a SACK has reported is never discarded to make space.
 
 use crate::{Block, SeqNum};
+use alloc::vec::Vec;
 
 /// Maximum SACK blocks in a header without other options.
 const MOST_BLOCKS: usize = 4;

@@ -2,8 +2,8 @@
 //! application, and drop reasons.
 
 use crate::Out;
-use std::fmt;
-use std::ops::{BitOr, BitOrAssign};
+use core::fmt;
+use core::ops::{BitOr, BitOrAssign};
 
 /// Action that the host takes for the data of an arriving segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

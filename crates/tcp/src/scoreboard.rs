@@ -11,8 +11,9 @@
 //! O(blocks log n), amortised.
 
 use crate::SeqNum;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use clock::{Duration, Instant};
-use std::collections::VecDeque;
 
 /// One segment in flight.
 #[derive(Clone, Copy, Debug)]
@@ -516,7 +517,7 @@ impl Scoreboard {
         if marked.retrans.segments == 0 {
             marked.resent.clear();
         } else if marked.resent.len() > 2 * marked.retrans.segments as usize + 16 {
-            let mut kept = std::mem::take(&mut marked.resent);
+            let mut kept = core::mem::take(&mut marked.resent);
             kept.retain(|&(start, at)| self.is_under_way_again(start, at));
             if let Some(marked) = &mut self.marked {
                 marked.resent = kept;

@@ -380,8 +380,8 @@ impl PartialEq for OutOptions {
 
 impl Eq for OutOptions {}
 
-impl std::fmt::Debug for OutOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for OutOptions {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_list().entries(Options::new(self.as_slice()).flatten()).finish()
     }
 }

@@ -4,7 +4,7 @@
 //! apart. Windows are at most 2^30 (RFC 7323 2.3), so all numbers that a connection compares are
 //! close enough. All arithmetic wraps.
 
-use std::fmt;
+use core::fmt;
 
 /// TCP sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -10,8 +10,8 @@
 pub struct Key(pub u64, pub u64);
 
 /// Prints a placeholder instead of the key.
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Key {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Key(..)")
     }
 }

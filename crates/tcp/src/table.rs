@@ -6,6 +6,8 @@
 
 use crate::Ends;
 use crate::siphash::Key;
+use alloc::vec;
+use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 /// Queue number that marks a free slot.
@@ -135,7 +137,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         let links = Links { hash, chain: NONE, next: NONE, prev: NONE, queue };
         let at = match self.links.get(self.free as usize) {
             Some(place) => {
-                let at = std::mem::replace(&mut self.free, place.next);
+                let at = core::mem::replace(&mut self.free, place.next);
                 if let (Some(l), Some(v)) = (self.links.get_mut(at as usize), self.values.get_mut(at as usize)) {
                     (*l, *v) = (links, value);
                 }
@@ -158,7 +160,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         let value = *self.get(at)?;
         self.unchain(at);
         self.detach(at);
-        let free = std::mem::replace(&mut self.free, at);
+        let free = core::mem::replace(&mut self.free, at);
         if let Some(links) = self.links.get_mut(at as usize) {
             (links.queue, links.next) = (FREE, free);
         }
@@ -176,7 +178,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
 
     fn append(&mut self, at: u32, queue: u8) {
         let Some(ends) = self.queues.get_mut(usize::from(queue)) else { return broken() };
-        let last = std::mem::replace(&mut ends.last, at);
+        let last = core::mem::replace(&mut ends.last, at);
         if last == NONE {
             ends.first = at;
         }
@@ -207,7 +209,7 @@ impl<T: Copy, const QUEUES: usize> Table<T, QUEUES> {
         let mask = self.heads.len().wrapping_sub(1);
         let Some(links) = self.links.get_mut(at as usize) else { return broken() };
         if let Some(head) = self.heads.get_mut(links.hash as usize & mask) {
-            links.chain = std::mem::replace(head, at);
+            links.chain = core::mem::replace(head, at);
         } else {
             broken();
         }

@@ -13,8 +13,9 @@ use crate::reassembly::Reassembly;
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::{Config, EcnMode, Handshake, Segment, SeqNum, State, Timestamps};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
 use clock::{Duration, Instant};
-use std::sync::Arc;
 use wire::tcp::Flags;
 
 mod answer;
@@ -460,7 +461,7 @@ impl Tcb {
     /// Returns the infrequent events recorded since the last call, and clears them.
     #[inline]
     pub fn take_notes(&mut self) -> RareEvents {
-        std::mem::take(&mut self.rare_events)
+        core::mem::take(&mut self.rare_events)
     }
 
     /// Returns the state of infrequently used options, allocating it on first use.

@@ -97,7 +97,7 @@ impl Tcb {
         if sizing.rtt_us == 0 || us_since(now, sizing.since) < sizing.rtt_us {
             return None;
         }
-        let copied = std::mem::take(&mut sizing.copied);
+        let copied = core::mem::take(&mut sizing.copied);
         sizing.since = now;
         if copied <= sizing.most {
             return None;

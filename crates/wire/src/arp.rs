@@ -5,7 +5,7 @@
 //! neighbor table does.
 
 use crate::{Layer, Mac, Malformed};
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 
 use crate::eth::{self, EtherType, Mac};
 use crate::{Layer, Malformed};
-use std::fmt;
+use core::fmt;
 
 #[cfg(test)]
 mod tests;

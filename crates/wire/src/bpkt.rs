@@ -10,7 +10,8 @@
 //! number. [`Form::guess`] distinguishes them by the position of the second record.
 
 use crate::text::{MIN_FRAME, Stamp};
-use std::fmt;
+use alloc::vec::Vec;
+use core::fmt;
 
 /// Maximum length in bytes of a frame in a record, which has a 16-bit length field.
 pub const MAX_FRAME: usize = 65_535;
@@ -100,7 +101,7 @@ impl fmt::Display for BadRecord {
     }
 }
 
-impl std::error::Error for BadRecord {}
+impl core::error::Error for BadRecord {}
 
 /// A record at the start of a buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@
 
 use crate::eth::{self, EtherType};
 use crate::{arp, bpdu, vlan};
-use std::fmt::{Display, Formatter, Result};
+use core::fmt::{Display, Formatter, Result};
 
 mod ip;
 #[cfg(test)]

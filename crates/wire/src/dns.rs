@@ -1,7 +1,11 @@
 //! DNS queries and responses (RFC 1035 4), as far as a name lookup needs them.
 
-use std::fmt::Write;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use alloc::format;
+use alloc::string::String;
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Port of name servers, for UDP and TCP.
 pub const PORT: u16 = 53;
@@ -76,8 +80,8 @@ pub enum BadDns {
     BadName,
 }
 
-impl std::fmt::Display for BadDns {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Display for BadDns {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             BadDns::Short => "DNS message is truncated",
             BadDns::Other => "not a response to this query",
@@ -86,7 +90,7 @@ impl std::fmt::Display for BadDns {
     }
 }
 
-impl std::error::Error for BadDns {}
+impl core::error::Error for BadDns {}
 
 /// A query for records of one type, with recursion desired.
 #[derive(Clone, PartialEq, Eq, Debug)]

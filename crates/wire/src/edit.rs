@@ -18,7 +18,7 @@ pub use checksums::{Checksum, Covered};
 use crate::eth::{self, EtherType};
 use crate::vlan::{self, Tag};
 use crate::{L4Port, Layer, Proto, icmp4, ip4, ip6};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Maximum number of VLAN tags skipped.
 const MAX_TAGS: usize = 4;
@@ -485,7 +485,7 @@ fn swap<const N: usize>(frame: &mut [u8], at: usize) -> bool {
     let both = frame.get_mut(at..).and_then(<[u8]>::split_first_chunk_mut::<N>);
     let Some((first, rest)) = both else { return false };
     let Some(second) = rest.first_chunk_mut::<N>() else { return false };
-    std::mem::swap(first, second);
+    core::mem::swap(first, second);
     true
 }
 

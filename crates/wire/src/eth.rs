@@ -8,8 +8,8 @@
 
 use crate::hint::cold_path;
 use crate::{Layer, Malformed};
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::{error, fmt, str::FromStr};
+use core::net::{Ipv4Addr, Ipv6Addr};
+use core::{error, fmt, str::FromStr};
 
 #[cfg(test)]
 mod tests;

@@ -65,8 +65,9 @@ mod tests;
 mod token;
 mod value;
 
+use alloc::boxed::Box;
+use core::str::FromStr;
 pub use error::FilterError;
-use std::str::FromStr;
 
 /// A compiled filter expression.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //! table. An attacker without the key cannot choose addresses that collide. Hashing a connection's
 //! four-tuple takes about 5 ticks; SipHash takes about 40.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use core::hash::{BuildHasher, Hasher};
 
 /// Secret key of a hash table.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +13,9 @@ pub struct Key(u64, u64);
 impl Key {
     /// Returns a random key from the operating system (through the standard library's hasher
     /// seeds).
+    #[cfg(feature = "std")]
     pub fn random() -> Key {
-        let state = RandomState::new();
+        let state = std::hash::RandomState::new();
         Key(state.hash_one(0u8), state.hash_one(1u8) | 1)
     }
 

@@ -1,6 +1,6 @@
 //! Hints to the compiler. `stats` has the same function, but this crate has no dependencies.
 
-/// Marks the path on which it is called as unlikely, like `std::hint::cold_path` of Rust 1.95. The
+/// Marks the path on which it is called as unlikely, like `core::hint::cold_path` of Rust 1.95. The
 /// compiler weights branches by their calls of cold functions before it inlines them.
 #[cold]
 #[inline(always)]

@@ -8,7 +8,7 @@
 use crate::checksum;
 use crate::ip4;
 use crate::{Layer, Malformed};
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 pub use emit::{Problem, echo_reply_in_place, emit_echo, emit_error};
 

@@ -10,7 +10,7 @@
 use crate::checksum::{self, Partial};
 use crate::ip6::{self, Chain};
 use crate::{Layer, Malformed, Proto};
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 pub use emit::{Problem, echo_reply_in_place, emit_echo, emit_error};
 pub use header::{HEADER_LEN, checksum_of, fill_checksum};

@@ -8,7 +8,7 @@
 
 use crate::checksum;
 use crate::{Layer, Malformed};
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 #[cfg(test)]
 mod tests;

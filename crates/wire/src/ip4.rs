@@ -7,7 +7,7 @@
 
 use crate::checksum;
 use crate::{Layer, Malformed};
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 pub use crate::Proto;
 pub use check::{Fault, check_options};

@@ -6,7 +6,7 @@
 //! supported: a payload length of 0 means a payload of 0 bytes.
 
 use crate::{Layer, Malformed};
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 pub use crate::Proto;
 pub use addr::{

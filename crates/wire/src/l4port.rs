@@ -1,6 +1,6 @@
 //! Port number of TCP and UDP, so that no signature contains a bare `port: u16`.
 
-use std::fmt;
+use core::fmt;
 
 /// A TCP or UDP port number. Switch ports have a type of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]

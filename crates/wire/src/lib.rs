@@ -39,18 +39,24 @@
 //! assert_eq!(eth::Header::parse(&frame)?.src, src);
 //! let line = dissect::line(&frame).to_string();
 //! assert_eq!(line, "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff, ethertype IPv4 (0x0800), length 14: [|ip]");
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
+#![cfg_attr(not(any(test, fuzzing)), no_std)]
 #![deny(unsafe_code, missing_docs)]
 #![cfg_attr(
     not(test),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
 
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
 pub mod arp;
 pub mod bpdu;
 pub mod bpkt;
 pub mod checksum;
+mod cpu;
 pub mod dissect;
 pub mod dns;
 pub mod edit;

@@ -3,7 +3,7 @@
 //! Each variant is a reason. Its `Display` text is suitable for a log line. Callers map the
 //! variants to their drop counters.
 
-use std::{error, fmt};
+use core::{error, fmt};
 
 /// The header in which the error was found.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -7,7 +7,8 @@
 use crate::checksum::{self, Partial};
 use crate::igmp::v3::{self, NewRecord, QueryMore, Records, code8};
 use crate::{Layer, Malformed, Proto};
-use std::net::Ipv6Addr;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! IP protocol numbers: IPv4's Protocol field and IPv6's Next Header share one registry.
 
-use std::fmt;
+use core::fmt;
 
 /// An IP protocol number (RFC 791 3.1 "Protocol", RFC 8200 3 "Next Header"; values from the IANA
 /// registry).

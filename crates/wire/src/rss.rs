@@ -37,7 +37,7 @@ fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
 
 /// Returns the hash over the bytes of `packet` in the range `addresses` and, if `ports` is the
 /// offset of the L4 ports, over their four bytes.
-fn hash(packet: &[u8], addresses: std::ops::Range<usize>, ports: Option<usize>) -> Option<u32> {
+fn hash(packet: &[u8], addresses: core::ops::Range<usize>, ports: Option<usize>) -> Option<u32> {
     let addresses = packet.get(addresses)?;
     let ports = ports.and_then(|at| packet.get(at..at + 4)).unwrap_or_default();
     Some(toeplitz(addresses.iter().chain(ports).copied()))

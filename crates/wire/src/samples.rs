@@ -5,7 +5,7 @@ use crate::eth::{self, EtherType, Mac};
 use crate::igmp::v3::{NewRecord, RecordKind};
 use crate::tcp::{Flags, OptionWriter};
 use crate::{L4Port, Proto, arp, bpdu, etherip, gre, icmp4, icmp6, igmp, ip4, ip6, mld, tcp, udp, vlan, vxlan};
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 pub(crate) const A: Mac = Mac([2, 0, 0, 0, 0, 1]);
 pub(crate) const B: Mac = Mac([2, 0, 0, 0, 0, 2]);

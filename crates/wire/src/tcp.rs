@@ -6,8 +6,8 @@
 
 use crate::checksum::{self, Partial};
 use crate::{L4Port, Layer, Malformed};
-use std::fmt;
-use std::ops::BitOr;
+use core::fmt;
+use core::ops::BitOr;
 
 pub use options::{MAX_OPTIONS_LEN, Opt, OptionWriter, Options, SackBlocks};
 pub use timestamped::Timestamped;

@@ -3,6 +3,7 @@
 
 use super::Entry;
 use crate::Instant;
+use alloc::vec::Vec;
 
 /// A heap of (deadline, key) pairs; [`Entry::prev`] contains a key's position.
 #[derive(Debug, Default)]

@@ -8,7 +8,8 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 fn two(world: &mut World, link: &str) -> (LocalHost, LocalHost) {
-    let a = Host::builder().name("a").port(link).addr("10.0.0.1/24").build_in(world).unwrap();
+    let a = Host::builder().name("a").port(link).addr("10.0.0.1/24").dns([10, 0, 0, 2].into());
+    let a = a.build_in(world).unwrap();
     let b = Host::builder().name("b").port(link).addr("10.0.0.2/24").build_in(world).unwrap();
     (a, b)
 }
@@ -24,6 +25,7 @@ fn a_blocking_call_in_a_world_is_an_error() {
         net::TcpStream::connect(&a, "10.0.0.2:80").unwrap_err(),
         listener.accept().unwrap_err(),
         socket.recv(&mut [0]).unwrap_err(),
+        net::TcpStream::connect(&a, "example.org:80").unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Deadlock);
         assert!(error.to_string().contains("net::tasks"), "{error}");

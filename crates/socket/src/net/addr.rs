@@ -146,6 +146,7 @@ fn kind(why: &LookupError) -> io::ErrorKind {
         LookupError::Unreachable { .. } => io::ErrorKind::HostUnreachable,
         // As in the standard library, `Interrupted` would make the caller retry.
         LookupError::Interrupted(_) => io::ErrorKind::ConnectionAborted,
+        LookupError::Simulated(_) => io::ErrorKind::Deadlock,
         _ => io::ErrorKind::Other,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Net;
 use crate::resolve::{Families, Lookup, LookupError};
-use crate::{Calls, Poller};
+use crate::{Calls, Errno, Poller};
 use lock::Locks;
 use std::net::SocketAddr;
 
@@ -21,7 +21,10 @@ pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Res
             None if wait(calls, &poller, &lookup) => None,
             None => {
                 lookup.close(calls);
-                Some(Err(LookupError::Interrupted(host.to_string())))
+                let refusal = calls.driver.map(|driver| driver.refusal());
+                let why =
+                    if refusal == Some(Errno::EDEADLK) { LookupError::Simulated } else { LookupError::Interrupted };
+                Some(Err(why(host.to_string())))
             }
         };
         if let Some(found) = net.with(turn) {

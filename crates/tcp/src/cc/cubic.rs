@@ -11,8 +11,9 @@
 
 use super::congestion::{Ack, Congestion, Signal};
 use super::hystart::{self, HyStart, Phase};
+use alloc::boxed::Box;
 use clock::{Duration, Instant};
-use std::num::NonZeroU32;
+use core::num::NonZeroU32;
 
 /// Windows are never reduced below two segments (RFC 9438 4.6).
 const MIN_SEGMENTS: u32 = 2;
@@ -231,7 +232,7 @@ impl Cubic {
 impl Congestion for Cubic {
     #[inline]
     fn on_ack(&mut self, ack: &Ack, now: Instant) {
-        let last = std::mem::replace(&mut self.last_ack, now);
+        let last = core::mem::replace(&mut self.last_ack, now);
         let passed = now.nanos().saturating_sub(last.nanos());
         self.last_rtt_us = ack.rtt_us.unwrap_or(self.last_rtt_us);
         if ack.in_recovery || !ack.cwnd_limited {

@@ -1,7 +1,9 @@
 //! Limits of a listener.
 
-use std::fmt;
-use std::str::FromStr;
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::fmt;
+use core::str::FromStr;
 
 /// Condition under which a listener sends SYN cookies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -25,7 +27,7 @@ impl fmt::Display for UnknownCookieMode {
     }
 }
 
-impl std::error::Error for UnknownCookieMode {}
+impl core::error::Error for UnknownCookieMode {}
 
 impl FromStr for CookieMode {
     type Err = UnknownCookieMode;

@@ -3,8 +3,8 @@
 use super::answer::Answers;
 use crate::pacing::Pacer;
 use crate::{Out, SeqNum};
+use alloc::collections::VecDeque;
 use clock::{Duration, Instant};
-use std::collections::VecDeque;
 
 /// Unit of the application's data that ends with the last byte queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,6 +2,7 @@
 
 use crate::SeqNum;
 use crate::cc::{Congestion, Control};
+use alloc::boxed::Box;
 use clock::Instant;
 use copies::Copies;
 

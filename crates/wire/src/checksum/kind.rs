@@ -5,8 +5,8 @@ use super::partial::Partial;
 use super::scalar;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::simd;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::{error, fmt, str::FromStr};
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::{error, fmt, str::FromStr};
 
 /// An implementation of the checksum. All give the same result; they differ in speed and in the CPU
 /// features they require.

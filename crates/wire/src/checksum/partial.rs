@@ -2,7 +2,7 @@
 
 use super::scalar;
 use crate::Proto;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// Unfinished one's-complement sum of 16-bit words in the machine's byte order. It has up to 64
 /// bits, which include the carries.

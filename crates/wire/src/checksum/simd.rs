@@ -15,16 +15,16 @@ use super::scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::scalar;
-    use std::arch::x86_64::*;
+    use core::arch::x86_64::*;
 
     #[inline(always)]
     pub(in crate::checksum) fn has_avx2() -> bool {
-        is_x86_feature_detected!("avx2")
+        crate::cpu::has_features!("avx2")
     }
 
     #[inline(always)]
     pub(in crate::checksum) fn has_avx512() -> bool {
-        is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
+        crate::cpu::has_features!("avx512f", "avx512bw")
     }
 
     #[inline(always)]
@@ -73,7 +73,7 @@ mod x86 {
         let high = _mm256_add_epi64(even.1, odd.1);
         let low = _mm256_sub_epi64(all, _mm256_slli_epi64::<32>(high));
         // SAFETY: a vector and an array of the same 32 bytes; every bit pattern is a valid number.
-        let lanes = unsafe { std::mem::transmute::<__m256i, [u64; 4]>(_mm256_add_epi64(low, high)) };
+        let lanes = unsafe { core::mem::transmute::<__m256i, [u64; 4]>(_mm256_add_epi64(low, high)) };
         // The lanes are sums of 32-bit halves: adding them cannot overflow for any slice. The rest
         // is summed as whole words, so it is added with carry.
         scalar::add_carry(lanes.into_iter().sum::<u64>(), scalar::short(rest))
@@ -126,11 +126,11 @@ pub(super) use x86::{avx2, avx512, has_avx2, has_avx512};
 #[cfg(target_arch = "aarch64")]
 mod arm {
     use super::scalar;
-    use std::arch::aarch64::*;
+    use core::arch::aarch64::*;
 
     #[inline(always)]
     pub(in crate::checksum) fn has_neon() -> bool {
-        std::arch::is_aarch64_feature_detected!("neon")
+        cfg!(target_feature = "neon")
     }
 
     #[inline(always)]

@@ -4,8 +4,8 @@ use super::transport::{self, Checksum, Ends};
 use crate::checksum::Partial;
 use crate::{Layer, Malformed, Proto};
 use crate::{etherip, gre, icmp4, igmp, ip4, ip6};
-use std::fmt::{Formatter, Result};
-use std::net::IpAddr;
+use core::fmt::{Formatter, Result};
+use core::net::IpAddr;
 
 /// Offset of an IPv4 header's checksum (RFC 791 3.1).
 const CHECKSUM_AT: usize = 10;
@@ -226,7 +226,7 @@ fn redirect(f: &mut Formatter<'_>, code: u8, gateway: [u8; 4], inner: icmp4::Inn
         3 => "tos host",
         _ => "unknown",
     };
-    write!(f, "redirect {} to {what} {}", inner.header.dst, std::net::Ipv4Addr::from(gateway))
+    write!(f, "redirect {} to {what} {}", inner.header.dst, core::net::Ipv4Addr::from(gateway))
 }
 
 fn igmp(f: &mut Formatter<'_>, message: &[u8]) -> Result {
@@ -254,7 +254,7 @@ fn icmp6(f: &mut Formatter<'_>, message: &[u8], ends: Ends) -> Result {
     let (first, second) = (u16::from_be_bytes([r0, r1]), u16::from_be_bytes([r2, r3]));
     let target = || {
         let octets = message.get(8..).and_then(|body| body.first_chunk::<16>());
-        octets.map_or(std::net::Ipv6Addr::UNSPECIFIED, |&octets| octets.into())
+        octets.map_or(core::net::Ipv6Addr::UNSPECIFIED, |&octets| octets.into())
     };
     match ends.checksum(Proto::IPV6_ICMP, message, ICMP_CHECKSUM_AT) {
         Some(sum) if sum.is_right() => f.write_str("[icmp6 sum ok] ")?,

@@ -3,8 +3,8 @@
 use crate::checksum::{self, Partial};
 use crate::tcp::{self, Flags, Opt};
 use crate::{L4Port, Malformed, Proto, udp, vxlan};
-use std::fmt::{Formatter, Result};
-use std::net::IpAddr;
+use core::fmt::{Formatter, Result};
+use core::net::IpAddr;
 
 /// Offset of a TCP header's checksum (RFC 9293 3.1).
 const CHECKSUM_AT: usize = 16;

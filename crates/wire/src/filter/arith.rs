@@ -5,6 +5,9 @@
 
 use super::program::Test;
 use super::protocol::Word;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Maximum number of values on the stack, equal to the number of registers in libpcap.
 pub(super) const STACK: usize = 16;

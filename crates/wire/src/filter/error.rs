@@ -1,6 +1,8 @@
 //! Reason and position of a rejected expression.
 
-use std::{error, fmt};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::{error, fmt};
 
 /// Error of an expression that does not compile: the position at which parsing stopped, and what
 /// the parser expected at this position.

@@ -7,7 +7,10 @@
 use super::error::Refusal;
 use super::names;
 use super::token::{Key, Spot, Token};
-use std::net::Ipv6Addr;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 
 /// Symbols, longer ones first.
 const SYMBOLS: &[(&str, Token<'static>)] = &[

@@ -13,6 +13,8 @@ use super::program::{Code, Test};
 use super::protocol::Word;
 use super::token::{Key, Spot, Token};
 use super::value::{Kind, Prefix, Qualifiers};
+use alloc::borrow::ToOwned;
+use alloc::vec::Vec;
 use arith::{comparison, operator};
 use parser::{Parsed, Parser};
 

@@ -9,6 +9,9 @@ use super::arith::Relation;
 use super::names;
 use super::program::{Builder, Code, Test};
 use super::protocol::Word;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 mod link;
 mod number;

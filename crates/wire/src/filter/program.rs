@@ -7,6 +7,8 @@
 //! false. Parts are joined in the order in which they were built, so jumps only go forward and
 //! every execution ends.
 
+use alloc::vec;
+use alloc::vec::Vec;
 /// Source of the number that a test reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Source {

@@ -1,7 +1,7 @@
 //! Tokens of the filter language.
 
 use super::protocol::Word;
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 /// A keyword that is not a protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

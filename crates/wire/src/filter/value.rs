@@ -5,6 +5,9 @@ use super::primitive::{Compiler, Dir};
 use super::program::Code;
 use super::protocol::Word;
 use super::token::Token;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
 
 /// Kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +98,7 @@ impl Qualifiers {
             Some(Prefix::Mask(mask)) => address4(mask)?.0,
         };
         if address & !mask != 0 {
-            return Err(format!("the address has bits set outside the mask {}", std::net::Ipv4Addr::from_bits(mask)));
+            return Err(format!("the address has bits set outside the mask {}", core::net::Ipv4Addr::from_bits(mask)));
         }
         match self.kind {
             Kind::Net => self.host4(to, address, mask),

@@ -18,7 +18,9 @@ use super::{Fragment, Upper, has_ports, upper4, upper6, word};
 use crate::Proto;
 use crate::eth::{self, EtherType};
 use crate::hash::Key;
-use std::net::{IpAddr, SocketAddr};
+use alloc::boxed::Box;
+use alloc::vec;
+use core::net::{IpAddr, SocketAddr};
 
 /// Number of datagrams for which the hash of the first fragment is stored. It is enough for the
 /// fragmented datagrams in transit at one moment.

@@ -3,7 +3,7 @@
 
 use super::{HEADER_LEN, ty};
 use crate::checksum;
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 /// The problem that an ICMP error reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

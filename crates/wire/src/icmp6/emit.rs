@@ -3,7 +3,7 @@
 use super::header::{HEADER_LEN, checksum_of};
 use super::ty;
 use crate::checksum::update16;
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 /// The problem that an ICMPv6 error reports.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -2,7 +2,7 @@
 
 use crate::Proto;
 use crate::checksum::{self, Partial};
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 /// Length in bytes of every ICMPv6 header: type, code, checksum and four bytes that depend on the
 /// type.

@@ -9,7 +9,8 @@
 use super::header::HEADER_LEN;
 use super::{emit, ty};
 use crate::{Layer, Mac, Malformed};
-use std::net::Ipv6Addr;
+use alloc::vec;
+use core::net::Ipv6Addr;
 
 /// Length in bytes of a solicitation or advertisement with one link-layer address.
 pub const NEIGHBOR_LEN: usize = 32;

@@ -7,7 +7,9 @@
 use super::{Message, QUERY};
 use crate::checksum;
 use crate::{Layer, Malformed};
-use std::net::{IpAddr, Ipv4Addr};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr};
 
 /// Length in bytes of a version 3 query without sources (RFC 3376 4.1).
 pub const QUERY_LEN: usize = 12;

@@ -35,7 +35,7 @@ pub fn check_options(header: &[u8]) -> Result<(), Fault> {
             // The error is in the length octet, or in the type octet if there is no length octet.
             Err(_) => return Err(fault(usize::from(at + 1 < header.len()))),
         };
-        if seen.get_mut(once).is_some_and(|seen| std::mem::replace(seen, true)) {
+        if seen.get_mut(once).is_some_and(|seen| core::mem::replace(seen, true)) {
             return Err(fault(0));
         }
         match item {

@@ -6,7 +6,7 @@
 //! because of them.
 
 use crate::{Layer, Malformed};
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 /// Contents of a Record Route or source route option: RFC 791's pointer and the addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 
 use super::{HEADER_LEN, Header, Opt, fill_checksum};
 use crate::{Layer, Malformed};
-use std::net::Ipv4Addr;
+use core::net::Ipv4Addr;
 
 /// Address and time that a router records in the options of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub fn record(packet: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bo
             _ => rest.get(1).map_or(0, |len| usize::from(*len)).max(2),
         };
         let bad = Malformed::BadOptionLen { layer: Layer::Ip4, kind, len: len as u8 };
-        let (option, after) = std::mem::take(&mut rest).split_at_mut_checked(len).ok_or(bad)?;
+        let (option, after) = core::mem::take(&mut rest).split_at_mut_checked(len).ok_or(bad)?;
         write(option, scribe, is_own).ok_or(bad)?;
         rest = after;
     }
@@ -60,7 +60,7 @@ fn write(option: &mut [u8], scribe: Scribe, is_own: &dyn Fn(Ipv4Addr) -> bool) -
 /// Splits options into the bytes of each option, up to the end of the list or to a malformed
 /// option.
 pub fn raw_options(mut options: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
+    core::iter::from_fn(move || {
         let len = match *options.first()? {
             Opt::END => return None,
             Opt::NOP => 1,

@@ -2,7 +2,7 @@
 //! RFC 2464).
 
 use crate::Mac;
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 /// Multicast group of all nodes on a link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);

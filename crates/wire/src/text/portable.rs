@@ -85,7 +85,7 @@ pub(super) fn decode(text: &[u8], frame: &mut [u8]) -> Option<(usize, usize)> {
     }
     let mut len = MIN_FRAME;
     while let Some((&[b' ', high, low], behind)) = rest.split_first_chunk::<3>() {
-        let (byte, left) = std::mem::take(&mut room).split_first_mut()?;
+        let (byte, left) = core::mem::take(&mut room).split_first_mut()?;
         let (high, low) = (value(high), value(low));
         bad |= high | low;
         *byte = high << 4 | low & 15;

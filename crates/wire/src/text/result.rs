@@ -2,7 +2,7 @@
 
 use super::sizes::{MAX_FRAME, MAX_READ, MIN_FRAME};
 use super::stamp::Stamp;
-use std::fmt;
+use core::fmt;
 
 /// Result of reading the start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,4 +73,4 @@ impl fmt::Display for BadLine {
     }
 }
 
-impl std::error::Error for BadLine {}
+impl core::error::Error for BadLine {}

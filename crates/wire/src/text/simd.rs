@@ -9,10 +9,10 @@ pub(super) mod sse2;
 
 #[inline(always)]
 pub(super) fn has_avx2() -> bool {
-    is_x86_feature_detected!("avx2")
+    crate::cpu::has_features!("avx2")
 }
 
 #[inline(always)]
 pub(super) fn has_vbmi() -> bool {
-    is_x86_feature_detected!("avx512vbmi") && is_x86_feature_detected!("avx512bw")
+    crate::cpu::has_features!("avx512vbmi", "avx512bw")
 }

@@ -1,6 +1,6 @@
 //! Time stamp of an F2 line.
 
-use std::fmt;
+use core::fmt;
 
 /// Time stamp of 64 bits in front of a frame. For a received frame it is the arrival time, in ticks
 /// of a 48-bit counter. For a frame to be sent, it is the time of transmission.

@@ -5,6 +5,7 @@
 //! numbers until D-SACKs cover it. A D-SACK of any other data was caused by the network.
 
 use crate::{Block, SeqNum};
+use alloc::vec::Vec;
 
 /// Maximum number of ranges stored; retransmissions of adjacent segments share a range. If more are
 /// needed, the reduction cannot be undone.

@@ -4,6 +4,10 @@ use crate::filter::error::Refusal;
 use crate::filter::primitive::Compiler;
 use crate::filter::program::Code;
 use crate::filter::token::{Spot, Token};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 /// Maximum nesting of parentheses and negations; bounds the recursion.
 const MAX_NESTING: usize = 100;

@@ -5,6 +5,9 @@ use super::{
     Outcome, STP,
 };
 use crate::filter::program::{Code, Test};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
 
 impl Compiler {
     /// Compiles `ether proto N`: an EtherType, or an 802.2 SAP if `N` is at most 1500.

@@ -4,6 +4,9 @@ use super::{Compiler, MAX_LENGTH, Outcome, carried};
 use crate::filter::arith::{Arith, Binary, Compare, Guard, Op, Relation, STACK};
 use crate::filter::program::{Code, Test};
 use crate::filter::protocol::Word;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
 
 impl Compiler {
     pub fn wire_len(&mut self, of: impl FnOnce(Test) -> Test) -> Code {

@@ -7,7 +7,7 @@
 
 use super::super::sizes::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
 use super::has_avx2;
-use std::arch::x86_64::*;
+use core::arch::x86_64::*;
 
 /// Number of frame bytes per step. `CHARS` is the number of characters per step.
 const BYTES: usize = 10;

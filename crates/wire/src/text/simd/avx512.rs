@@ -10,7 +10,7 @@ use super::super::batch::{Arena, read_lines, write_lines};
 use super::super::sizes::{HEADER, MAX_FRAME, MIN_FRAME, len as line_len};
 use super::super::stamp::Stamp;
 use super::has_vbmi;
-use std::arch::x86_64::*;
+use core::arch::x86_64::*;
 
 /// Number of characters in a step.
 const STEP: usize = 63;

@@ -2,7 +2,7 @@
 //! check and can be inlined.
 
 use super::super::sizes::HEADER;
-use std::arch::x86_64::*;
+use core::arch::x86_64::*;
 
 /// Returns a bit for each character of `header` that equals `character`, a vector of 16 copies.
 #[inline(always)]
