@@ -7,10 +7,12 @@ use clock::Clock;
 use inet::fib::{Prefix, Prefix6};
 use lock::{Light, Up};
 use node::OpenOwn;
+use node::config::keys::Item;
 use node::config::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig};
 use node::run::{BuildError, build_with_own};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::rc::Rc;
@@ -269,9 +271,13 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a sysctl, such as `net.inet.ip.ttl`. docs/keys.md lists them.
-    pub fn sysctl(mut self, name: &str, value: i64) -> HostBuilder {
-        self.config.sysctl.insert(name.to_owned(), value);
+    /// Sets a sysctl to a number or a word, such as `net.inet.ip.ttl` to 32, or
+    /// `net.inet.tcp.cc.algorithm` to `cubic`. docs/keys.md lists them.
+    pub fn sysctl(mut self, name: &str, value: impl fmt::Display) -> HostBuilder {
+        let set = self.config.set_sysctl(name, &Item::Word(value.to_string()));
+        if let Err(why) = set {
+            self.fault.get_or_insert(Error::Rejected { what: format!("sysctl {name}"), why });
+        }
         self
     }
 

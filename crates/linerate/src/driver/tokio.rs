@@ -12,10 +12,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Rounds in one turn of the task, before other tasks get theirs.
-const ROUNDS: usize = 16;
-/// Turns without a frame before the task sleeps. Meanwhile other tasks run, and the frames that
-/// they send between the hosts cost no system call.
+/// Turns of the task without a frame before it sleeps. In a turn, each host runs one round. Between
+/// turns other tasks run, and the frames that they send between the hosts cost no system call.
 const IDLE_TURNS: u32 = 4;
 
 impl Driver {
@@ -48,7 +46,7 @@ struct Turns<'d> {
     driver: &'d Driver,
     ports: Vec<PortFd>,
     timer: Pin<Box<Sleep>>,
-    /// Turns since the last frame.
+    /// Number of turns since the last frame.
     idle_turns: u32,
 }
 
@@ -94,32 +92,21 @@ impl Future for Turns<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<Infallible>> {
         let turns = &mut *self;
         let Some(first) = turns.driver.hosts.first() else { return Poll::Pending };
-        let mut last = None;
-        turns.idle_turns = turns.idle_turns.saturating_add(1);
-        for _ in 0..ROUNDS {
-            let round = turns.driver.round();
-            if round.frames > 0 {
-                (last, turns.idle_turns) = (None, 0);
-                continue;
-            }
-            if turns.idle_turns < IDLE_TURNS {
-                break;
-            }
-            // A port that became readable before its descriptor was registered is noticed in the
-            // round after that.
-            if last.is_none() {
-                last = Some(turns.prepare(round.next)?);
-                if turns.is_any_readable(cx)? {
-                    last = None;
-                }
-                continue;
-            }
-            break;
-        }
-        let Some(limit) = last else {
+        let round = turns.driver.round();
+        turns.idle_turns = if round.frames > 0 { 0 } else { turns.idle_turns.saturating_add(1) };
+        if turns.idle_turns < IDLE_TURNS {
             cx.waker().wake_by_ref();
             return Poll::Pending;
-        };
+        }
+        let limit = turns.prepare(round.next)?;
+        // A port that became readable before its descriptor was registered is noticed in the round
+        // after that.
+        let is_readable = turns.is_any_readable(cx)?;
+        if turns.driver.step() > 0 || is_readable {
+            turns.idle_turns = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         turns.driver.hosts.iter().for_each(|host| host.wake_driver_with(cx.waker()));
         let wait = limit.since(first.node().clock.now()).min(IDLE);
         turns.timer.as_mut().reset(Deadline::now() + wait);

@@ -97,6 +97,11 @@ fn values_that_cannot_be_honoured_are_errors() {
     assert!(text(Host::builder().port("tab:x").build()).contains("tap"), "the nearest kind");
     assert!(text(Host::builder().gateway("x").build()).contains("gateway 'x'"));
     assert!(text(Host::builder().sysctl("net.inet.ip.tll", 1).build()).contains("net.inet.ip.ttl"));
+    let no_number = text(Host::builder().sysctl("net.inet.ip.ttl", "long").build());
+    assert!(no_number.contains("'long'"), "{no_number}");
+    let algorithm = |name: &str| Host::builder().sysctl("net.inet.tcp.cc.algorithm", name).build();
+    assert!(text(algorithm("cubit")).contains("newreno or cubic"));
+    assert!(algorithm("cubic").unwrap().command(&["sysctl", "net.inet.tcp.cc.algorithm"]).unwrap().contains("cubic"));
     assert!(text(Host::builder().local("10.0.0.0/40").build()).contains("10.0.0.0/40"));
     let local = Host::builder().control("/tmp/x").build_local().unwrap_err().to_string();
     assert!(local.contains("use build()"), "{local}");
