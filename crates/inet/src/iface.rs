@@ -125,8 +125,8 @@ pub struct Iface<L: Locks> {
     /// it.
     pub(crate) probe: crate::arp::Probe,
     pub(crate) speaks6: AtomicBool,
-    /// True if the FIB may contain an IPv6 address of this interface that is tentative, duplicate
-    /// or removed. The fast path then checks the state of each destination address.
+    /// True if the FIB may contain an IPv6 address of this interface that is tentative or
+    /// duplicate. The fast path then checks the state of each destination address.
     pub(crate) unsure6: AtomicBool,
     pub(crate) six: Guarded<L, Six>,
     pub(crate) queues: Queues<L>,

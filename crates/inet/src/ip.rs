@@ -52,8 +52,9 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     /// still has its Ethernet header, which must have this destination. `trusted` is true if
     /// checksums that the port has verified need not be verified again.
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
-    /// Returns whether the fast path may deliver packets to `dst`, an address of `iface`. For IPv6,
-    /// it may do so only if duplicate address detection for the address has succeeded.
+    /// Returns whether the fast path may deliver packets to `dst`, an address of `iface` or of a
+    /// local route. For IPv6, it may not do so until duplicate address detection for an address has
+    /// succeeded.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     /// Returns the sysctl that selects the mode of source validation.
     fn source_validation(sysctls: &Sysctls) -> &Sysctl;

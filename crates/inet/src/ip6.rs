@@ -176,17 +176,17 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the state of `addr` if it is one of our addresses. A link-local address must be one
-    /// of `iface`, or of any interface if `iface` is `None`.
+    /// Returns the state of `addr` if it is one of our addresses, or has a local route. A
+    /// link-local address must be one of `iface`, or of any interface if `iface` is `None`.
     pub(crate) fn state6(&self, cx: Cx, iface: Option<&Iface<L>>, addr: Ipv6Addr) -> Option<AddrState> {
-        let own = if !ip6::is_link_local(addr) {
+        if !ip6::is_link_local(addr) {
             let Some(Via6::Local(id)) = self.via6(cx, addr) else { return None };
-            self.ifaces.get(id)?.addr6(cx, addr)
-        } else {
-            match iface {
-                Some(iface) => iface.addr6(cx, addr),
-                None => self.ifaces.iter().find_map(|iface| iface.addr6(cx, addr)),
-            }
+            // An address that only a local route covers has no duplicate address detection.
+            return Some(self.ifaces.get(id)?.addr6(cx, addr).map_or(AddrState::Valid, |own| own.state));
+        }
+        let own = match iface {
+            Some(iface) => iface.addr6(cx, addr),
+            None => self.ifaces.iter().find_map(|iface| iface.addr6(cx, addr)),
         };
         own.map(|own| own.state)
     }
@@ -200,14 +200,18 @@ impl<L: Locks> Stack<L> {
         self.ifaces.iter().find(|iface| iface.has_addr6(cx, addr)).map(|iface| iface.id)
     }
 
-    /// Returns whether `addr` is an address of this host on any interface, in any state.
+    /// Returns whether `addr` is an address of this host on any interface, in any state, or has a
+    /// local route.
     pub(crate) fn is_own6(&self, cx: Cx, addr: Ipv6Addr) -> bool {
         self.state6(cx, None, addr).is_some()
     }
 
-    /// Returns the target of the route that this host's packets to `dst` take.
+    /// Returns the target of the route that this host's packets to `dst` take. A local route for a
+    /// prefix such as `::/0` applies only to addresses that a host can have on any link; the fast
+    /// path applies the same rule (`open` in `ip6::input`).
     pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
-        self.route_output(cx, dst.to_bits()).map(|hop| hop.via)
+        let via = self.route_output(cx, dst.to_bits()).map(|hop| hop.via)?;
+        (!matches!(via, Via6::Local(_)) || may_be_local(dst)).then_some(via)
     }
 
     /// Passes a packet for this host to its protocol; fragments are reassembled first. A
@@ -349,6 +353,12 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn iface_of(&self, id: Option<IfaceId>) -> Option<&Iface<L>> {
         id.and_then(|id| self.ifaces.get(id))
     }
+}
+
+/// Returns whether a local route may apply to `addr`: not to unspecified, IPv4-mapped, link-local
+/// and multicast addresses.
+fn may_be_local(addr: Ipv6Addr) -> bool {
+    !(addr.is_unspecified() || ip6::is_v4_mapped(addr) || ip6::is_link_local(addr) || addr.is_multicast())
 }
 
 /// Returns whether this is the first of several fragments.

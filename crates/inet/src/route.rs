@@ -49,8 +49,7 @@ pub enum RouteError {
     TooManyNextHops,
     /// The prefix is longer than an address.
     BadPrefix,
-    /// The next hop cannot be configured, because it belongs to an interface address or is a set of
-    /// paths.
+    /// The next hop cannot be configured, because it is for IPv4 broadcasts or is a set of paths.
     BadVia,
     /// There are no paths, more than [`PATHS_MAX`] paths, or a path that is neither a gateway nor a
     /// link.
@@ -64,7 +63,7 @@ impl fmt::Display for RouteError {
             RouteError::TooManyNextHops => f.write_str("too many different next hops or path sets"),
             RouteError::BadPrefix => f.write_str("the prefix length exceeds the address length"),
             RouteError::BadVia => {
-                f.write_str("invalid next hop: must be a gateway, an iface, reject, prohibit or blackhole")
+                f.write_str("invalid next hop: must be a gateway, an iface, local, reject, prohibit or blackhole")
             }
             RouteError::BadPaths => {
                 write!(f, "a route must have 1 to {PATHS_MAX} paths, each through a gateway or an iface")

@@ -246,8 +246,10 @@ impl HostBuilder {
         self
     }
 
-    /// Receives the packets for all addresses of an IPv4 prefix, such as `0.0.0.0/0`, as if they
-    /// were the host's own. A [`TcpForwarder`](crate::net::TcpForwarder) needs this.
+    /// Receives the packets for all addresses of a prefix, such as `0.0.0.0/0` or `::/0`, as if
+    /// they were the host's own. A [`TcpForwarder`](crate::net::TcpForwarder) needs this for each
+    /// family. Senders need a route through this host, since it answers neither ARP requests nor
+    /// neighbor solicitations for the prefix.
     pub fn local(mut self, prefix: &str) -> HostBuilder {
         self.locals.push(prefix.to_owned());
         self

@@ -185,9 +185,10 @@ macro_rules! controls {
                 run(self.node(), || format!("route {to} via {via}"), &words).map(drop)
             }
 
-            /// Receives the packets for all addresses of an IPv4 prefix, such as `0.0.0.0/0`, as if
-            /// they were the host's own. The addresses of interfaces and other routes are more
-            /// specific, so senders need one of these.
+            /// Receives the packets for all addresses of a prefix, such as `0.0.0.0/0` or `::/0`,
+            /// as if they were the host's own. The addresses of interfaces and other routes are
+            /// more specific, so senders need one of these. The host answers neither ARP requests
+            /// nor neighbor solicitations for the prefix: senders need a route through the host.
             ///
             /// # Errors
             /// Returns an [`Error`] if the prefix is not valid.

@@ -334,8 +334,8 @@ fn configure(side: &Side, cx: Cx, ids: [IfaceId; 3], tape: &mut Tape<'_>) -> Opt
         0 => drop(stack.add_addr6(cx, EM0, IfaceAddr6::new(addr(tape), tape.byte() % 129))),
         1 => drop(stack.remove_addr6(cx, EM0, addr(tape))),
         2 => {
-            let via =
-                [Via6::Link(EM0), Via6::Gateway(EM0, FAR), Via6::Link(id), Via6::Reject][usize::from(tape.byte() % 4)];
+            let vias = [Via6::Link(EM0), Via6::Gateway(EM0, FAR), Via6::Link(id), Via6::Reject, Via6::Local(id)];
+            let via = vias[usize::from(tape.byte()) % vias.len()];
             let _ = stack.add_route6(cx, Prefix6::masked(addr(tape).to_bits(), tape.byte() % 129), via);
         }
         3 => stack.set_tunnel_mtu(cx, id, tape.word()),

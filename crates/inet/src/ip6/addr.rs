@@ -110,13 +110,6 @@ impl<L: Locks> Stack<L> {
         if iface.addrs6(cx).len() >= ADDRS_MAX {
             return Err(Refused6::NoRoom);
         }
-        let mut routes = self.six.routes.lock(cx);
-        let own = own_routes6(iface, &addr);
-        iface.unsure6.store(true, Ordering::Release); // until `poll_iface6` has run
-        if routes.len() + own.len() > super::ROUTES_MAX || insert_all(&mut routes, &own).is_err() {
-            return Err(Refused6::NoRoom);
-        }
-        drop(routes);
         let requested = iface.kind == IfaceKind::Ethernet && self.sysctls.dad_count.get() > 0;
         let state = if requested {
             AddrState::Tentative(cx.now, self.sysctls.dad_count.get() as u32)
@@ -124,12 +117,22 @@ impl<L: Locks> Stack<L> {
             AddrState::Valid
         };
         self.six.own.add(addr.addr.to_bits());
+        // The address precedes its routes: without it, they would be local routes, to which
+        // duplicate address detection does not apply.
         let mut six = iface.six.lock(cx);
-        iface.unsure6.store(true, Ordering::Release);
+        iface.unsure6.store(true, Ordering::Release); // until `poll_iface6` has run
         six.addrs.push(IfaceAddr6 { state, ..addr });
         drop(six);
         iface.speaks6.store(true, Ordering::Relaxed);
         self.six.on.store(true, Ordering::Relaxed);
+        let mut routes = self.six.routes.lock(cx);
+        let own = own_routes6(iface, &addr);
+        let has_room = routes.len() + own.len() <= super::ROUTES_MAX && insert_all(&mut routes, &own).is_ok();
+        drop(routes);
+        if !has_room {
+            self.remove_addr6(cx, id, addr.addr);
+            return Err(Refused6::NoRoom);
+        }
         self.changed();
         self.listen6(cx, iface, addr.addr);
         self.poll_iface6(cx, iface);
@@ -164,10 +167,10 @@ impl<L: Locks> Stack<L> {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut six = iface.six.lock(cx);
         let Some(at) = six.addrs.iter().position(|own| own.addr == addr) else { return false };
-        iface.unsure6.store(true, Ordering::Release); // the routes of the address are removed after it
         let removed = six.addrs.remove(at);
         let none_left = six.addrs.is_empty();
         drop(six);
+        // Until its route is removed, the address is one of a local route.
         self.withdraw6(cx, &own_routes6(iface, &removed));
         self.six.due_at(cx.now); // so that `poll_iface6` updates `unsure6`
         if none_left {

@@ -49,7 +49,7 @@ impl Input for u128 {
     #[inline(always)]
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: u128) -> bool {
         let Some(iface) = stack.ifaces.get(iface) else { return false };
-        let is_valid = || iface.addr6(cx, Ipv6Addr::from_bits(dst)).is_some_and(|own| own.state.is_valid());
+        let is_valid = || iface.addr6(cx, Ipv6Addr::from_bits(dst)).is_none_or(|own| own.state.is_valid());
         !iface.unsure6.load(Ordering::Acquire) || is_valid()
     }
 

@@ -13,9 +13,9 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     ///
     /// [`RouteError`] if the table is full or `via` is not a permitted target. Nothing has changed
-    /// then.
+    /// then. The target of a local route, [`Via6::Local`], is permitted.
     pub fn add_route6(&self, cx: Cx, prefix: Prefix6, via: Via6) -> Result<Option<Via6>, RouteError> {
-        if matches!(via, Via6::Local(_) | Via6::Broadcast(_) | Via6::Paths(_)) {
+        if matches!(via, Via6::Broadcast(_) | Via6::Paths(_)) {
             return Err(RouteError::BadVia);
         }
         let before = self.six.routes.lock(cx).insert(prefix, via);

@@ -10,7 +10,8 @@ pub struct PathsId(pub(super) u16);
 /// Target of a route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Via<G = Ipv4Addr> {
-    /// Packets are delivered to this host: the destination is an address of `iface`.
+    /// Packets are delivered to this host: the destination is an address of `iface`, or the route
+    /// is a local route, which delivers the packets to all addresses of a prefix.
     Local(IfaceId),
     /// Packets are delivered to all hosts on the link of `iface` (IPv4 only).
     Broadcast(IfaceId),

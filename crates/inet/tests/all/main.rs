@@ -21,6 +21,7 @@ mod icmp6;
 mod ip4;
 mod ip6;
 mod ledger;
+mod local6;
 mod loopback;
 mod nd;
 mod paths6;

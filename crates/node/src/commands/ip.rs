@@ -38,6 +38,10 @@ pub(super) fn usage() -> Vec<Usage> {
             "route add|replace|change|append|del DST [via A] [dev IF] [nexthop via A [dev IF] [weight N]] ...",
             "Add or remove a route.",
         ),
+        of(
+            "route add|replace|del blackhole|unreachable|prohibit|local DST",
+            "Add or remove a route without a gateway; local delivers packets for the prefix to this host.",
+        ),
         of("route get A [from SRC iif IF] [--why]", "Show the route to an address; --why explains the choice."),
         of("neigh [show] [[dev] IF]", "List neighbors."),
         of("neigh add|change|replace|del A lladdr MAC dev IF", "Add or remove a neighbor."),

@@ -11,7 +11,7 @@ use super::ifconfig::{add_addr6, scope};
 use super::zone::zoned;
 use grammar::{CommandError, Words, parse_all};
 use inet::fib::Prefix6;
-use inet::iface::Iface;
+use inet::iface::{Iface, LOOPBACK};
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
 use inet::route::{Path, Route6, Via6};
 use lock::Locks;
@@ -109,8 +109,9 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             Ok(String::new())
         }
         "del" => {
-            let whole =
-                words.any(|word| matches!(word, "via" | "dev" | "nexthop" | "blackhole" | "unreachable" | "prohibit"));
+            let whole = words.any(|word| {
+                matches!(word, "via" | "dev" | "nexthop" | "blackhole" | "unreachable" | "prohibit" | "local")
+            });
             let (prefix, paths) = if whole {
                 wanted(ctl, words)?
             } else {
@@ -163,7 +164,8 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
         "prohibit" => Some(Via6::Prohibit),
         _ => None,
     };
-    if nowhere.is_some() || word == "unicast" {
+    let local = word == "local";
+    if nowhere.is_some() || local || word == "unicast" {
         word = words.next("a destination")?;
     }
     let prefix = prefix(word)?;
@@ -176,7 +178,8 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
             }
             "dev" => dev = Some(ctl.iface(words.next("an iface")?)?.id),
             "nexthop" => {
-                let way = gateway.map(|_| "via").or(dev.map(|_| "dev")).or(nowhere.map(|_| "a type"));
+                let way =
+                    gateway.map(|_| "via").or(dev.map(|_| "dev")).or((nowhere.is_some() || local).then_some("a type"));
                 refuse(way.or(onlink.then_some("onlink")))?;
                 return Ok((prefix, nexthops(ctl, words, |word, dev| ctl.gateway6(word, dev))?));
             }
@@ -191,6 +194,8 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
         return Err(CommandError::failed("onlink: needs via GATEWAY and dev IF"));
     }
     let via = match (nowhere, gateway, dev) {
+        (None, None, dev) if local => Via6::Local(dev.unwrap_or(LOOPBACK)),
+        _ if local => return Err(CommandError::failed("a local route accepts no gateway")),
         (Some(nowhere), None, None) => nowhere,
         (Some(_), ..) => {
             return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev"));

@@ -57,6 +57,14 @@ impl<L: Locks> Ctl<'_, L> {
         if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
             return Err(CommandError::failed(format!("{prefix}: link-local and multicast prefixes cannot be routed")));
         }
+        let is_local = paths.iter().any(|path| matches!(path.via, Via6::Local(_)));
+        let is_nobody =
+            prefix == Prefix6::host(Ipv6Addr::UNSPECIFIED) || ip6::is_v4_mapped(prefix.addr()) && prefix.len() >= 96;
+        if is_local && is_nobody {
+            return Err(CommandError::failed(format!(
+                "{prefix}: unspecified and IPv4-mapped addresses cannot be local"
+            )));
+        }
         let added = match paths {
             [only] => self.host.stack.add_route6(self.cx, prefix, only.via),
             _ => self.host.stack.add_paths6(self.cx, prefix, paths),
@@ -68,8 +76,10 @@ impl<L: Locks> Ctl<'_, L> {
     pub(super) fn came_with_address(&self, prefix: Prefix6, via: Via6) -> bool {
         let (Via6::Link(id) | Via6::Local(id)) = via else { return false };
         let addrs = self.host.stack.iface(id).map(|iface| iface.addrs6(self.cx)).unwrap_or_default();
+        let is_link = matches!(via, Via6::Link(_));
         let own = |own: &IfaceAddr6| {
-            own.prefix() == prefix || Prefix6::host(own.addr) == prefix || own.peer.map(Prefix6::host) == Some(prefix)
+            let on_link = own.prefix() == prefix || own.peer.map(Prefix6::host) == Some(prefix);
+            Prefix6::host(own.addr) == prefix || is_link && on_link
         };
         addrs.iter().any(own)
     }

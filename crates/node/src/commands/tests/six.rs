@@ -95,6 +95,48 @@ fn iproute2_gives_addresses_and_tells_families_apart() {
     assert!(b.no("ip addr del fd00::2 dev pg0").contains("pg0 does not have fd00::2"));
 }
 
+/// Routes of a transparent proxy: addresses of other hosts, delivered locally.
+#[test]
+fn routes_of_type_local() {
+    let b = bench();
+    b.ok("ifconfig pg0 inet6 fd00::1/64");
+    b.ok("ip -6 route add local ::/0 dev lo0");
+    b.ok("ip route add local 2001:db8::/32");
+    b.ok("ip -6 route replace local fd00::/64 dev pg0");
+    let text = b.ok("ip -6 route show table local");
+    for line in [
+        "local default dev lo0\n",
+        "local 2001:db8::/32 dev lo0\n",
+        "local fd00::/64 dev pg0\n",
+        "local fd00::1 dev pg0 proto kernel\n",
+    ] {
+        assert!(text.contains(line), "{line:?} not in {text}");
+    }
+    assert!(!b.ok("ip -6 route").contains("local"));
+    let row = &b.json("ip -6 route show 2001:db8::/32 table local")[0];
+    assert_eq!((&row["type"], &row["dev"]), (&json!("local"), &json!("lo0")));
+    assert!(b.ok("ip -6 route get 3fff::9").starts_with("local 3fff::9 dev lo0"));
+    assert!(b.ok("route -6 get 3fff::9").contains("flags: <UP,LOCAL,DONE>"));
+    let table = b.ok("netstat -rn");
+    assert!(table.lines().any(|line| line.split_whitespace().eq(["2001:db8::/32", "link#1", "Ul", "lo0"])), "{table}");
+    for (line, says) in [
+        ("ip -6 route add local 3fff::/20 via fd00::2", "a local route accepts no gateway"),
+        ("ip -6 route add local 3fff::/20 nexthop via fd00::2", "a type: not supported here"),
+        ("ip -6 route add local fe80::/64", "link-local and multicast prefixes cannot be routed"),
+        ("ip -6 route add local ff00::/8", "link-local and multicast prefixes cannot be routed"),
+        ("ip -6 route add local ::/128", "unspecified and IPv4-mapped addresses cannot be local"),
+        ("ip -6 route add local ::ffff:0:0/96", "unspecified and IPv4-mapped addresses cannot be local"),
+        ("ip -6 route del local 3fff::/20", "there is no route to 3fff::/20"),
+    ] {
+        let said = b.no(line);
+        assert!(said.contains(says), "{line}: {said}");
+    }
+    b.ok("ip -6 route del local 2001:db8::/32");
+    b.ok("ip -6 route flush");
+    let text = b.ok("ip -6 route show table local");
+    assert!(!text.contains("default") && text.contains("local fd00::1"), "{text}");
+}
+
 #[test]
 fn routes_in_both_grammars() {
     let b = bench();
