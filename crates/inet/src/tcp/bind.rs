@@ -6,9 +6,9 @@
 //! SO_REUSEADDR and neither listens, or if both set SO_REUSEPORT. Listeners that share a port by
 //! SO_REUSEPORT share its connections.
 //!
-//! A socket with IP_BINDANY that is bound to 0.0.0.0:0 is a transparent proxy: it listens on every
-//! address and port that is routed to this host and has no other listener. A host can have one such
-//! socket.
+//! A socket with IP_BINDANY that is bound to 0.0.0.0:0 or \[::\]:0 is a transparent proxy: it
+//! listens on every address and port that is routed to this host and has no other listener. A host
+//! can have one such socket, which may be dual-stack.
 
 use super::net::Net;
 use super::{Kind, Sock, TcpError};

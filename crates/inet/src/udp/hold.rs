@@ -1,5 +1,5 @@
 //! Forwarder of datagrams: datagrams for any address of this host that has no socket wait for a
-//! decision of the application.
+//! decision of the application. The addresses include those of local routes, of both families.
 //!
 //! The first datagram between two addresses is a request. Further ones are held with it, up to
 //! [`PACKETS_MAX`](super::held::PACKETS_MAX). An accepted request opens a socket that is bound to
@@ -7,29 +7,18 @@
 //! it.
 
 use crate::Stack;
-use crate::demux::{Addr, Tuple};
+use crate::demux::Tuple;
 use crate::ends::Domain;
 use crate::ends::SockEnds;
-use crate::icmp4::Cause;
-use crate::iface::Iface;
+use crate::iface::{Iface, IfaceId};
 use crate::requests::{Decision, RequestKey};
-use crate::udp::BindError;
 use crate::udp::held::{PACKETS_MAX, POOL_SHARE};
+use crate::udp::{BindError, Receive};
 use buf::{Burst, Frame};
 use lock::{Cx, Locks, Signal};
 use stats::DropReason;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use wire::edit::Layout;
-use wire::icmp4::unreachable;
-
-/// Returns the addresses and ports of an IPv4 packet with UDP: its destination is the local one.
-fn tuple_of(packet: &Frame) -> Option<Tuple> {
-    let (layout, bytes) = (Layout::of_ip4(packet.bytes()), packet.bytes());
-    let (header, (from, to)) = (layout.header4(bytes)?, layout.ports(bytes)?);
-    let (local, remote) = (Addr::v4(header.dst), Addr::v4(header.src));
-    Some(Tuple { local, remote, local_port: to, remote_port: from })
-}
 
 impl<L: Locks> Stack<L> {
     /// Starts or ends holding datagrams for addresses without a socket. The held ones are dropped.
@@ -68,12 +57,15 @@ impl<L: Locks> Stack<L> {
         self.udp_held.lock(cx).as_ref().map(|held| held.signal.clone())
     }
 
-    /// Holds a datagram without a socket. Returns the packet if it is not held.
-    pub(super) fn udp_held(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> Option<Frame> {
+    /// Holds a datagram without a socket. The packet begins with its IP header, and is returned if
+    /// it is not held.
+    pub(super) fn udp_held<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> Option<Frame> {
         if !self.is_holding_udp() {
             return Some(packet);
         }
-        let Some((iface, tuple)) = iface.zip(tuple_of(&packet)) else { return Some(packet) };
+        let found = iface.and_then(|iface| Some((iface, A::ends_in(packet.bytes(), iface.id)?)));
+        let Some((iface, ends)) = found else { return Some(packet) };
+        let tuple = Tuple::from(ends);
         let mut guard = self.udp_held.lock(cx);
         let Some(held) = guard.as_mut() else { return Some(packet) };
         let expired = held.expire(cx.now);
@@ -138,14 +130,14 @@ impl<L: Locks> Stack<L> {
             Decision::Refuse | Decision::Ignore => Ok(None),
         };
         let packets = self.udp_held.lock(cx).as_mut().and_then(|held| held.take(key)).unwrap_or_default();
-        for (iface, packet) in packets {
-            match (&opened, self.ifaces.get(iface)) {
+        for (id, packet) in packets {
+            match (&opened, self.ifaces.get(id)) {
                 (Ok(Some(_)), Some(iface)) => {
                     self.input_packets(cx, Some(iface), &mut Burst::of(packet), self.lap(cx));
                 }
                 _ => {
                     if decision == Decision::Refuse {
-                        self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
+                        self.refuse_datagram(cx, &key.tuple, id, &packet);
                     }
                     self.drop_frame(cx, packet, DropReason::UdpNoSocket);
                 }
@@ -155,6 +147,13 @@ impl<L: Locks> Stack<L> {
         opened
     }
 
+    fn refuse_datagram(&self, cx: Cx, tuple: &Tuple, iface: IfaceId, packet: &Frame) {
+        match tuple.local.to_v4() {
+            Some(_) => u32::port_unreachable(self, cx, Some(iface), packet),
+            None => u128::port_unreachable(self, cx, Some(iface), packet),
+        }
+    }
+
     /// Opens a socket between two addresses. It is never bound without a peer, so it receives from
     /// no other sender.
     fn udp_open_between(&self, cx: Cx, tuple: &Tuple) -> Result<usize, BindError> {
@@ -162,7 +161,7 @@ impl<L: Locks> Stack<L> {
         if self.udp.contains(cx, tuple, |_| true) {
             return Err(BindError::InUse);
         }
-        let id = self.udp_open(cx, Domain::Inet).ok_or(BindError::TooMany)?;
+        let id = self.udp_open(cx, Domain::of(&tuple.local_addr())).ok_or(BindError::TooMany)?;
         let ends = SockEnds::between(local, remote, local_port, remote_port);
         self.with_pcb(cx, id, |pcb| {
             pcb.options.reuse_port = true; // several senders may send to the same destination

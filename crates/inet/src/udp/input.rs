@@ -13,11 +13,10 @@
 use super::ancillary::note_iface;
 use super::check::Check;
 use super::ends::OfPcb;
-use super::read::{self, strip6};
+use super::read::{self, ports, strip6};
 use super::receive::Receive;
 use super::{Pcb, SoError};
 use crate::demux::{Ends, Ends6, EndsProbe};
-use crate::icmp4::Cause;
 use crate::iface::{Iface, IfaceId, LOOPBACK};
 use crate::stack::{CHUNK, SlowFrames};
 use crate::{Slot, Stack, zone};
@@ -25,8 +24,6 @@ use buf::{Burst, Drain, Frame};
 use lock::{Cx, Guarded, Locks};
 use stats::DropReason;
 use std::net::{IpAddr, Ipv4Addr};
-use wire::icmp4::unreachable;
-use wire::icmp6::{self, Problem};
 use wire::ip6::{self, Chain};
 use wire::{L4Port, Proto, ip4, udp};
 
@@ -216,13 +213,12 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    #[inline(never)]
-    pub(super) fn udp_no_socket(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
-        packet.rewind_to_l3();
-        let Some(packet) = self.vxlan_input(cx, packet) else { return };
-        let Some(packet) = self.udp_held(cx, iface, packet) else { return };
+    /// Passes a datagram for which there is no socket to the forwarder, or drops it and sends an
+    /// ICMP error. The packet begins with its IP header.
+    pub(super) fn udp_no_socket<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
+        let Some(packet) = self.udp_held::<A>(cx, iface, packet) else { return };
         if !self.sysctls.udp_blackhole.on() {
-            self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PORT));
+            A::port_unreachable(self, cx, iface.map(|iface| iface.id), &packet);
         }
         self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
@@ -259,7 +255,7 @@ impl<L: Locks> Stack<L> {
         let found = if header.dst.is_multicast() { None } else { self.find_pcb(cx, hash, ends) };
         if found.is_none() && !header.dst.is_multicast() {
             if let Some(packet) = self.vxlan_input6(cx, packet, header, chain) {
-                self.udp_no_socket6(cx, iface, packet);
+                self.udp_no_socket::<u128>(cx, iface, packet);
             }
             return 0;
         }
@@ -278,14 +274,6 @@ impl<L: Locks> Stack<L> {
                 0
             }
         }
-    }
-
-    pub(super) fn udp_no_socket6(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
-        if !self.sysctls.udp_blackhole.on() {
-            let problem = Problem::Unreachable { code: icmp6::unreachable::PORT };
-            self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
-        }
-        self.drop_frame(cx, packet, DropReason::UdpNoSocket);
     }
 
     /// Delivers a broadcast or multicast to the address `to` to every socket that accepts it. All
@@ -408,12 +396,6 @@ impl<L: Locks> Stack<L> {
 #[inline(always)]
 pub(crate) fn came_by<L: Locks>(iface: Option<&Iface<L>>) -> IfaceId {
     iface.map_or(LOOPBACK, |iface| iface.id)
-}
-
-/// Returns the local and remote port of a quoted datagram that this host sent.
-fn ports(quoted: &[u8]) -> Option<(L4Port, L4Port)> {
-    let &[s0, s1, d0, d1] = quoted.first_chunk::<4>()?;
-    Some((L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1]))))
 }
 
 /// Queues a datagram for a socket if the datagram matches the socket's addresses and ports and the

@@ -109,6 +109,12 @@ pub fn sender(frame: &Frame, domain: Domain) -> Option<Sender> {
     Some(ends(frame)?.from.shown(domain))
 }
 
+/// Returns the source and destination port of a datagram, which may be truncated.
+pub(super) fn ports(quoted: &[u8]) -> Option<(L4Port, L4Port)> {
+    let &[s0, s1, d0, d1] = quoted.first_chunk::<4>()?;
+    Some((L4Port(u16::from_be_bytes([s0, s1])), L4Port(u16::from_be_bytes([d0, d1]))))
+}
+
 /// Values read from the headers in front of a datagram's payload.
 pub(crate) struct Headers {
     pub(super) from: Sender,

@@ -3,18 +3,20 @@
 
 use super::OfPcb;
 use super::check::Check;
-use super::read::{Headers, PLAIN4, PLAIN6, Sender};
+use super::read::{Headers, PLAIN4, PLAIN6, Sender, ports};
 use crate::Stack;
 use crate::demux::{Ends, Ends4, Ends6, WireEnds};
 use crate::family::Family;
+use crate::icmp4::Cause;
 use crate::iface::{Iface, IfaceId};
 use crate::zone;
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use std::net::{IpAddr, Ipv6Addr};
 use wire::checksum::Partial;
+use wire::icmp6::{self, Problem};
 use wire::ip6::{self, Chain};
-use wire::{L4Port, Proto, ip4, udp};
+use wire::{L4Port, Proto, icmp4, ip4, udp};
 
 /// Address family, as used by UDP input.
 pub(crate) trait Receive: Family + OfPcb {
@@ -29,9 +31,14 @@ pub(crate) trait Receive: Family + OfPcb {
     /// Slow path: delivers a datagram that has not been stripped, or drops it with the reason.
     /// Returns the number of deliveries.
     fn udp_input_slow<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> u64;
-    /// Processes a stripped datagram for which there is no socket. Passes it to a VXLAN tunnel, or
-    /// drops it and sends an ICMP error.
+    /// Processes a stripped datagram for which there is no socket. Passes it to a VXLAN tunnel or
+    /// to the forwarder, or drops it and sends an ICMP error.
     fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame);
+    /// Returns the addresses and ports of a valid datagram that begins with its IP header. `iface`
+    /// received it, and is the zone of link-local addresses.
+    fn ends_in(packet: &[u8], iface: IfaceId) -> Option<Ends<Self>>;
+    /// Sends an ICMP error (port unreachable) about a datagram that begins with its IP header.
+    fn port_unreachable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<IfaceId>, packet: &Frame);
     /// Returns the addresses and ports of a stripped datagram in the run that begins with `first`.
     /// The local port is the same as that of `first`.
     fn ends_in_run(first: Ends<Self>, headers: &Headers) -> Ends<Self>;
@@ -77,8 +84,22 @@ impl Receive for u32 {
         stack.udp_slow(cx, iface, packet)
     }
 
-    fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
-        stack.udp_no_socket(cx, iface, packet);
+    #[cold]
+    #[inline(never)]
+    fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
+        packet.rewind_to_l3();
+        let Some(packet) = stack.vxlan_input(cx, packet) else { return };
+        stack.udp_no_socket::<u32>(cx, iface, packet);
+    }
+
+    fn ends_in(packet: &[u8], _: IfaceId) -> Option<Ends4> {
+        let header = ip4::HeaderView::of(packet)?;
+        let (remote_port, local_port) = ports(packet.get(header.ihl_len()..)?)?;
+        Some(Ends { local: header.dst().to_bits(), remote: header.src().to_bits(), local_port, remote_port })
+    }
+
+    fn port_unreachable<L: Locks>(stack: &Stack<L>, cx: Cx, _: Option<IfaceId>, packet: &Frame) {
+        stack.icmp4_error(cx, packet, Cause::Unreachable(icmp4::unreachable::PORT));
     }
 
     fn ends_in_run(first: Ends4, headers: &Headers) -> Ends4 {
@@ -153,7 +174,19 @@ impl Receive for u128 {
         };
         let (chain, _) = Chain::walk_far(&header, packet.bytes());
         let Some(packet) = stack.vxlan_input6(cx, packet, &header, &chain) else { return };
-        stack.udp_no_socket6(cx, iface, packet);
+        stack.udp_no_socket::<u128>(cx, iface, packet);
+    }
+
+    fn ends_in(packet: &[u8], iface: IfaceId) -> Option<Ends6> {
+        let header = ip6::Header::parse(packet).ok()?;
+        let (chain, _) = Chain::walk_far(&header, packet);
+        let (remote_port, local_port) = ports(chain.payload(&header, packet))?;
+        let (local, remote) = (zone::embed(header.dst, Some(iface)), zone::embed(header.src, Some(iface)));
+        Some(Ends { local, remote, local_port, remote_port })
+    }
+
+    fn port_unreachable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<IfaceId>, packet: &Frame) {
+        stack.icmp6_error(cx, iface, packet, Problem::Unreachable { code: icmp6::unreachable::PORT });
     }
 
     fn ends_in_run(first: Ends6, headers: &Headers) -> Ends6 {

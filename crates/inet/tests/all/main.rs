@@ -16,6 +16,7 @@ mod frag6;
 mod gif6;
 mod group;
 mod group6;
+mod held;
 mod icmp;
 mod icmp6;
 mod ip4;

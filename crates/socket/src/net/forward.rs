@@ -1,12 +1,13 @@
 //! Forwarders: connections and datagrams for any address and port, for transparent proxies.
 //!
-//! A packet reaches a forwarder if it is routed to this host (`ip route add local 0.0.0.0/0`) and
-//! no socket has its destination. Only IPv4 is supported.
+//! A packet reaches a forwarder if it is routed to this host (`ip route add local 0.0.0.0/0`,
+//! `ip -6 route add local ::/0`) and no socket has its destination. A forwarder takes both
+//! families.
 
 use super::{Net, Owned, TcpListener, TcpStream, UdpSocket, error};
 use crate::{Decision, Errno, ForwardRequest, Opt};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Maximum number of established connections that wait for [`TcpRequest::accept`].
@@ -22,8 +23,8 @@ impl<N: Net + Clone> TcpForwarder<N> {
     /// # Errors
     /// `AddrInUse` if the host already has a forwarder, or a listener for any port.
     pub fn bind(net: &N) -> io::Result<TcpForwarder<N>> {
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let listener = TcpListener::bind_with(net, any, &[Opt::BindAny(true)], BACKLOG)?;
+        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)); // dual-stack
+        let listener = TcpListener::bind_with(net, any, &[Opt::V6Only(false), Opt::BindAny(true)], BACKLOG)?;
         listener.0.call(|calls, fd| calls.hold_requests(fd, true))?;
         Ok(TcpForwarder(listener))
     }

@@ -44,8 +44,8 @@ impl<N: Net + Clone> TcpListener<N> {
     }
 
     /// Listens for connections to `addr`. Sets `options` before binding; up to `backlog`
-    /// connections may wait to be accepted. With [`Opt::BindAny`] and the address `0.0.0.0:0`,
-    /// listens on all addresses and ports of packets that are routed to the host.
+    /// connections may wait to be accepted. With [`Opt::BindAny`] and the address `0.0.0.0:0` or
+    /// `[::]:0`, listens on all addresses and ports of packets that are routed to the host.
     ///
     /// # Errors
     /// Those of [`TcpListener::bind`], and those of setting the options.

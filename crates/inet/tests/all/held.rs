@@ -1,0 +1,127 @@
+//! Datagrams that wait for a decision of the application, of both families.
+
+use crate::common::packets::*;
+use crate::common::six::*;
+use crate::common::*;
+use linerate_inet::iface::LOOPBACK;
+use linerate_inet::requests::Decision;
+use linerate_inet::route::Via6;
+use linerate_inet::udp::BindError;
+use lock::Locks;
+use std::net::{Ipv6Addr, SocketAddr};
+use wire::Proto;
+use wire::icmp6::{Problem, unreachable};
+
+conversations! {
+    held_datagrams_are_delivered_or_refused
+    extension_headers_and_fragments_are_held
+    link_local_requests_have_a_zone
+}
+
+/// Addresses that only the local route `::/0` covers.
+const FAR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+const FARTHER: Ipv6Addr = Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 9);
+
+/// Creates a host that receives the packets for all addresses.
+fn host<L: Locks>() -> Host<L> {
+    let h = Host::<L>::six_and_neighbors();
+    h.route6("::/0", Via6::Local(LOOPBACK));
+    h.forget_counters();
+    h
+}
+
+fn held_datagrams_are_delivered_or_refused<L: Locks>() {
+    let h = host::<L>();
+    assert!(h.stack.udp_hold(h.cx(), true) && !h.stack.udp_hold(h.cx(), true));
+    h.inject_all(EM0, [9, 10, 9, 11].map(|port| udp6((PEER6.ip, 5), (FAR, port), b"asks").between(PEER6, ME6)));
+    h.inject(EM0, udp_frame(PEER, 5, ME, 9, b"four"));
+    h.assert_counters("in 5, ip6.received 4, ip6.delivered 4, ip4.received 1, ip4.delivered 1, udp.received 5");
+    h.sent_nothing(EM0);
+    let keys: Vec<_> = std::iter::from_fn(|| h.stack.udp_next_request(h.cx())).collect();
+    let addrs = |at: usize| (keys[at].tuple.local_addr(), keys[at].tuple.remote_addr());
+    let from = SocketAddr::from((PEER6.ip, 5));
+    assert_eq!([addrs(0), addrs(1), addrs(2)], [9, 10, 11].map(|port| ((FAR, port).into(), from)));
+    assert_eq!((addrs(3), keys.len()), ((at(ME, 9), at(PEER, 5)), 4));
+    let decide = |at: usize, decision| h.stack.udp_decide(h.cx(), &keys[at], decision);
+    let s = decide(0, Decision::Accept).unwrap().unwrap();
+    assert_eq!(
+        (h.recv(s), h.recv(s), h.recv(s)),
+        (Some((b"asks".to_vec(), from)), Some((b"asks".to_vec(), from)), None)
+    );
+    assert_eq!(decide(0, Decision::Accept), Err(BindError::NotConnected), "it was decided");
+    h.send(s, b"answers", None).unwrap();
+    let (_, header, payload) = h.sent6_one(EM0);
+    assert_eq!((header.src, udp6_of(&header, &payload).0.src.0), (FAR, 9));
+    // An error quotes the datagram as it was received.
+    assert_eq!(decide(1, Decision::Refuse), Ok(None));
+    let (_, header, payload) = h.sent6_one(EM0);
+    let (problem, quoted) = error_of(&header, &payload);
+    assert_eq!((header.src, problem), (FAR, Problem::Unreachable { code: unreachable::PORT }));
+    assert_eq!(quoted, udp6((PEER6.ip, 5), (FAR, 10), b"asks").packet());
+    h.forget_counters();
+    assert_eq!(decide(2, Decision::Ignore), Ok(None));
+    h.assert_counters("udp.in.no_socket 1");
+    // Refusals are subject to the rate limit of errors.
+    let limit = h.stack.sysctls.icmp6_rate.get() as u16;
+    h.wait_a_second();
+    h.forget_counters();
+    for port in 0..limit + 20 {
+        h.inject(EM0, udp6((PEER6.ip, 5), (FARTHER, 1000 + port), b"x").between(PEER6, ME6));
+        let key = h.stack.udp_next_request(h.cx()).unwrap();
+        h.stack.udp_decide(h.cx(), &key, Decision::Refuse).unwrap();
+    }
+    assert!(h.counter("inet.icmp6.errors_limited") >= 20, "{}", h.counter("inet.icmp6.errors_limited"));
+    assert!(h.sent(EM0).len() <= usize::from(limit));
+    h.stack.udp_hold(h.cx(), false);
+    h.audit();
+}
+
+fn extension_headers_and_fragments_are_held<L: Locks>() {
+    let h = host::<L>();
+    h.stack.udp_hold(h.cx(), true);
+    let options = [0, 0, 1, 4, 0, 0, 0, 0];
+    let datagram = |port, text: &[u8]| udp6((PEER6.ip, 5), (FAR, port), text);
+    let long = vec![7; 3000];
+    h.inject(EM0, datagram(9, b"options").with(Proto::DEST_OPTIONS, &options).between(PEER6, ME6));
+    h.inject(EM0, datagram(9, b"hops").with(Proto::HOP_BY_HOP, &options).between(PEER6, ME6));
+    let parts = [0, 1208, 2416].map(|off| datagram(9, &long).fragment(77, off, 1208).between(PEER6, ME6));
+    h.inject_all(EM0, parts);
+    h.inject(EM0, datagram(9, b"atomic").fragment(78, 0, 1000).between(PEER6, ME6));
+    h.inject(EM0, datagram(10, b"refused").with(Proto::DEST_OPTIONS, &options).between(PEER6, ME6));
+    let key = h.stack.udp_next_request(h.cx()).unwrap();
+    let s = h.stack.udp_decide(h.cx(), &key, Decision::Accept).unwrap().unwrap();
+    let texts: Vec<_> = std::iter::from_fn(|| h.recv(s)).map(|(text, _)| text).collect();
+    assert_eq!(texts, [&b"options"[..], b"hops", &long, b"atomic"]);
+    let key = h.stack.udp_next_request(h.cx()).unwrap();
+    h.stack.udp_decide(h.cx(), &key, Decision::Refuse).unwrap();
+    let (_, header, payload) = h.sent6_one(EM0);
+    let (problem, quoted) = error_of(&header, &payload);
+    assert_eq!(problem, Problem::Unreachable { code: unreachable::PORT });
+    assert_eq!(quoted, datagram(10, b"refused").with(Proto::DEST_OPTIONS, &options).packet());
+    h.audit();
+}
+
+/// A datagram to or from a link-local address belongs to the link on which it arrived.
+fn link_local_requests_have_a_zone<L: Locks>() {
+    let h = host::<L>();
+    h.stack.udp_hold(h.cx(), true);
+    h.inject(EM0, udp6((PEER6.near, 5), (ME6.near, 9), b"near").between(PEER6, ME6));
+    h.inject(EM0, udp6((PEER6.near, 5), (FAR, 9), b"far").between(PEER6, ME6));
+    for (local, text) in [(near(ME6.near, 9), b"near".to_vec()), ((FAR, 9).into(), b"far".to_vec())] {
+        let key = h.stack.udp_next_request(h.cx()).unwrap();
+        assert_eq!((key.tuple.local_addr(), key.tuple.remote_addr()), (local, near(PEER6.near, 5)));
+        let s = h.stack.udp_decide(h.cx(), &key, Decision::Accept).unwrap().unwrap();
+        assert_eq!(h.recv(s), Some((text, near(PEER6.near, 5))));
+        h.send(s, b"answer", None).unwrap();
+        let (link, header, _) = h.sent6_one(EM0);
+        assert_eq!((link.dst, header.src, header.dst), (PEER6.mac, ip_of_addr(local), PEER6.near));
+    }
+    h.audit();
+}
+
+fn ip_of_addr(addr: SocketAddr) -> Ipv6Addr {
+    match addr {
+        SocketAddr::V6(v6) => *v6.ip(),
+        SocketAddr::V4(v4) => panic!("{v4}"),
+    }
+}
