@@ -55,6 +55,7 @@ mod link;
 mod mld;
 mod nd;
 pub mod neigh;
+pub mod prefixes;
 pub mod raw;
 mod ready;
 mod redirect;

@@ -30,6 +30,7 @@ use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
 use crate::limit::Limiter;
 use crate::neigh::{self, Neighbor};
+use crate::prefixes::PrefixTable;
 use crate::raw::RawSockets;
 use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
@@ -158,7 +159,7 @@ pub struct Stack<L: Locks> {
     pub(crate) unconnected: Guarded<L, crate::udp::ByPort>,
     pub(crate) pcbs: Slots<L, Pcb<L>>,
     /// Datagrams that wait for a decision of the application; `None` without a forwarder.
-    pub(crate) udp_held: Guarded<L, Option<Box<HeldDatagrams>>>,
+    pub(crate) udp_held: Guarded<L, PrefixTable<HeldDatagrams>>,
     pub(crate) holds_udp: AtomicBool,
     /// Raw and ICMP sockets, whose `Pcb`s are in `pcbs`.
     pub(crate) raw: RawSockets<L>,
@@ -640,7 +641,7 @@ impl<L: Locks> Stack<L> {
     /// held frame.
     pub fn shutdown(&self, cx: Cx) {
         self.flush_all(cx);
-        self.udp_hold(cx, false);
+        self.udp_release_all(cx);
         let mut waiting = self.loopback.lock(cx);
         let mut ended: Vec<Frame> = waiting.drain(..).collect();
         self.loopback_len.store(0, Ordering::Relaxed);

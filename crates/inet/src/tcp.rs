@@ -41,6 +41,7 @@ pub(crate) use net::Net;
 
 use crate::demux::{Bits, Demux, Ends4, Ends6};
 use crate::ends::Domain;
+use crate::prefixes::PrefixTable;
 use crate::ready::ReadySet;
 use crate::requests::Requests;
 use crate::stack::LockUse;
@@ -565,8 +566,10 @@ pub(crate) struct Tcp<L: Locks> {
     pub(crate) demux: Demux<L>,
     /// Sockets bound to each L4 port.
     bound: Guarded<L, std::collections::HashMap<u16, Vec<usize>>>,
-    /// Number of the socket that listens on all addresses and ports, plus 1; 0 if there is none.
-    any_port: AtomicUsize,
+    /// Sockets that listen on all ports, by the prefix of the addresses.
+    any_port: Guarded<L, PrefixTable<usize>>,
+    /// Number of sockets in `any_port`.
+    any_port_count: AtomicUsize,
     used: Arc<Used>,
     /// Sockets whose writers wait for memory.
     starved: Guarded<L, Vec<usize>>,
@@ -604,7 +607,8 @@ impl<L: Locks> Tcp<L> {
             socks: crate::slots::Slots::new(),
             demux: Demux::new(demux),
             bound: Guarded::default(),
-            any_port: AtomicUsize::new(0),
+            any_port: Guarded::default(),
+            any_port_count: AtomicUsize::new(0),
             used: Arc::new(Used::new(L::SHARED)),
             starved: Guarded::default(),
             retry_at: AtomicU64::new(Instant::NEVER.nanos()),

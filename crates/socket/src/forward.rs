@@ -3,6 +3,7 @@
 
 use crate::{Calls, Errno, Fd, RecvFlags};
 use clock::Instant;
+pub use inet::prefixes::AnyPrefix;
 pub use inet::requests::Decision;
 use inet::requests::RequestKey;
 use lock::Locks;
@@ -25,6 +26,16 @@ impl ForwardRequest {
 }
 
 impl<L: Locks> Calls<'_, L> {
+    /// Listens on all ports of the addresses of `prefix`, with a socket that is bound to any
+    /// address and port. Up to `backlog` connections may wait to be accepted.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` (a datagram socket), `EADDRINUSE` (there is such a listener for this prefix).
+    pub fn listen_on(&self, fd: Fd, backlog: u32, prefix: AnyPrefix) -> Result<(), Errno> {
+        let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
+        Ok(self.stack.tcp_listen_on(self.cx(), id, backlog, prefix)?)
+    }
+
     /// Makes a listener hold SYNs until the application has decided about each
     /// ([`Calls::next_request`], [`Calls::decide`]).
     ///
@@ -75,22 +86,23 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Returns the next request of the host's forwarder of datagrams, without waiting.
-    pub fn next_datagram_request(&self) -> Option<ForwardRequest> {
-        self.stack.udp_next_request(self.cx()).map(ForwardRequest)
+    /// Returns the next request of the host's forwarder of datagrams for `prefix`, without waiting.
+    pub fn next_datagram_request(&self, prefix: AnyPrefix) -> Option<ForwardRequest> {
+        self.stack.udp_next_request(self.cx(), prefix).map(ForwardRequest)
     }
 
-    /// Waits for the next request of the host's forwarder of datagrams.
+    /// Waits for the next request of the host's forwarder of datagrams for `prefix`.
     ///
     /// # Errors
     /// `EINTR` if the host is stopped or the forwarder ends, `EDEADLK` on a simulated host.
-    pub fn wait_datagram_request(&self) -> Result<ForwardRequest, Errno> {
-        let next = || match self.next_datagram_request() {
+    pub fn wait_datagram_request(&self, prefix: AnyPrefix) -> Result<ForwardRequest, Errno> {
+        let signal = || self.stack.udp_request_signal(self.cx(), prefix);
+        let next = || match self.next_datagram_request(prefix) {
             Some(request) => Some(Ok(request)),
-            None => (self.stack.is_stopped() || !self.stack.is_holding_udp()).then_some(Err(Errno::EINTR)),
+            None => (self.stack.is_stopped() || signal().is_none()).then_some(Err(Errno::EINTR)),
         };
         let Some(driver) = self.driver else {
-            let signal = self.stack.udp_request_signal(self.cx()).ok_or(Errno::EINTR)?;
+            let signal = signal().ok_or(Errno::EINTR)?;
             return signal.wait_for(None, next).unwrap_or(Err(Errno::EINTR)); // waits without a limit
         };
         loop {

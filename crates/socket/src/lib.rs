@@ -28,7 +28,7 @@ mod tests;
 
 pub use calls::{Calls, Drive, Message, Peer};
 pub use errno::Errno;
-pub use forward::{Decision, ForwardRequest};
+pub use forward::{AnyPrefix, Decision, ForwardRequest};
 pub use inet::groups::{FilterMode, SourceFilter};
 pub use inet::raw::IcmpFilter;
 pub use inet::udp::{Ancillary, Domain, PacketInfo, SourceChange};

@@ -177,7 +177,7 @@ impl<L: Locks> Stack<L> {
         let mut held = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
         held += self.neighbors.lock(cx).held() + self.reassembly.lock(cx).held();
         held += self.six.neighbors.lock(cx).held();
-        held += self.udp_held.lock(cx).as_ref().map_or(0, |held| held.len());
+        held += self.udp_held.lock(cx).iter_mut().map(|(_, held)| held.len()).sum::<usize>();
         held += self.ifaces.iter().map(|iface| iface.staged(cx)).sum::<usize>();
         self.pcbs.for_each(cx, |_, pcb| held += pcb.queued());
         held as u64

@@ -37,9 +37,7 @@ impl<L: Locks> Stack<L> {
         self.alarm.stop().into_iter().for_each(Waker::wake);
         self.pcbs.for_each(cx, |id, pcb| pcb.wake(cx, id));
         self.tcp_wake_all(cx);
-        if let Some(signal) = self.udp_request_signal(cx) {
-            signal.raise();
-        }
+        self.udp_held.lock(cx).iter_mut().for_each(|(_, held)| held.raise());
     }
 
     /// Returns whether the host has been stopped.

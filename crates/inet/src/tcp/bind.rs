@@ -7,14 +7,15 @@
 //! SO_REUSEPORT share its connections.
 //!
 //! A socket with IP_BINDANY that is bound to 0.0.0.0:0 or \[::\]:0 is a transparent proxy: it
-//! listens on every address and port that is routed to this host and has no other listener. A host
-//! can have one such socket, which may be dual-stack.
+//! listens on every address and port that is routed to this host and has no other listener, or on
+//! the addresses of a prefix. A host can have one such socket for each prefix.
 
 use super::net::Net;
 use super::{Kind, Sock, TcpError};
 use crate::Stack;
 use crate::demux::{Addr, Ends, Tuple};
 use crate::ends::{SockEnds, Unfit};
+use crate::prefixes::AnyPrefix;
 use crate::zone;
 use lock::{Cx, Locks};
 use std::net::SocketAddr;
@@ -112,16 +113,18 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Checks whether socket `id` can listen on `ends`, to which it is bound. If it is bound to any
-    /// port, also registers it as the listener for all ports.
+    /// port, also registers it as the listener for all ports of the addresses of `prefix`.
     ///
     /// # Errors
     ///
     /// [`TcpError::InUse`] if another listener uses the port.
-    pub(super) fn tcp_may_listen(&self, cx: Cx, id: usize, ends: SockEnds) -> Result<(), TcpError> {
+    pub(super) fn tcp_may_listen(&self, cx: Cx, id: usize, ends: SockEnds, prefix: AnyPrefix) -> Result<(), TcpError> {
         let local_port = ends.tuple().local_port;
         if local_port.0 == 0 {
-            let taken = self.tcp.any_port.compare_exchange(0, id + 1, Ordering::AcqRel, Ordering::Acquire);
-            return if taken.is_ok() { Ok(()) } else { Err(TcpError::InUse) };
+            let mut table = self.tcp.any_port.lock(cx);
+            let is_free = table.add(prefix, id);
+            self.tcp.any_port_count.store(table.len(), Ordering::Release);
+            return if is_free { Ok(()) } else { Err(TcpError::InUse) };
         }
         let wants = self.with_sock(cx, id, |sock| Sharing::of(sock)).ok_or(TcpError::NoSocket)?;
         let bound = self.tcp.bound.lock(cx);
@@ -133,9 +136,14 @@ impl<L: Locks> Stack<L> {
         if taken { Err(TcpError::InUse) } else { Ok(()) }
     }
 
-    /// Returns the socket that listens on all addresses and ports, if there is one.
-    pub(super) fn tcp_any_port(&self) -> Option<usize> {
-        self.tcp.any_port.load(Ordering::Acquire).checked_sub(1)
+    /// Returns the socket that listens on all ports of `local`, if there is one. Of several
+    /// prefixes that contain the address, the longest applies.
+    #[inline(never)]
+    pub(super) fn tcp_any_port(&self, cx: Cx, local: Addr) -> Option<usize> {
+        if self.tcp.any_port_count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        self.tcp.any_port.lock(cx).lookup_mut(local).copied()
     }
 
     /// Selects the listener for a peer among those that share `id`'s port. The selection for a peer
@@ -171,7 +179,9 @@ impl<L: Locks> Stack<L> {
         ends.tuples().for_each(|tuple| self.tcp.demux.remove(cx, &tuple, id));
         let local_port = ends.tuple().local_port;
         if local_port.0 == 0 {
-            let _ = self.tcp.any_port.compare_exchange(id + 1, 0, Ordering::AcqRel, Ordering::Acquire);
+            let mut table = self.tcp.any_port.lock(cx);
+            table.retain(|other| *other != id);
+            self.tcp.any_port_count.store(table.len(), Ordering::Release);
         }
         if !is_bound {
             return;

@@ -10,6 +10,7 @@ use crate::Stack;
 use crate::ends::{Domain, SockEnds};
 use crate::iface::AtOnce;
 use crate::iface::IfaceKind;
+use crate::prefixes::AnyPrefix;
 use crate::ready::ReadySet;
 use crate::sysctls::{Sysctl, Sysctls};
 use ::tcp::cc::Algorithm;
@@ -165,6 +166,15 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`TcpError`] if the socket cannot listen.
     pub fn tcp_listen(&self, cx: Cx, id: usize, backlog: u32) -> Result<(), TcpError> {
+        self.tcp_listen_on(cx, id, backlog, AnyPrefix::All)
+    }
+
+    /// Makes socket `id` listen as [`Stack::tcp_listen`] does. If the socket is bound to any port,
+    /// it accepts only connections to the addresses of `prefix`.
+    ///
+    /// # Errors
+    /// [`TcpError`] if the socket cannot listen.
+    pub fn tcp_listen_on(&self, cx: Cx, id: usize, backlog: u32, prefix: AnyPrefix) -> Result<(), TcpError> {
         let state = |sock: &mut Sock<L>| (sock.is_bound(), matches!(sock.kind, Kind::Fresh), sock.is_listening());
         let (bound, fresh, listens) = self.with_sock(cx, id, state).ok_or(TcpError::NoSocket)?;
         if !fresh && !listens {
@@ -180,7 +190,7 @@ impl<L: Locks> Stack<L> {
         }
         if fresh {
             let ends = self.with_sock(cx, id, |sock| sock.ends()).ok_or(TcpError::NoSocket)?;
-            self.tcp_may_listen(cx, id, ends)?;
+            self.tcp_may_listen(cx, id, ends, prefix)?;
         }
         let sysctls = &self.sysctls;
         let cookies = match sysctls.tcp_syncookies.get() {

@@ -236,7 +236,11 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Owner<'_, L, A>> {
         let hash = self.tcp.demux.ends_probe::<A>().hash(ends);
-        let id = self.tcp.demux.lookup_hashed(cx, || ends.into(), hash).or_else(|| self.tcp_any_port())?;
+        let id = self
+            .tcp
+            .demux
+            .lookup_hashed(cx, || ends.into(), hash)
+            .or_else(|| self.tcp_any_port(cx, ends.local.addr()))?;
         let slot = self.tcp.socks.get(id)?.lock(cx);
         let sock = slot.as_ref()?;
         let own = A::ends_of(sock)?;

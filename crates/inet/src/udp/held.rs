@@ -12,7 +12,7 @@ pub const PACKETS_MAX: usize = 4;
 /// Share of the pool's buffers that held datagrams may use, as a divisor.
 pub(super) const POOL_SHARE: usize = 8;
 
-/// Datagrams that wait for a decision.
+/// Datagrams of one forwarder that wait for a decision.
 #[derive(Debug, Default)]
 pub(crate) struct HeldDatagrams {
     pub(super) requests: Requests<Vec<(IfaceId, Frame)>>,
@@ -24,6 +24,11 @@ impl HeldDatagrams {
     /// Returns the number of held frames.
     pub(crate) fn len(&self) -> usize {
         self.packets
+    }
+
+    /// Wakes the calls that wait for a request.
+    pub(crate) fn raise(&self) {
+        self.signal.raise();
     }
 
     /// Removes the requests that have expired, and returns their frames.

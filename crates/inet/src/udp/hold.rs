@@ -1,5 +1,6 @@
 //! Forwarder of datagrams: datagrams for any address of this host that has no socket wait for a
-//! decision of the application. The addresses include those of local routes, of both families.
+//! decision of the application. The addresses include those of local routes, of both families. A
+//! forwarder serves all addresses or a prefix; the longest prefix applies.
 //!
 //! The first datagram between two addresses is a request. Further ones are held with it, up to
 //! [`PACKETS_MAX`](super::held::PACKETS_MAX). An accepted request opens a socket that is bound to
@@ -11,38 +12,58 @@ use crate::demux::Tuple;
 use crate::ends::Domain;
 use crate::ends::SockEnds;
 use crate::iface::{Iface, IfaceId};
+use crate::prefixes::{AnyPrefix, PrefixTable};
 use crate::requests::{Decision, RequestKey};
-use crate::udp::held::{PACKETS_MAX, POOL_SHARE};
+use crate::udp::held::{HeldDatagrams, PACKETS_MAX, POOL_SHARE};
 use crate::udp::{BindError, Receive};
 use buf::{Burst, Frame};
+use clock::Instant;
 use lock::{Cx, Locks, Signal};
 use stats::DropReason;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// Removes the requests that have expired, and returns their frames.
+fn expire(all: &mut PrefixTable<HeldDatagrams>, now: Instant) -> Vec<Frame> {
+    all.iter_mut().flat_map(|(_, held)| held.expire(now)).collect()
+}
+
 impl<L: Locks> Stack<L> {
-    /// Starts or ends holding datagrams for addresses without a socket. The held ones are dropped.
-    /// Returns `false` if datagrams are held already, or are not held already.
-    pub fn udp_hold(&self, cx: Cx, on: bool) -> bool {
+    /// Starts holding datagrams for the addresses of `prefix` without a socket. Returns `false` if
+    /// datagrams for this prefix are held already.
+    pub fn udp_hold(&self, cx: Cx, prefix: AnyPrefix) -> bool {
         let mut held = self.udp_held.lock(cx);
-        if held.is_some() == on {
-            return false;
-        }
-        let before = std::mem::replace(&mut *held, on.then(Box::default));
-        self.holds_udp.store(on, Ordering::Release);
+        let is_added = held.add(prefix, HeldDatagrams::default());
+        self.holds_udp.store(true, Ordering::Release);
+        is_added
+    }
+
+    /// Ends holding datagrams for the addresses of `prefix`. The held ones are dropped.
+    pub fn udp_release(&self, cx: Cx, prefix: AnyPrefix) {
+        let mut held = self.udp_held.lock(cx);
+        let ended = held.remove(prefix);
+        self.holds_udp.store(held.len() > 0, Ordering::Release);
         drop(held);
-        if let Some(mut before) = before {
-            before.signal.raise();
-            let frames = before.requests.take_all().into_iter().flatten();
-            frames.for_each(|(_, frame)| self.drop_frame(cx, frame, DropReason::UdpNoSocket));
-        }
-        true
+        ended.into_iter().for_each(|ended| self.end_held(cx, ended));
+    }
+
+    /// Ends holding datagrams, before the host ends.
+    pub(crate) fn udp_release_all(&self, cx: Cx) {
+        let ended = self.udp_held.lock(cx).take_all();
+        self.holds_udp.store(false, Ordering::Release);
+        ended.into_iter().for_each(|ended| self.end_held(cx, ended));
+    }
+
+    fn end_held(&self, cx: Cx, mut ended: HeldDatagrams) {
+        ended.raise();
+        let frames = ended.requests.take_all().into_iter().flatten();
+        frames.for_each(|(_, frame)| self.drop_frame(cx, frame, DropReason::UdpNoSocket));
     }
 
     /// Drops the held datagrams of requests that have expired.
     pub(crate) fn poll_udp_held(&self, cx: Cx) {
         if self.is_holding_udp() {
-            let expired = self.udp_held.lock(cx).as_mut().map(|held| held.expire(cx.now)).unwrap_or_default();
+            let expired = expire(&mut self.udp_held.lock(cx), cx.now);
             expired.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::UdpNoSocket));
         }
     }
@@ -52,9 +73,10 @@ impl<L: Locks> Stack<L> {
         self.holds_udp.load(Ordering::Acquire)
     }
 
-    /// Returns the signal that is raised when a request arrives; `None` if datagrams are not held.
-    pub fn udp_request_signal(&self, cx: Cx) -> Option<Arc<Signal>> {
-        self.udp_held.lock(cx).as_ref().map(|held| held.signal.clone())
+    /// Returns the signal that is raised when a request for an address of `prefix` arrives; `None`
+    /// if datagrams for this prefix are not held.
+    pub fn udp_request_signal(&self, cx: Cx, prefix: AnyPrefix) -> Option<Arc<Signal>> {
+        self.udp_held.lock(cx).get_mut(prefix).map(|held| held.signal.clone())
     }
 
     /// Holds a datagram without a socket. The packet begins with its IP header, and is returned if
@@ -67,11 +89,15 @@ impl<L: Locks> Stack<L> {
         let Some((iface, ends)) = found else { return Some(packet) };
         let tuple = Tuple::from(ends);
         let mut guard = self.udp_held.lock(cx);
-        let Some(held) = guard.as_mut() else { return Some(packet) };
-        let expired = held.expire(cx.now);
+        if guard.lookup_mut(tuple.local).is_none() {
+            return Some(packet);
+        }
+        let expired = expire(&mut guard, cx.now);
         let most = (self.pool.stats().buffers / POOL_SHARE).max(1);
+        let packets: usize = guard.iter_mut().map(|(_, held)| held.packets).sum();
+        let Some(held) = guard.lookup_mut(tuple.local) else { return Some(packet) };
         let (mut refused, mut is_new) = (None, false);
-        if held.packets >= most {
+        if packets >= most {
             refused = Some(packet);
         } else if let Some(packets) = held.requests.get_mut(&tuple) {
             match packets.len() < PACKETS_MAX {
@@ -101,13 +127,13 @@ impl<L: Locks> Stack<L> {
         None
     }
 
-    /// Returns the addresses of the oldest request that was not reported yet: the destination of
-    /// the datagram as the local address, and its source as the remote one. `None` if there is
-    /// none.
-    pub fn udp_next_request(&self, cx: Cx) -> Option<RequestKey> {
+    /// Returns the addresses of the oldest request for an address of `prefix` that was not reported
+    /// yet: the destination of the datagram as the local address, and its source as the remote one.
+    /// `None` if there is none.
+    pub fn udp_next_request(&self, cx: Cx, prefix: AnyPrefix) -> Option<RequestKey> {
         let mut guard = self.udp_held.lock(cx);
-        let held = guard.as_mut()?;
-        let (expired, next) = (held.expire(cx.now), held.requests.next());
+        let expired = expire(&mut guard, cx.now);
+        let next = guard.get_mut(prefix).and_then(|held| held.requests.next());
         drop(guard);
         expired.into_iter().for_each(|frame| self.drop_frame(cx, frame, DropReason::UdpNoSocket));
         next
@@ -119,7 +145,7 @@ impl<L: Locks> Stack<L> {
     /// [`BindError::NotConnected`] if the request has expired or was decided before;
     /// [`BindError::TooMany`] without a free descriptor, and the errors of [`Stack::udp_bind`].
     pub fn udp_decide(&self, cx: Cx, key: &RequestKey, decision: Decision) -> Result<Option<usize>, BindError> {
-        let is_due = self.udp_held.lock(cx).as_mut().is_some_and(|held| held.requests.decide(key, cx.now));
+        let is_due = self.udp_held.lock(cx).iter_mut().any(|(_, held)| held.requests.decide(key, cx.now));
         if !is_due {
             return Err(BindError::NotConnected);
         }
@@ -129,7 +155,7 @@ impl<L: Locks> Stack<L> {
             Decision::Accept => self.udp_open_between(cx, &key.tuple).map(Some),
             Decision::Refuse | Decision::Ignore => Ok(None),
         };
-        let packets = self.udp_held.lock(cx).as_mut().and_then(|held| held.take(key)).unwrap_or_default();
+        let packets = self.udp_held.lock(cx).iter_mut().find_map(|(_, held)| held.take(key)).unwrap_or_default();
         for (id, packet) in packets {
             match (&opened, self.ifaces.get(id)) {
                 (Ok(Some(_)), Some(iface)) => {

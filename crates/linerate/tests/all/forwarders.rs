@@ -286,6 +286,57 @@ fn clients_of_both_families_are_served_at_once() {
     }
 }
 
+/// Several forwarders share a host: the longest prefix applies, also to a forwarder for all
+/// addresses, and what no prefix contains is refused.
+#[test]
+fn forwarders_serve_different_prefixes() {
+    let (world, proxy, clients) = proxy_and_clients(1, &NETS, &LINKS[..1]);
+    let client = &clients[0];
+    let (tcp, udp) =
+        (|prefix| TcpForwarder::bind_prefix(&proxy, prefix), |prefix| UdpForwarder::bind_prefix(&proxy, prefix));
+    for prefix in ["", "203.0.113.0", "203.0.113.0/33", "2001:db8::/x"] {
+        assert_eq!(tcp(prefix).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(udp(prefix).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    let prefixes = ["203.0.113.0/24", "203.0.0.0/8", "2001:db8::/32"];
+    let mut by_tcp: Vec<_> = prefixes.iter().map(|prefix| tcp(prefix).unwrap()).collect();
+    let mut by_udp: Vec<_> = prefixes.iter().map(|prefix| udp(prefix).unwrap()).collect();
+    assert_eq!(tcp("203.0.113.7/24").unwrap_err().kind(), ErrorKind::AddrInUse);
+    assert_eq!(udp("203.0.113.7/24").unwrap_err().kind(), ErrorKind::AddrInUse);
+    let connect = |to: &str| world.block_on(TcpStream::connect(client, to)).unwrap();
+    assert_eq!(connect("198.51.100.1:80").unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    assert_eq!(connect("[3fff::1]:80").unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    by_tcp.push(TcpForwarder::bind(&proxy).unwrap());
+    by_udp.push(UdpForwarder::bind(&proxy).unwrap());
+    let check = |tcp: &TcpForwarder<LocalHost>, udp: &UdpForwarder<LocalHost>, to: &str| {
+        let to: SocketAddr = to.parse().unwrap();
+        let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let exchange = async {
+            let mut connecting = Box::pin(TcpStream::connect(client, to));
+            begin(connecting.as_mut());
+            let request = tcp.next().await.unwrap();
+            assert_eq!(request.local_addr(), to);
+            let _stream = request.accept().await.unwrap();
+            connecting.await.unwrap();
+            let socket = UdpSocket::bind(client, any).await.unwrap();
+            socket.send_to(b"x", to).await.unwrap();
+            let request = udp.next().await.unwrap();
+            assert_eq!(request.local_addr(), to);
+            request.accept().unwrap().recv(&mut [0]).await.unwrap();
+        };
+        world.block_on_within(Duration::from_secs(10), exchange).unwrap();
+    };
+    let all = ["203.0.113.7:80", "203.9.0.1:80", "[2001:db8::7]:80", "198.51.100.1:81"];
+    by_tcp.iter().zip(&by_udp).zip(all).for_each(|((tcp, udp), to)| check(tcp, udp, to));
+    check(&by_tcp[3], &by_udp[3], "[3fff::1]:81");
+    // The addresses of a forwarder that has ended belong to the next shorter prefix.
+    drop((by_tcp.remove(0), by_udp.remove(0)));
+    check(&by_tcp[0], &by_udp[0], "203.0.113.8:80");
+    drop((by_tcp, by_udp));
+    assert_eq!(connect("203.0.113.9:80").unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    end(&world);
+}
+
 /// A listener for any address and port is dual-stack, with mapped IPv4 addresses.
 #[test]
 fn a_listener_for_any_port_takes_both_families() {

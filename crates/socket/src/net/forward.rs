@@ -5,13 +5,20 @@
 //! families.
 
 use super::{Net, Owned, TcpListener, TcpStream, UdpSocket, error};
-use crate::{Decision, Errno, ForwardRequest, Opt};
+use crate::{AnyPrefix, Decision, Domain, Errno, ForwardRequest, Opt};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Maximum number of established connections that wait for [`TcpRequest::accept`].
 const BACKLOG: u32 = 1024;
+
+fn parsed(prefix: &str) -> io::Result<AnyPrefix> {
+    AnyPrefix::parse(prefix).ok_or_else(|| {
+        let why = format!("prefix '{prefix}': expected a prefix as in 10.0.0.0/8 or 2001:db8::/32");
+        io::Error::new(io::ErrorKind::InvalidInput, why)
+    })
+}
 
 /// Receives the first SYN of each connection for any address and port. The SYN is answered after
 /// the application has decided, for example after it has connected to the real destination.
@@ -21,10 +28,27 @@ impl<N: Net + Clone> TcpForwarder<N> {
     /// Starts to hold the SYNs that arrive at the host `net` for addresses without a listener.
     ///
     /// # Errors
-    /// `AddrInUse` if the host already has a forwarder, or a listener for any port.
+    /// `AddrInUse` if the host already has a forwarder for all addresses, or a listener for any
+    /// port.
     pub fn bind(net: &N) -> io::Result<TcpForwarder<N>> {
-        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)); // dual-stack
-        let listener = TcpListener::bind_with(net, any, &[Opt::V6Only(false), Opt::BindAny(true)], BACKLOG)?;
+        TcpForwarder::bind_on(net, AnyPrefix::All)
+    }
+
+    /// Starts to hold the SYNs for the addresses of a prefix, such as `10.0.0.0/8`. Among several
+    /// forwarders, that with the longest prefix receives a SYN.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it has a forwarder.
+    pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<TcpForwarder<N>> {
+        TcpForwarder::bind_on(net, parsed(prefix)?)
+    }
+
+    fn bind_on(net: &N, prefix: AnyPrefix) -> io::Result<TcpForwarder<N>> {
+        let fd = net.with(|calls| calls.stream_socket_of(Domain::Inet6)).map_err(error)?;
+        let listener = TcpListener(Arc::new(Owned { net: net.clone(), fd }));
+        [Opt::V6Only(false), Opt::BindAny(true)].into_iter().try_for_each(|opt| listener.0.set(opt))?;
+        listener.0.call(|calls, fd| calls.bind(fd, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))?;
+        listener.0.call(|calls, fd| calls.listen_on(fd, BACKLOG, prefix))?;
         listener.0.call(|calls, fd| calls.hold_requests(fd, true))?;
         Ok(TcpForwarder(listener))
     }
@@ -124,11 +148,12 @@ impl<N: Net> Drop for TcpRequest<N> {
 /// Ends the holding of datagrams when it is dropped.
 pub(super) struct Holding<N: Net> {
     pub(super) net: N,
+    pub(super) prefix: AnyPrefix,
 }
 
 impl<N: Net> Drop for Holding<N> {
     fn drop(&mut self) {
-        self.net.with(|calls| _ = calls.stack().udp_hold(calls.cx(), false));
+        self.net.with(|calls| calls.stack().udp_release(calls.cx(), self.prefix));
     }
 }
 
@@ -139,10 +164,23 @@ impl<N: Net + Clone> UdpForwarder<N> {
     /// Starts to hold the datagrams that arrive at the host `net` for addresses without a socket.
     ///
     /// # Errors
-    /// `AddrInUse` if the host already has a forwarder of datagrams.
+    /// `AddrInUse` if the host already has a forwarder of datagrams for all addresses.
     pub fn bind(net: &N) -> io::Result<UdpForwarder<N>> {
-        match net.with(|calls| calls.stack().udp_hold(calls.cx(), true)) {
-            true => Ok(UdpForwarder(Arc::new(Holding { net: net.clone() }))),
+        UdpForwarder::bind_on(net, AnyPrefix::All)
+    }
+
+    /// Starts to hold the datagrams for the addresses of a prefix, such as `10.0.0.0/8`. Among
+    /// several forwarders, that with the longest prefix receives a datagram.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it has a forwarder.
+    pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<UdpForwarder<N>> {
+        UdpForwarder::bind_on(net, parsed(prefix)?)
+    }
+
+    fn bind_on(net: &N, prefix: AnyPrefix) -> io::Result<UdpForwarder<N>> {
+        match net.with(|calls| calls.stack().udp_hold(calls.cx(), prefix)) {
+            true => Ok(UdpForwarder(Arc::new(Holding { net: net.clone(), prefix }))),
             false => Err(error(Errno::EADDRINUSE)),
         }
     }
@@ -152,7 +190,7 @@ impl<N: Net + Clone> UdpForwarder<N> {
     /// # Errors
     /// `ConnectionAborted` if the host is stopped.
     pub fn next(&self) -> io::Result<UdpRequest<N>> {
-        let request = self.0.net.with(|calls| calls.wait_datagram_request()).map_err(error)?;
+        let request = self.0.net.with(|calls| calls.wait_datagram_request(self.0.prefix)).map_err(error)?;
         Ok(UdpRequest::of(self.0.net.clone(), request))
     }
 }

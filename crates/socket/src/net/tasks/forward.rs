@@ -19,7 +19,18 @@ impl<N: Net + Clone> TcpForwarder<N> {
     /// # Errors
     /// Those of [`blocking::TcpForwarder::bind`].
     pub fn bind(net: &N) -> io::Result<TcpForwarder<N>> {
-        let forwarder = blocking::TcpForwarder::bind(net)?;
+        TcpForwarder::from_blocking(blocking::TcpForwarder::bind(net)?)
+    }
+
+    /// Starts to hold the SYNs for the addresses of a prefix, such as `10.0.0.0/8`.
+    ///
+    /// # Errors
+    /// Those of [`blocking::TcpForwarder::bind_prefix`].
+    pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<TcpForwarder<N>> {
+        TcpForwarder::from_blocking(blocking::TcpForwarder::bind_prefix(net, prefix)?)
+    }
+
+    fn from_blocking(forwarder: blocking::TcpForwarder<N>) -> io::Result<TcpForwarder<N>> {
         forwarder.0.0.set(Opt::NonBlocking(true))?;
         Ok(TcpForwarder(forwarder))
     }
@@ -91,27 +102,35 @@ impl<N: Net + Clone> UdpForwarder<N> {
         blocking::UdpForwarder::bind(net).map(UdpForwarder)
     }
 
+    /// Starts to hold the datagrams for the addresses of a prefix, such as `10.0.0.0/8`.
+    ///
+    /// # Errors
+    /// Those of [`blocking::UdpForwarder::bind_prefix`].
+    pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<UdpForwarder<N>> {
+        blocking::UdpForwarder::bind_prefix(net, prefix).map(UdpForwarder)
+    }
+
     /// Waits for the next request. No request is lost if the future is dropped.
     ///
     /// # Errors
     /// `ConnectionAborted` if the host is stopped.
     pub async fn next(&self) -> io::Result<UdpRequest<N>> {
-        let net = &self.0.0.net;
+        let (net, prefix) = (&self.0.0.net, self.0.0.prefix);
         let next = |cx: &mut std::task::Context<'_>| {
             net.with(|calls| {
-                if let Some(request) = calls.next_datagram_request() {
+                if let Some(request) = calls.next_datagram_request(prefix) {
                     return Poll::Ready(Ok(request));
                 }
-                let signal = calls.stack().udp_request_signal(calls.cx());
-                let Some(signal) = signal.filter(|_| !calls.stack().is_stopped()) else {
+                let signal = || calls.stack().udp_request_signal(calls.cx(), prefix);
+                let Some(waiting) = signal().filter(|_| !calls.stack().is_stopped()) else {
                     return Poll::Ready(Err(error(Errno::EINTR)));
                 };
-                signal.wake_task(cx.waker());
-                if let Some(request) = calls.next_datagram_request() {
+                waiting.wake_task(cx.waker());
+                if let Some(request) = calls.next_datagram_request(prefix) {
                     return Poll::Ready(Ok(request));
                 }
                 // The host may have been stopped since the check above.
-                let has_ended = calls.stack().is_stopped() || !calls.stack().is_holding_udp();
+                let has_ended = calls.stack().is_stopped() || signal().is_none();
                 if has_ended { Poll::Ready(Err(error(Errno::EINTR))) } else { Poll::Pending }
             })
         };
