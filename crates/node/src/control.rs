@@ -20,7 +20,6 @@ pub(crate) mod client;
 mod limits;
 pub mod line;
 mod peer;
-mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -31,10 +30,11 @@ use crate::{Host, commands};
 use lock::Locks;
 use peer::{Peer, Turn};
 use port::Pairs;
+use port::os::unix::{SocketFile, listen};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Maximum number of steps (reads, requests, writes) for one client before the next client gets its
 /// turn.
@@ -44,8 +44,7 @@ const TURN: usize = 16;
 #[derive(Debug)]
 pub struct Server {
     listener: UnixListener,
-    path: PathBuf,
-    identity: socket::Identity,
+    file: SocketFile,
     clients: Vec<Peer>,
     /// Counters of the socket and its clients.
     pub counts: ControlCounts,
@@ -59,19 +58,13 @@ impl Server {
     /// Returns `AddrInUse` if another server listens at `path`, `AlreadyExists` if `path` is not a
     /// socket, and errors of the system.
     pub fn bind(path: &Path) -> io::Result<Server> {
-        let (listener, identity) = socket::listen(path)?;
-        Ok(Server {
-            listener,
-            path: path.to_path_buf(),
-            identity,
-            clients: Vec::new(),
-            counts: ControlCounts::default(),
-        })
+        let (listener, file) = listen(path)?;
+        Ok(Server { listener, file, clients: Vec::new(), counts: ControlCounts::default() })
     }
 
     /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.file.path()
     }
 
     /// Returns the listening descriptor.
@@ -145,11 +138,5 @@ impl Server {
         self.clients.remove(at).refuse("disconnected: idle while other clients wait");
         self.counts.evicted.bump();
         true
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        socket::remove_ours(&self.path, self.identity);
     }
 }

@@ -1,17 +1,19 @@
-//! Interface to the operating system: TAP devices, packet sockets, AF_XDP, namespaces, links and
-//! addresses. All unsafe code of the crate is in this module.
+//! Interface to the operating system: TAP devices, packet sockets, AF_XDP, UNIX sockets,
+//! namespaces, links and addresses. All unsafe code of the crate is in this module.
 //!
 //! The rest of the crate is safe code: it reads and writes the descriptors of this module through
 //! `std`.
 #![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2), mmap(2), netlink and packet sockets have no safe form in std
 
 pub mod bpf;
+pub mod epoll;
 pub mod event;
 pub mod link;
 pub mod netlink;
 pub mod netns;
 pub mod packet;
 pub mod tun;
+pub mod unix;
 pub mod xdp;
 
 use std::fs::{File, OpenOptions};

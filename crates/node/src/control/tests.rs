@@ -3,6 +3,7 @@ use clock::Instant;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 struct Place(PathBuf);

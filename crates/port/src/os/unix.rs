@@ -1,0 +1,53 @@
+//! Calls on UNIX sockets that std does not have: connecting without waiting, and the true length of
+//! a datagram. Socket files that are private and replace only those of dead processes.
+#![allow(unsafe_code)] // connect(2) of a non-blocking socket and MSG_TRUNC have no safe form in std
+
+mod file;
+
+pub use file::{SocketFile, bind, listen, probe};
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+/// Connects a non-blocking stream socket to `path`. The connect of std waits while the queue of the
+/// server is full.
+///
+/// # Errors
+/// The system's errors: `WouldBlock` if the queue of the server is full, `ConnectionRefused` if no
+/// process listens at the socket file, `NotFound` if there is no file. `InvalidInput` if the path
+/// is too long.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: all-zero bytes are a valid sockaddr_un.
+    let mut addr: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    if bytes.contains(&0) || bytes.len() >= addr.sun_path.len() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "the path of a socket has at most 107 bytes"));
+    }
+    addr.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    for (to, from) in addr.sun_path.iter_mut().zip(bytes) {
+        *to = *from as libc::c_char;
+    }
+    let socket = super::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
+    // SAFETY: the pointer is to a live sockaddr_un, passed with its true size; its path ends in
+    // NUL.
+    let answer = unsafe {
+        let at = std::ptr::from_ref(&addr).cast();
+        libc::connect(socket.as_raw_fd(), at, size_of::<libc::sockaddr_un>() as libc::socklen_t)
+    };
+    if answer == 0 { Ok(UnixStream::from(socket)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Receives a datagram without waiting. Returns its whole length, even if `into` is shorter and
+/// contains only the beginning of the datagram (MSG_TRUNC).
+///
+/// # Errors
+/// The system's errors; `WouldBlock` if there is no datagram.
+pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
+    let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
+    // SAFETY: `into` is writable for its length.
+    let len = unsafe { libc::recv(socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
+    usize::try_from(len).map_err(|_| io::Error::last_os_error())
+}
