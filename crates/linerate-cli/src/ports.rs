@@ -30,6 +30,7 @@ fn names(rule: NameRule) -> &'static str {
         NameRule::Any => "any name, optional",
         NameRule::Some => "any name",
         NameRule::Interface => "name of a network interface",
+        NameRule::Socket => "path of a UNIX socket",
         NameRule::File => "a file, or - for standard input or output",
     }
 }

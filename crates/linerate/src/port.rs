@@ -8,6 +8,7 @@
 //! | `tap:NAME` | a TAP device of the kernel |
 //! | `packet:NAME` | a network interface of the kernel, through packet sockets |
 //! | `xdp:NAME` | a network interface of the kernel, through AF_XDP |
+//! | `unix:PATH` | a UNIX socket, to a virtual machine (QEMU, passt) or another program |
 //! | `pcap:FILE` | frames from a capture file |
 //! | `text:FILE` | frames as lines of text |
 //! | `pktgen:NAME` | a generator of frames |
@@ -50,7 +51,7 @@ pub use ::port::Port as OpenPort;
 pub use ::port::own::unix;
 pub use ::port::own::{ChannelPort, FrameReceiver, FrameSender, FrameSink, FrameSource, channel};
 /// The halves of a port that moves bursts of frames itself.
-pub use ::port::{Caps, PortCounts, RxHalf, TxHalf};
+pub use ::port::{Caps, LinkState, PortCounts, RxHalf, TxHalf};
 pub use relay::{Relay, Towards, Verdict};
 
 /// Virtual cables of this process by name.

@@ -19,11 +19,13 @@ const LOOK: Duration = Duration::from_micros(50);
 const NAP: Duration = Duration::from_millis(50);
 
 /// Sets the options of a port so that it passes frames as on a wire: LRO and TSO off, checksums
-/// complete. Options that the port specification sets are kept.
+/// complete. A port on a UNIX socket ends with its peer, as a pipe does. Options that the port
+/// specification sets are kept.
 pub fn whole_frames(spec: &mut Spec) {
     let options = match spec.port.kind {
         Kind::Tap | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],
         Kind::Xdp => &[("rx_csum", "complete")],
+        Kind::Unix => &[("reconnect", "0s")],
         _ => return,
     };
     for (option, value) in options {

@@ -1,6 +1,8 @@
 //! Counters of every port, and the totals from which the balance of received and sent frames is
 //! computed.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 stats::counters! {
     /// Counters of the receiving direction: frames that the port passes to its host, and frames
     /// lost before that.
@@ -19,7 +21,7 @@ stats::counters! {
         /// Frames dropped before the port read them, because the kernel ran out of buffers or ring
         /// slots. Not included in `frames`.
         missed,
-        /// Errors of the device or file that ended the port.
+        /// Errors of the device or file that ended the port, or of a connection, which ended.
         errors,
         /// Frames dropped on purpose by an impairment.
         impaired,
@@ -54,7 +56,7 @@ stats::counters! {
         bytes,
         /// Bursts sent. Each costs one doorbell, which is one notification of the device.
         bursts,
-        /// Frames dropped in the port because the device rejected them.
+        /// Frames dropped in the port because the device rejected them, or there is no peer.
         errors,
         /// Frames dropped in the port because they were longer than the device accepts.
         too_large,
@@ -104,6 +106,26 @@ pub struct PortCounts {
     /// CPU ticks spent in each processing stage of the port, for ports that measure them (`xdp:`).
     /// Off by default.
     pub ledger: stats::Ledger,
+    /// State of the link.
+    pub link: LinkState,
+}
+
+/// State of a port's link, readable from any thread. It is down only while a port whose peer may
+/// disappear (`unix:`) has no peer.
+#[derive(Debug, Default)]
+pub struct LinkState {
+    is_down: AtomicBool,
+}
+
+impl LinkState {
+    /// Returns whether the port has its peer.
+    pub fn is_up(&self) -> bool {
+        !self.is_down.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_up(&self, is_up: bool) {
+        self.is_down.store(!is_up, Ordering::Release);
+    }
 }
 
 impl RxCounts {

@@ -40,7 +40,7 @@ pub mod xdp;
 
 use buf::{Burst, Frame};
 use clock::Instant;
-pub use counts::{PortCounts, RxCounts, TxCounts};
+pub use counts::{LinkState, PortCounts, RxCounts, TxCounts};
 pub use open::{
     Env, OpenError, PairError, Pairs, buffer_len, fit_pool, is_zero_copy, open, pool_for, port_message, stride_for,
 };

@@ -13,6 +13,7 @@ pub use wires::WireError;
 
 use crate::impair::{self, Impairment};
 use crate::nic::{self, NicError, Settings};
+use crate::own::unix::open::{self as unix, UnixConfig, UnixError, UnixKind};
 use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Family, Order, Source};
@@ -85,6 +86,15 @@ pub enum OpenError {
     Packet(PacketError),
     /// The AF_XDP socket could not be opened.
     Xdp(XdpError),
+    /// The UNIX socket could not be opened.
+    Unix(UnixError),
+    /// The options of a port on a UNIX socket contradict each other.
+    UnixOptions {
+        /// Spec of the port.
+        spec: String,
+        /// Description of the contradiction.
+        why: &'static str,
+    },
     /// The capture file could not be opened.
     Pcap(PcapFileError),
     /// The text files could not be opened.
@@ -119,6 +129,8 @@ impl fmt::Display for OpenError {
             OpenError::Tap(error) => error.fmt(f),
             OpenError::Packet(error) => error.fmt(f),
             OpenError::Xdp(error) => error.fmt(f),
+            OpenError::Unix(error) => error.fmt(f),
+            OpenError::UnixOptions { spec, why } => write!(f, "{spec}: {why}"),
             OpenError::Pcap(error) => error.fmt(f),
             OpenError::Text(error) => error.fmt(f),
             OpenError::Trace { file, error } => write!(f, "tracer: {file}: {error}"),
@@ -180,6 +192,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Tap => env.pairs.queues().open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
         Kind::Packet => packet::open(name, &packet_config(layer), &env.pool).map_err(OpenError::Packet),
         Kind::Xdp => xdp::open(name, &xdp_config(layer), &env.pool).map_err(OpenError::Xdp),
+        Kind::Unix => unix::open(name, &unix_config(spec)?, &env.pool).map_err(OpenError::Unix),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
         // The parser never accepts a wrapper as the innermost port.
@@ -333,6 +346,21 @@ fn xdp_config(layer: &Layer) -> XdpConfig {
         ring: u32::from(narrow(layer.count("ring"))),
         rx_csum: rx_csum(layer),
     }
+}
+
+fn unix_config(spec: &Spec) -> Result<UnixConfig, OpenError> {
+    let layer = &spec.port;
+    let wrong = |why| Err(OpenError::UnixOptions { spec: spec.to_string(), why });
+    let kind = match (layer.word("type"), layer.switch("server"), layer.get_text("local")) {
+        ("dgram", true, _) => return wrong("server requires type=stream"),
+        ("dgram", false, None) => return wrong("type=dgram requires local=PATH, the path of this port's socket"),
+        ("dgram", false, Some(local)) => UnixKind::Datagram(local.into()),
+        (_, _, Some(_)) => return wrong("local requires type=dgram"),
+        (_, true, None) => UnixKind::Server,
+        (_, false, None) => UnixKind::Client,
+    };
+    let reconnect = Some(layer.duration("reconnect")).filter(|interval| !interval.is_zero());
+    Ok(UnixConfig { kind, reconnect, mtu: narrow(layer.count("mtu")) })
 }
 
 /// Converts the options of `pcap:`. With `read=off`, NAME is the file to be written.

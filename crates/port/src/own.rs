@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
+/// Interval at which the rest of a frame is offered to a full sink.
+const RETRY: clock::Duration = clock::Duration::from_micros(50);
+
 /// Source of received frames.
 pub trait FrameSource: Send {
     /// Receives the next frame into `frame`, without waiting. Returns its length; a frame longer
@@ -78,13 +81,12 @@ impl<T: FrameSink + ?Sized> FrameSink for Box<T> {
 /// frames use buffers of `pool`.
 pub fn port(name: &str, pool: &Pool, source: impl FrameSource + 'static, sink: impl FrameSink + 'static) -> Port {
     let counts = Arc::new(PortCounts::default());
-    let rx = OwnRx { source, pool: pool.clone(), counts: counts.clone(), next: None, ended: None };
     Port {
         name: name.to_owned(),
         spec: format!("own:{name}"),
         caps: Caps::PLAIN,
-        rx: Box::new(rx),
-        tx: Box::new(OwnTx { sink, counts: counts.clone(), is_behind: false }),
+        rx: Box::new(OwnRx::new(source, pool.clone(), counts.clone())),
+        tx: Box::new(OwnTx::new(sink, counts.clone())),
         counts,
         nic: None,
     }
@@ -103,6 +105,12 @@ struct OwnRx<S> {
     /// Buffer for the next frame, kept while the source has none.
     next: Option<Frame>,
     ended: Option<Ended>,
+}
+
+impl<S> OwnRx<S> {
+    fn new(source: S, pool: Pool, counts: Arc<PortCounts>) -> OwnRx<S> {
+        OwnRx { source, pool, counts, next: None, ended: None }
+    }
 }
 
 impl<S: FrameSource> OwnRx<S> {
@@ -178,25 +186,41 @@ impl<S: FrameSource> RxHalf for OwnRx<S> {
 struct OwnTx<S> {
     sink: S,
     counts: Arc<PortCounts>,
-    /// True if the sink has accepted a frame and not sent all of it.
-    is_behind: bool,
+    /// Time at which the rest of an accepted frame is sent; `None` if there is none.
+    retry: Option<Instant>,
+    /// True after an error of the sink other than `WouldBlock`.
+    has_failed: bool,
+}
+
+impl<S> OwnTx<S> {
+    fn new(sink: S, counts: Arc<PortCounts>) -> OwnTx<S> {
+        OwnTx { sink, counts, retry: None, has_failed: false }
+    }
+
+    /// Counts a frame as lost that the sink accepted and did not send completely.
+    fn lose_rest(&mut self) {
+        if self.retry.take().is_some() {
+            self.counts.tx.frames.sub(1);
+            self.counts.tx.errors.bump();
+        }
+    }
 }
 
 impl<S: FrameSink> OwnTx<S> {
-    fn flush(&mut self) {
-        self.is_behind = match self.sink.flush() {
-            Ok(()) => false,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+    fn flush(&mut self, now: Instant) {
+        match self.sink.flush() {
+            Ok(()) => self.retry = None,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.retry = Some(now.after(RETRY)),
             Err(_) => {
-                self.counts.tx.errors.bump();
-                false
+                self.has_failed = true;
+                self.lose_rest();
             }
-        };
+        }
     }
 }
 
 impl<S: FrameSink> TxHalf for OwnTx<S> {
-    fn tx_burst(&mut self, from: &mut Burst, _now: Instant) -> usize {
+    fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
         let (mut taken, mut sent, mut bytes) = (0, 0, 0);
         for frame in from.as_slice() {
             match self.sink.send(frame.bytes()) {
@@ -205,7 +229,10 @@ impl<S: FrameSink> TxHalf for OwnTx<S> {
                     bytes += frame.len() as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(_) => self.counts.tx.errors.bump(),
+                Err(_) => {
+                    self.has_failed = true;
+                    self.counts.tx.errors.bump();
+                }
             }
             taken += 1;
         }
@@ -213,18 +240,21 @@ impl<S: FrameSink> TxHalf for OwnTx<S> {
         self.counts.tx.frames.add(sent);
         self.counts.tx.bytes.add(bytes);
         self.counts.tx.bursts.add(u64::from(sent > 0));
-        self.flush();
+        if sent > 0 {
+            self.retry = Some(now); // the last frame may not be sent completely
+        }
+        self.flush(now);
         taken
     }
 
-    fn poll(&mut self, _now: Instant) {
-        if self.is_behind {
-            self.flush();
+    fn poll(&mut self, now: Instant) {
+        if self.retry.is_some_and(|at| at <= now) {
+            self.flush(now);
         }
     }
 
     fn next_event(&self) -> Option<Instant> {
-        self.is_behind.then_some(Instant::ZERO)
+        self.retry
     }
 }
 

@@ -49,4 +49,5 @@ mod topo;
 mod trace;
 mod tunnel;
 mod twin6;
+mod unix;
 mod watch;

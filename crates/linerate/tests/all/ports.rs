@@ -1,9 +1,9 @@
 //! Relays, bridges, and ports of the user's own.
 
-use linerate::net::UdpSocket;
+use linerate::net::{TcpListener, TcpStream, UdpSocket};
 use linerate::port::{FrameSink, FrameSource, Relay, Towards, Verdict, channel};
 use linerate::{Bridge, Host};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
 /// A source that ends with an error, and a sink that refuses every frame.
@@ -87,4 +87,27 @@ fn ports_join_and_leave_a_running_bridge() {
     assert_eq!(bridge.ports(), ["one", "two"]);
     assert!(bridge.add_port("nonsense:x").is_err() && bridge.command(&["no", "such"]).is_err());
     assert!(Bridge::builder().port("pair:only").build().is_err());
+}
+
+/// Two hosts transfer bytes over a UNIX socket, and again after the server was replaced.
+#[test]
+fn hosts_transfer_bytes_over_a_unix_socket() {
+    let path = std::env::temp_dir().join(format!("linerate-{}-unix", std::process::id())).display().to_string();
+    let client = format!("impair(delay=1ms):unix(reconnect=20ms):{path}");
+    let host = |n: u64, port: &str| Host::builder().seed(n).port(port).addr(&format!("10.0.0.{n}/24")).build().unwrap();
+    let a = host(1, &client);
+    for _ in 0..2 {
+        // The same seed gives the same MAC address, to which `a` sends.
+        let b = host(2, &format!("unix(server=on):{path}"));
+        let listener = TcpListener::bind(&b, "10.0.0.2:7").unwrap();
+        let sender = std::thread::spawn({
+            let a = a.clone();
+            move || TcpStream::connect(&a, "10.0.0.2:7")?.write_all(&[7; 1_000_000])
+        });
+        let mut bytes = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes.len(), 1_000_000);
+        sender.join().unwrap().unwrap();
+    }
+    assert!(!std::path::Path::new(&path).exists());
 }

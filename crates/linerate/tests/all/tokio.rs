@@ -143,3 +143,48 @@ fn ten_thousand_connections_in_one_runtime() {
         assert_eq!(echoes.join_all().await.len(), CONNECTIONS);
     });
 }
+
+/// The driver sleeps on the descriptor of a port whose connection is replaced. 60 requests with
+/// pauses would last 6 s if each waited for the next poll.
+#[test]
+fn a_driver_wakes_for_frames_of_each_connection() {
+    use std::io::{Read, Write};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let path = std::env::temp_dir().join(format!("linerate-{}-driver", std::process::id()));
+    let port = format!("unix(server=on):{}", path.display());
+    let host = Host::builder().port(&port).addr("10.0.0.1/24").build_local().unwrap();
+    let peer = std::thread::spawn(move || {
+        let mut request = vec![0, 0, 0, 42];
+        request.extend([0xff; 6]);
+        request.extend([2, 0, 0, 0, 0, 2, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 2, 10, 0, 0, 2]);
+        request.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, 1]);
+        let mut waited = Duration::ZERO;
+        for _ in 0..3 {
+            let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
+            for _ in 0..20 {
+                std::thread::sleep(Duration::from_millis(5));
+                let start = std::time::Instant::now();
+                stream.write_all(&request).unwrap();
+                loop {
+                    let mut len = [0; 4];
+                    stream.read_exact(&mut len).unwrap();
+                    let mut frame = vec![0; u32::from_be_bytes(len) as usize];
+                    stream.read_exact(&mut frame).unwrap();
+                    if frame[12..14] == [8, 6] && frame[20..22] == [0, 2] {
+                        break;
+                    }
+                }
+                waited += start.elapsed();
+            }
+        }
+        waited
+    });
+    let driver = Driver::new([host]);
+    let waited = runtime.block_on(async {
+        tokio::select! {
+            never = driver.run() => panic!("{never:?}"),
+            done = tokio::task::spawn_blocking(|| peer.join().unwrap()) => done.unwrap(),
+        }
+    });
+    assert!(waited < Duration::from_secs(3), "{waited:?}");
+}

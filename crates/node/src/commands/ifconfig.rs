@@ -2,7 +2,7 @@
 
 use super::context::Ctl;
 use super::iface::{IfaceForm, add_addr, add_peer, set_mtu};
-use super::ip::list::addr_json;
+use super::ip::list::{addr_json, has_carrier};
 use super::parse;
 use super::{six, tunnel};
 use crate::config::IfaceConfig;
@@ -273,14 +273,14 @@ fn list<L: Locks>(ctl: &Ctl<'_, L>, only: Option<IfaceId>) -> String {
 }
 
 /// Returns BSD's interface flags (net/if.h): their bits, and the names of the set flags.
-fn flags<L: Locks>(iface: &Iface<L>) -> (u32, Vec<&'static str>) {
+fn flags<L: Locks>(iface: &Iface<L>, has_carrier: bool) -> (u32, Vec<&'static str>) {
     let loopback = iface.kind == IfaceKind::Loopback;
     let all = [
         (0x1, "UP", iface.is_up()),
         (0x2, "BROADCAST", iface.kind == IfaceKind::Ethernet),
         (0x8, "LOOPBACK", loopback),
         (0x10, "POINTOPOINT", iface.kind == IfaceKind::Tunnel),
-        (0x40, "RUNNING", iface.is_up()),
+        (0x40, "RUNNING", iface.is_up() && has_carrier),
         (0x800, "SIMPLEX", !loopback),
         (0x8000, "MULTICAST", true),
     ];
@@ -294,7 +294,9 @@ pub(super) fn offload_names(offload: Offload) -> String {
 }
 
 fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
-    let (bits, names) = flags(iface);
+    let (ports, gone) = (ctl.host.ports(), ctl.host.gone());
+    let has_carrier = has_carrier(iface, &ports);
+    let (bits, names) = flags(iface, has_carrier);
     let mut out = format!("{}: flags={bits:x}<{}> mtu {}\n", iface.name, names.join(","), iface.mtu());
     if iface.kind == IfaceKind::Ethernet {
         let (can, on) = (offload_names(iface.capable), offload_names(iface.offload()));
@@ -313,9 +315,12 @@ fn describe<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> String {
         out.push('\n');
     }
     out += &six::describe(ctl, iface);
-    let gone = ctl.host.gone();
-    if let Some(port) = ctl.host.ports().iter().find(|port| port.iface == iface.id) {
-        let status = if gone.iter().any(|(id, _)| *id == iface.id) { "gone" } else { "active" };
+    if let Some(port) = ports.iter().find(|port| port.iface == iface.id) {
+        let status = match gone.iter().any(|(id, _)| *id == iface.id) {
+            true => "gone",
+            false if has_carrier => "active",
+            false => "no carrier",
+        };
         out += &format!("\tport {}\n\tstatus: {status}\n", port.spec);
     }
     out

@@ -149,7 +149,8 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let row = |port: &crate::PortInfo| {
         let caps = port.caps;
         json!({
-            "ifname": ctl.iface_name(port.iface), "queue": port.queue, "port": port.spec, "gone": why(port).is_some(),
+            "ifname": ctl.iface_name(port.iface), "queue": port.queue, "port": port.spec,
+            "link": if port.counts.link.is_up() { "up" } else { "down" }, "gone": why(port).is_some(),
             "why": why(port).flatten(), "warnings": of(port), "mtu": caps.mtu,
             "caps": { "tx_ip_csum": caps.tx_ip_csum, "tx_l4_csum": caps.tx_l4_csum, "rx_csum": caps.rx_csum,
                       "tso_max": caps.tso_max, "lro": caps.lro },
@@ -165,6 +166,9 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let mut out = format!("{name}: {}{queue} mtu {} can <{}>\n", port.spec, caps.mtu, can.join(","));
         if let Some(why) = why(port) {
             out += &format!("\tgone{}\n", why.map(|why| format!(": {why}")).unwrap_or_default());
+        }
+        if !port.counts.link.is_up() {
+            out += "\tlink down\n";
         }
         out.extend(of(port).iter().map(|warning| format!("\t{warning}\n")));
         let reported = counts(port).into_iter().filter(|entry| entry.value > 0);

@@ -111,7 +111,10 @@ impl Info {
                 // cannot read its state. If the interface is removed, the port ends.
                 Err(_) => (Carrier::Up, 0, Duplex::Full),
             },
-            (None, None) => (Carrier::Up, 0, Duplex::Full),
+            (None, None) => {
+                let is_up = self.queues.iter().all(|queue| queue.counts.link.is_up());
+                (carrier(is_up), 0, Duplex::Full)
+            }
         };
         (if carrier == Carrier::Up { Link::Up { duplex, speed_kbps } } else { Link::Down }, carrier)
     }

@@ -25,7 +25,7 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
             (device().filter(|mtu| *mtu <= MTU_USUAL || !has_large)?, 0)
         }
         Kind::Xdp => (device()?, KERNEL_HEADROOM),
-        Kind::Nic => (super::narrow(spec.port.count("mtu")), 0),
+        Kind::Nic | Kind::Unix => (super::narrow(spec.port.count("mtu")), 0),
         _ => return None,
     };
     Some(usize::from(mtu) + LINK_LEN + kernel)

@@ -4,10 +4,19 @@
 //! On a stream, each frame follows its length in 4 bytes, in network byte order. On datagram
 //! sockets, each datagram is a frame. Frames are Ethernet frames without FCS.
 
+mod connection;
+mod datagram;
+pub(crate) mod open;
+mod stream;
+#[cfg(test)]
+mod tests;
+
 use super::{FrameSink, FrameSource};
+use crate::os;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
 
 /// Maximum length of a frame on a stream: an IP packet of 65,535 bytes with its link headers. QEMU
 /// has the same limit, rounded up. A peer that announces more has lost its place in the stream.
@@ -129,105 +138,45 @@ impl FrameSink for StreamSink {
     }
 }
 
-/// Source and sink of a connected datagram socket.
+/// Source and sink of a datagram socket.
 #[derive(Debug)]
-pub struct DatagramFrames(UnixDatagram);
+pub struct DatagramFrames {
+    socket: UnixDatagram,
+    /// Path of the peer's socket; `None` if the socket is connected.
+    peer: Option<Box<Path>>,
+}
 
 /// Makes a source and a sink of a datagram socket that is connected to its peer.
 ///
 /// # Errors
 /// The descriptor cannot be duplicated or made non-blocking.
 pub fn datagrams(socket: UnixDatagram) -> io::Result<(DatagramFrames, DatagramFrames)> {
+    datagrams_to(socket, None)
+}
+
+/// Makes a source and a sink of a bound datagram socket. Frames are sent to the socket at `peer`,
+/// which may be replaced at any time.
+fn datagrams_to(socket: UnixDatagram, peer: Option<&Path>) -> io::Result<(DatagramFrames, DatagramFrames)> {
     socket.set_nonblocking(true)?;
-    Ok((DatagramFrames(socket.try_clone()?), DatagramFrames(socket)))
+    let source = DatagramFrames { socket: socket.try_clone()?, peer: None };
+    Ok((source, DatagramFrames { socket, peer: peer.map(Box::from) }))
 }
 
 impl FrameSource for DatagramFrames {
     fn recv(&mut self, frame: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(frame)
+        os::unix::receive(self.socket.as_fd(), frame)
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        Some(self.socket.as_fd())
     }
 }
 
 impl FrameSink for DatagramFrames {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.0.send(frame).map(drop)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn all(source: &mut impl FrameSource) -> Vec<Vec<u8>> {
-        let mut frames = Vec::new();
-        let mut buf = vec![0; FRAME_MAX];
-        while let Ok(len) = source.recv(&mut buf) {
-            frames.push(buf[..len].to_vec());
+        match &self.peer {
+            Some(path) => self.socket.send_to(frame, path).map(drop),
+            None => self.socket.send(frame).map(drop),
         }
-        frames
-    }
-
-    #[test]
-    fn frames_of_every_length_arrive_whole() {
-        let (left, right) = UnixStream::pair().unwrap();
-        let ((mut source, _), (_, mut sink)) = (stream(left).unwrap(), stream(right).unwrap());
-        let frames: Vec<Vec<u8>> = [0, 1, 60, 1514, 9000, FRAME_MAX, 14].map(|len| vec![len as u8; len]).into();
-        let mut received = Vec::new();
-        for frame in &frames {
-            while let Err(error) = sink.send(frame) {
-                assert_eq!(error.kind(), ErrorKind::WouldBlock);
-                received.extend(all(&mut source));
-            }
-        }
-        while let Err(error) = sink.flush() {
-            assert_eq!(error.kind(), ErrorKind::WouldBlock);
-            received.extend(all(&mut source));
-        }
-        received.extend(all(&mut source));
-        assert_eq!(received, frames);
-    }
-
-    /// Bytes that arrive one by one give the same frames.
-    #[test]
-    fn a_frame_may_arrive_in_pieces() {
-        let (left, mut right) = UnixStream::pair().unwrap();
-        let (mut source, _) = stream(left).unwrap();
-        let mut buf = [0; 100];
-        for byte in [0, 0, 0, 2, 7, 8, 0, 0, 0, 1] {
-            right.write_all(&[byte]).unwrap();
-            match source.recv(&mut buf) {
-                Ok(len) => assert_eq!((byte, &buf[..len]), (8, &[7, 8][..])),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-            }
-        }
-        drop(right);
-        assert_eq!(source.recv(&mut buf).unwrap_err().kind(), ErrorKind::Other, "the end is within a frame");
-    }
-
-    #[test]
-    fn a_length_that_cannot_be_is_an_error_and_the_end_is_normal() {
-        let (left, mut right) = UnixStream::pair().unwrap();
-        let (mut source, mut sink) = stream(left).unwrap();
-        right.write_all(&[0xff; 8]).unwrap();
-        assert_eq!(source.recv(&mut [0; 10]).unwrap_err().kind(), ErrorKind::InvalidData);
-        drop(right);
-        assert_eq!(sink.send(&[0; 60]).unwrap_err().kind(), ErrorKind::BrokenPipe);
-        let (left, right) = UnixStream::pair().unwrap();
-        let (mut source, _) = stream(left).unwrap();
-        drop(right);
-        assert_eq!(source.recv(&mut [0; 10]).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-    }
-
-    #[test]
-    fn a_datagram_is_a_frame() {
-        let (left, right) = UnixDatagram::pair().unwrap();
-        let ((mut source, _), (_, mut sink)) = (datagrams(left).unwrap(), datagrams(right).unwrap());
-        sink.send(&[1; 60]).unwrap();
-        sink.send(&[2; 1514]).unwrap();
-        assert_eq!(all(&mut source), [vec![1; 60], vec![2; 1514]]);
     }
 }

@@ -23,6 +23,8 @@ pub enum Kind {
     Packet,
     /// Port on a queue of a network interface, through AF_XDP.
     Xdp,
+    /// Port that exchanges frames with another process over a UNIX socket.
+    Unix,
     /// Port that receives frames from a capture file and writes sent frames to another.
     Pcap,
     /// Port on files or FIFOs with one frame per line of text.
@@ -57,9 +59,14 @@ pub enum NameRule {
     Some,
     /// Name of a network interface.
     Interface,
+    /// Path of a UNIX socket.
+    Socket,
     /// Name of a file; `-` is standard input or output.
     File,
 }
+
+/// Maximum length of a socket's path in bytes (unix(7)).
+const SOCKET_PATH_MAX: usize = 107;
 
 impl NameRule {
     /// Checks the name of a port. The error describes the names that the rule allows.
@@ -68,6 +75,9 @@ impl NameRule {
         let (good, expected) = match self {
             NameRule::Any => (plain, "a name without control characters, or none"),
             NameRule::Some => (plain && !name.is_empty(), "a name without control characters"),
+            NameRule::Socket => {
+                (plain && (1..=SOCKET_PATH_MAX).contains(&name.len()), "the path of a socket, of at most 107 bytes")
+            }
             NameRule::File => (plain && !name.is_empty(), "a file name, or - for standard input or output"),
             NameRule::Interface => (
                 // Names that the kernel's dev_valid_name accepts, with a percent sign only as in
@@ -321,6 +331,31 @@ static XDP: Info = Info {
     ],
 };
 
+static UNIX: Info = Info {
+    name: "unix",
+    wrapper: false,
+    sentence: "Exchanges frames with another process over the UNIX socket NAME, as QEMU, passt and virtual machines do.",
+    names: NameRule::Socket,
+    options: &[
+        option(
+            "type",
+            Form::Word(&["stream", "dgram"]),
+            Is("stream"),
+            "Type of the socket. stream: each frame follows its length in 4 bytes (QEMU's -netdev stream); dgram: each \
+             datagram is a frame (-netdev dgram).",
+        ),
+        option("server", Form::Switch, Is("off"), "Listen at NAME, and serve one peer at a time; off: connect to it."),
+        option("local", Form::Text, Open, "Path to which a socket with type=dgram is bound; NAME is the peer's path."),
+        option(
+            "reconnect",
+            Form::Duration,
+            Is("1s"),
+            "Interval between attempts to connect, at least 10ms; 0s: the port ends with its first connection.",
+        ),
+        option("mtu", MTU, Is("1500"), "MTU of the port, in bytes."),
+    ],
+};
+
 static PCAP: Info = Info {
     name: "pcap",
     wrapper: false,
@@ -409,7 +444,7 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 11] = [
+    pub const ALL: [Kind; 12] = [
         Kind::Pktgen,
         Kind::Null,
         Kind::Pair,
@@ -417,6 +452,7 @@ impl Kind {
         Kind::Tap,
         Kind::Packet,
         Kind::Xdp,
+        Kind::Unix,
         Kind::Pcap,
         Kind::Text,
         Kind::Tracer,
@@ -433,6 +469,7 @@ impl Kind {
             Kind::Tap => &TAP,
             Kind::Packet => &PACKET,
             Kind::Xdp => &XDP,
+            Kind::Unix => &UNIX,
             Kind::Pcap => &PCAP,
             Kind::Text => &TEXT,
             Kind::Tracer => &TRACER,

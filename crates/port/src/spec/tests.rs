@@ -47,19 +47,19 @@ fn errors_name_position_and_expectation() {
     for (text, says) in [
         (
             "",
-            "at byte 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "pktgn:x",
-            "at byte 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "zebra:x",
-            "at byte 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "impair:tpa:x",
-            "at byte 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "impair(los=1%):null:",
@@ -84,7 +84,7 @@ fn errors_name_position_and_expectation() {
         ("tracer:null:", "tracer requires file=..."),
         (
             "impair:",
-            "at byte 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, pcap, text, tracer, impair",
+            "at byte 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         ("tap:", "tap cannot be named '': expected an interface name of 1 to 15 characters without / : and spaces"),
         (
@@ -97,6 +97,8 @@ fn errors_name_position_and_expectation() {
             "text(wirte=x):y",
             "at byte 5: text has no option 'wirte' (did you mean 'write'?); options: read, write, strict",
         ),
+        ("unix:", "unix cannot be named '': expected the path of a socket, of at most 107 bytes"),
+        ("unix(type=seqpacket):s", "at byte 10: unix type='seqpacket': expected one of stream, dgram"),
         ("null:a\nb", "null cannot be named 'a\\nb': expected a name without control characters, or none"),
     ] {
         assert_eq!(error(text), says, "{text}");

@@ -60,6 +60,7 @@ fn addrs_text(link: &Link, addrs: &str, style: Style) -> String {
 pub(in crate::commands) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, ports: &[PortInfo]) -> Link {
     let (kind, own, other) = link_type(ctl, iface);
     let info = tunnel::link_json(ctl, iface.id).map(|info| (tunnel::link_text(ctl, iface.id), info));
+    let has_carrier = has_carrier(iface, ports);
     let through = ports.iter().filter(|port| port.iface == iface.id).map(|port| LinkCounters::through(&port.counts));
     let passed = through.reduce(|mut sum, queue| {
         sum.add(queue);
@@ -68,10 +69,10 @@ pub(in crate::commands) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>,
     Link {
         index: usize::from(iface.id.0) + 1,
         name: iface.name.to_string(),
-        flags: flags(iface),
+        flags: flags(iface, has_carrier),
         mtu: iface.mtu(),
         master: None,
-        state: operstate(iface),
+        state: operstate(iface, has_carrier),
         kind,
         addresses: Some((own, other)),
         is_tunnel: iface.kind == IfaceKind::Tunnel,
@@ -80,23 +81,30 @@ pub(in crate::commands) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>,
     }
 }
 
-fn flags<L: Locks>(iface: &Iface<L>) -> Vec<&'static str> {
+/// Returns whether the ports of an iface have their peers. A port without a peer that may disappear
+/// always has a carrier.
+pub(in crate::commands) fn has_carrier<L: Locks>(iface: &Iface<L>, ports: &[PortInfo]) -> bool {
+    ports.iter().filter(|port| port.iface == iface.id).all(|port| port.counts.link.is_up())
+}
+
+fn flags<L: Locks>(iface: &Iface<L>, has_carrier: bool) -> Vec<&'static str> {
     let loopback = iface.kind == IfaceKind::Loopback;
     let all = [
+        ("NO-CARRIER", iface.is_up() && !has_carrier),
         ("LOOPBACK", loopback),
         ("POINTOPOINT", iface.kind == IfaceKind::Tunnel),
         ("BROADCAST", iface.kind == IfaceKind::Ethernet),
         ("MULTICAST", !loopback),
         ("UP", iface.is_up()),
-        ("LOWER_UP", iface.is_up()),
+        ("LOWER_UP", iface.is_up() && has_carrier),
     ];
     all.iter().filter(|(_, on)| *on).map(|(name, _)| *name).collect()
 }
 
 /// Returns Linux's name of the operational state (RFC 2863). The state of loopback and tunnels is
 /// unknown, because they have no carrier.
-fn operstate<L: Locks>(iface: &Iface<L>) -> &'static str {
-    match (iface.is_up(), iface.kind) {
+fn operstate<L: Locks>(iface: &Iface<L>, has_carrier: bool) -> &'static str {
+    match (iface.is_up() && has_carrier, iface.kind) {
         (false, _) => "DOWN",
         (true, IfaceKind::Loopback | IfaceKind::Tunnel) => "UNKNOWN",
         (true, IfaceKind::Ethernet) if iface.tunnel.is_some() => "UNKNOWN",
