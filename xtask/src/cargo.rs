@@ -47,7 +47,7 @@ const IN_WORKSPACE: &[(&str, &str)] = &[
 ];
 
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
-/// none, and with all. Default features and those of [`IN_WORKSPACE`] are only omitted here, since
+/// none, and with all. Default features and those of [`IN_WORKSPACE`] are not tested alone, since
 /// the tests of the workspace run with them.
 ///
 /// # Errors

@@ -53,7 +53,7 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     /// checksums that the port has verified need not be verified again.
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<Self>>;
     /// Returns whether the fast path may deliver packets to `dst`, an address of `iface` or of a
-    /// local route. For IPv6, it may not do so until duplicate address detection for an address has
+    /// local route. An IPv6 address of `iface` is usable only after duplicate address detection has
     /// succeeded.
     fn is_usable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
     /// Returns the sysctl that selects the mode of source validation.

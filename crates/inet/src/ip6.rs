@@ -206,9 +206,9 @@ impl<L: Locks> Stack<L> {
         self.state6(cx, None, addr).is_some()
     }
 
-    /// Returns the target of the route that this host's packets to `dst` take. A local route for a
-    /// prefix such as `::/0` applies only to addresses that a host can have on any link; the fast
-    /// path applies the same rule (`open` in `ip6::input`).
+    /// Returns the target of the route that this host's packets to `dst` take. Local routes are
+    /// ignored for addresses to which they cannot apply (`may_be_local`); the fast path applies the
+    /// same rule (`open` in `ip6::input`).
     pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
         let via = self.route_output(cx, dst.to_bits()).map(|hop| hop.via)?;
         (!matches!(via, Via6::Local(_)) || may_be_local(dst)).then_some(via)

@@ -104,7 +104,7 @@ impl<L: Locks> Stack<L> {
         if !probe && !near(header.src) {
             return DropReason::NdIgnored;
         }
-        // As with ARP, addresses that only a local route covers are not answered for.
+        // As in ARP, solicitations for addresses that only a local route covers are ignored.
         let Some(own) = iface.addr6(cx, target) else { return DropReason::NdIgnored };
         match own.state {
             AddrState::Tentative(..) if probe => {

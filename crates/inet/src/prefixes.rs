@@ -18,10 +18,12 @@ pub enum AnyPrefix {
 }
 
 impl AnyPrefix {
-    /// Parses a prefix such as `10.0.0.0/8` or `2001:db8::/32`. Returns `None` for any other text.
+    /// Parses a prefix such as `10.0.0.0/8` or `2001:db8::/32`. Returns `None` for any other text,
+    /// and for a prefix of IPv4-mapped addresses, which no packet has.
     pub fn parse(text: &str) -> Option<AnyPrefix> {
         let four = text.parse().ok().map(AnyPrefix::V4);
-        four.or_else(|| text.parse().ok().map(AnyPrefix::V6))
+        let is_mapped = |prefix: &Prefix6| prefix.len() >= 96 && wire::ip6::is_v4_mapped(prefix.addr());
+        four.or_else(|| text.parse().ok().filter(|prefix| !is_mapped(prefix)).map(AnyPrefix::V6))
     }
 
     /// Returns whether the prefix contains `addr`.

@@ -1,4 +1,4 @@
-//! A transparent proxy for IPv4 and IPv6: it accepts a connection once it reached the destination.
+//! A transparent proxy for IPv4 and IPv6: it accepts a connection after it has reached its destination.
 use linerate::net::{TcpForwarder, TcpListener, TcpStream, UdpForwarder, UdpSocket};
 use linerate::{Error, Host};
 use std::io::{self, Read, Write};

@@ -186,9 +186,9 @@ macro_rules! controls {
             }
 
             /// Receives the packets for all addresses of a prefix, such as `0.0.0.0/0` or `::/0`,
-            /// as if they were the host's own. The addresses of interfaces and other routes are
-            /// more specific, so senders need one of these. The host answers neither ARP requests
-            /// nor neighbor solicitations for the prefix: senders need a route through the host.
+            /// as if they were the host's own. Addresses of interfaces and more specific routes
+            /// take precedence. Senders need a route through this host, since it answers neither
+            /// ARP requests nor neighbor solicitations for the prefix.
             ///
             /// # Errors
             /// Returns an [`Error`] if the prefix is not valid.

@@ -61,8 +61,9 @@ impl LocalHost {
     #[cold]
     fn wake_driver(&self) {
         self.0.has_waiting_driver.set(false);
-        if let Some(waker) = &*self.0.driver.borrow() {
-            waker.wake_by_ref();
+        let waker = self.0.driver.borrow_mut().take();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 

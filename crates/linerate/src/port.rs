@@ -8,7 +8,7 @@
 //! | `tap:NAME` | a TAP device of the kernel |
 //! | `packet:NAME` | a network interface of the kernel, through packet sockets |
 //! | `xdp:NAME` | a network interface of the kernel, through AF_XDP |
-//! | `unix:PATH` | a UNIX socket, to a virtual machine (QEMU, passt) or another program |
+//! | `unix:PATH` | a UNIX socket, shared with QEMU, passt or another program |
 //! | `pcap:FILE` | frames from a capture file |
 //! | `text:FILE` | frames as lines of text |
 //! | `pktgen:NAME` | a generator of frames |

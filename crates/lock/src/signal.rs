@@ -32,7 +32,7 @@ impl Signal {
     fn wake(&self) {
         let (task, others) = {
             let mut tasks = self.tasks();
-            // The memory of a single registration is kept for the next one.
+            // If one task is registered, `pop` keeps the vector's memory for the next registration.
             let task = tasks.pop();
             (task, if tasks.is_empty() { Vec::new() } else { std::mem::take(&mut *tasks) })
         };

@@ -19,8 +19,8 @@ const LOOK: Duration = Duration::from_micros(50);
 const NAP: Duration = Duration::from_millis(50);
 
 /// Sets the options of a port so that it passes frames as on a wire: LRO and TSO off, checksums
-/// complete. A port on a UNIX socket ends with its peer, as a pipe does. Options that the port
-/// specification sets are kept.
+/// complete. A stream port on a UNIX socket ends with its first connection, like a pipe. Options
+/// that the port specification sets are kept.
 pub fn whole_frames(spec: &mut Spec) {
     let options = match spec.port.kind {
         Kind::Tap | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],

@@ -21,7 +21,7 @@ stats::counters! {
         /// Frames dropped before the port read them, because the kernel ran out of buffers or ring
         /// slots. Not included in `frames`.
         missed,
-        /// Errors of the device or file that ended the port, or of a connection, which ended.
+        /// Errors that ended the port or one of its connections.
         errors,
         /// Frames dropped on purpose by an impairment.
         impaired,
@@ -56,7 +56,7 @@ stats::counters! {
         bytes,
         /// Bursts sent. Each costs one doorbell, which is one notification of the device.
         bursts,
-        /// Frames dropped in the port because the device rejected them, or there is no peer.
+        /// Frames dropped in the port because the device rejected them or no peer was connected.
         errors,
         /// Frames dropped in the port because they were longer than the device accepts.
         too_large,
@@ -110,15 +110,15 @@ pub struct PortCounts {
     pub link: LinkState,
 }
 
-/// State of a port's link, readable from any thread. It is down only while a port whose peer may
-/// disappear (`unix:`) has no peer.
+/// State of a port's link, readable from any thread. Only `unix:` ports can be down: while no peer
+/// is connected.
 #[derive(Debug, Default)]
 pub struct LinkState {
     is_down: AtomicBool,
 }
 
 impl LinkState {
-    /// Returns whether the port has its peer.
+    /// Returns whether the link is up.
     pub fn is_up(&self) -> bool {
         !self.is_down.load(Ordering::Acquire)
     }

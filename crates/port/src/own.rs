@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::time::Duration;
 
-/// Interval at which the rest of a frame is offered to a full sink.
+/// Interval between attempts to send the rest of a frame to a full sink.
 const RETRY: clock::Duration = clock::Duration::from_micros(50);
 
 /// Source of received frames.
@@ -35,6 +35,13 @@ pub trait FrameSource: Send {
     /// be polled.
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    /// Returns whether [`FrameSource::recv`] would return a frame or an error at once, although the
+    /// descriptor may not be readable. A source that reads several frames from its descriptor at a
+    /// time returns true while it holds one of them.
+    fn is_ready(&self) -> bool {
+        false
     }
 }
 
@@ -64,6 +71,10 @@ impl<T: FrameSource + ?Sized> FrameSource for Box<T> {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         T::fd(self)
+    }
+
+    fn is_ready(&self) -> bool {
+        T::is_ready(self)
     }
 }
 
@@ -171,6 +182,10 @@ impl<S: FrameSource> RxHalf for OwnRx<S> {
         if self.ended.is_none() { self.source.fd() } else { None }
     }
 
+    fn next_event(&self) -> Option<Instant> {
+        (self.ended.is_none() && self.source.is_ready()).then_some(Instant::ZERO)
+    }
+
     fn is_gone(&self) -> bool {
         self.ended.is_some()
     }
@@ -186,21 +201,24 @@ impl<S: FrameSource> RxHalf for OwnRx<S> {
 struct OwnTx<S> {
     sink: S,
     counts: Arc<PortCounts>,
-    /// Time at which the rest of an accepted frame is sent; `None` if there is none.
+    /// Time of the next attempt to send the rest of an accepted frame; `None` if there is no rest.
     retry: Option<Instant>,
+    /// Length of the last frame that the sink accepted.
+    last_len: u64,
     /// True after an error of the sink other than `WouldBlock`.
     has_failed: bool,
 }
 
 impl<S> OwnTx<S> {
     fn new(sink: S, counts: Arc<PortCounts>) -> OwnTx<S> {
-        OwnTx { sink, counts, retry: None, has_failed: false }
+        OwnTx { sink, counts, retry: None, last_len: 0, has_failed: false }
     }
 
-    /// Counts a frame as lost that the sink accepted and did not send completely.
+    /// Counts as lost a frame that the sink accepted but did not send completely.
     fn lose_rest(&mut self) {
         if self.retry.take().is_some() {
             self.counts.tx.frames.sub(1);
+            self.counts.tx.bytes.sub(self.last_len);
             self.counts.tx.errors.bump();
         }
     }
@@ -221,12 +239,19 @@ impl<S: FrameSink> OwnTx<S> {
 
 impl<S: FrameSink> TxHalf for OwnTx<S> {
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
-        let (mut taken, mut sent, mut bytes) = (0, 0, 0);
+        let (mut taken, mut has_sent) = (0, false);
         for frame in from.as_slice() {
+            // The rest of the frame before is sent first, so that an error is counted for it.
+            self.flush(now);
+            if self.retry.is_some() {
+                break;
+            }
             match self.sink.send(frame.bytes()) {
                 Ok(()) => {
-                    sent += 1;
-                    bytes += frame.len() as u64;
+                    (has_sent, self.last_len) = (true, frame.len() as u64);
+                    self.counts.tx.frames.bump();
+                    self.counts.tx.bytes.add(self.last_len);
+                    self.retry = Some(now); // the frame may not be sent completely
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(_) => {
@@ -237,12 +262,7 @@ impl<S: FrameSink> TxHalf for OwnTx<S> {
             taken += 1;
         }
         Burst::new().take_some(from, taken); // frees the frames that were taken
-        self.counts.tx.frames.add(sent);
-        self.counts.tx.bytes.add(bytes);
-        self.counts.tx.bursts.add(u64::from(sent > 0));
-        if sent > 0 {
-            self.retry = Some(now); // the last frame may not be sent completely
-        }
+        self.counts.tx.bursts.add(u64::from(has_sent));
         self.flush(now);
         taken
     }

@@ -107,7 +107,9 @@ impl<L: Locks> Stack<L> {
             return Err(Refused6::MtuTooSmall);
         }
         self.remove_addr6(cx, id, addr.addr); // the existing address may have another prefix
-        if iface.addrs6(cx).len() >= ADDRS_MAX {
+        let own = own_routes6(iface, &addr);
+        let has_room = || self.six.routes.lock(cx).len() + own.len() <= super::ROUTES_MAX;
+        if iface.addrs6(cx).len() >= ADDRS_MAX || !has_room() {
             return Err(Refused6::NoRoom);
         }
         let requested = iface.kind == IfaceKind::Ethernet && self.sysctls.dad_count.get() > 0;
@@ -117,19 +119,16 @@ impl<L: Locks> Stack<L> {
             AddrState::Valid
         };
         self.six.own.add(addr.addr.to_bits());
-        // The address precedes its routes: without it, they would be local routes, to which
-        // duplicate address detection does not apply.
+        // The address is added before its routes. In the other order, packets would briefly match
+        // them as local routes, which skip duplicate address detection.
         let mut six = iface.six.lock(cx);
         iface.unsure6.store(true, Ordering::Release); // until `poll_iface6` has run
         six.addrs.push(IfaceAddr6 { state, ..addr });
         drop(six);
         iface.speaks6.store(true, Ordering::Relaxed);
         self.six.on.store(true, Ordering::Relaxed);
-        let mut routes = self.six.routes.lock(cx);
-        let own = own_routes6(iface, &addr);
-        let has_room = routes.len() + own.len() <= super::ROUTES_MAX && insert_all(&mut routes, &own).is_ok();
-        drop(routes);
-        if !has_room {
+        let inserted = insert_all(&mut self.six.routes.lock(cx), &own);
+        if inserted.is_err() {
             self.remove_addr6(cx, id, addr.addr);
             return Err(Refused6::NoRoom);
         }
@@ -170,7 +169,7 @@ impl<L: Locks> Stack<L> {
         let removed = six.addrs.remove(at);
         let none_left = six.addrs.is_empty();
         drop(six);
-        // Until its route is removed, the address is one of a local route.
+        // Until the route is removed, packets for the address are delivered as by a local route.
         self.withdraw6(cx, &own_routes6(iface, &removed));
         self.six.due_at(cx.now); // so that `poll_iface6` updates `unsure6`
         if none_left {

@@ -107,7 +107,8 @@ impl<L: Locks> Stack<L> {
         let counts = &self.count(cx).tcp.listen;
         let config = A::listen_config(&listening.configs);
         let context = listen::Context { config, counts, now: cx.now, above };
-        // A forwarder is a dual-stack listener, but its IPv4 connections are those of IPv4 sockets.
+        // A forwarder is a dual-stack listener, but it accepts IPv4 connections as IPv4 sockets,
+        // without IPv4-mapped addresses.
         let domain = if listening.held.is_some() { A::DOMAIN } else { domain };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
             Answer::SynAck(out) => {

@@ -1,6 +1,6 @@
-//! Forwarder of datagrams: datagrams for any address of this host that has no socket wait for a
-//! decision of the application. The addresses include those of local routes, of both families. A
-//! forwarder serves all addresses or a prefix; the longest prefix applies.
+//! Forwarder of datagrams: holds datagrams without a matching socket until the application decides.
+//! Their destination may be an address of this host or of a local route, of either family. A
+//! forwarder serves all addresses or a prefix; the longest matching prefix applies.
 //!
 //! The first datagram between two addresses is a request. Further ones are held with it, up to
 //! [`PACKETS_MAX`](super::held::PACKETS_MAX). An accepted request opens a socket that is bound to
@@ -79,8 +79,8 @@ impl<L: Locks> Stack<L> {
         self.udp_held.lock(cx).get_mut(prefix).map(|held| held.signal.clone())
     }
 
-    /// Holds a datagram without a socket. The packet begins with its IP header, and is returned if
-    /// it is not held.
+    /// Holds a datagram for which there is no socket. The packet begins with its IP header. Returns
+    /// the packet if no forwarder serves its destination.
     pub(super) fn udp_held<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) -> Option<Frame> {
         if !self.is_holding_udp() {
             return Some(packet);

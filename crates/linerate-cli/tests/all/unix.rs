@@ -1,5 +1,5 @@
 //! Ports on UNIX sockets between processes: hosts, a bridge, pipelines, and a peer in Python that
-//! speaks the framing of QEMU. No test needs a privilege.
+//! implements QEMU's framing. No test needs a privilege.
 
 use crate::common;
 use crate::common::{Daemon, Dir, Running, has, has_all, isolated, kernel, linerate, printed, run, until};
@@ -146,7 +146,7 @@ fn pipelines_end_with_their_peer_and_lose_no_frame() {
 fn an_ordinary_user_joins_hosts_and_others_cannot_connect() {
     let id = run(Command::new("id").arg("-u"));
     if id.stdout != b"0\n" || !has("setpriv") {
-        return println!("skipped: another user takes root and setpriv");
+        return println!("skipped: running as another user needs root and setpriv");
     }
     let dir = Dir::new("unix-user");
     std::fs::set_permissions(&dir.0, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();

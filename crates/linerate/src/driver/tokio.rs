@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Turns of the task without a frame before it sleeps. In a turn, each host runs one round. Between
-/// turns other tasks run, and the frames that they send between the hosts cost no system call.
+/// Consecutive turns without a frame after which the task sleeps. In a turn, each host runs one
+/// round. Other tasks run between turns, and frames that they send cost no system call then.
 const IDLE_TURNS: u32 = 4;
 
 impl Driver {
@@ -99,8 +99,8 @@ impl Future for Turns<'_> {
             return Poll::Pending;
         }
         let limit = turns.prepare(round.next)?;
-        // A port that became readable before its descriptor was registered is noticed in the round
-        // after that.
+        // The step below runs a round after the registration, so that it receives the frames of a
+        // port that became readable before.
         let is_readable = turns.is_any_readable(cx)?;
         if turns.driver.step() > 0 || is_readable {
             turns.idle_turns = 0;

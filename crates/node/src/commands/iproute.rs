@@ -110,7 +110,7 @@ fn describe<L: Locks>(
     }
     let via = match (via, gateway, dev) {
         (None, None, dev) if local => Via::Local(dev.unwrap_or(inet::iface::LOOPBACK)), // default: lo0
-        _ if local => return Err(CommandError::failed("a local route accepts no gateway")),
+        _ if local => return Err(CommandError::failed("a local route accepts no gateway; omit via")),
         (Some(via), None, None) => via,
         (Some(_), ..) => {
             return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev"));

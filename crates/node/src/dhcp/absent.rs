@@ -1,13 +1,13 @@
-//! The interface of the DHCP clients in a build without them (cargo feature `dhcp`).
+//! Replacement for the DHCP clients in builds without the cargo feature `dhcp`.
 
 use clock::Instant;
 use inet::iface::IfaceId;
 use lock::Locks;
 use socket::Calls;
 
-/// No clients.
+/// DHCP clients of a build without them: always empty.
 #[derive(Default)]
-pub(crate) struct Dhcp;
+pub(crate) struct Dhcp {}
 
 impl Dhcp {
     #[inline(always)]

@@ -1,5 +1,5 @@
-//! A set of descriptors to sleep on, as one descriptor that stays the same while the set changes,
-//! built on epoll(7).
+//! A set of descriptors to wait for, built on epoll(7). The set itself has one descriptor, which
+//! does not change when members are added or removed.
 #![allow(unsafe_code)] // epoll(7) has no safe form in std
 
 use std::io;

@@ -1,25 +1,21 @@
-//! Calls on UNIX sockets that std does not have: connecting without waiting, and the true length of
-//! a datagram. Socket files that are private and replace only those of dead processes.
+//! Calls on UNIX sockets that std does not provide: connecting without waiting, binding with a
+//! mode, and receiving the full length of a datagram. The module `file` creates private socket
+//! files.
 #![allow(unsafe_code)] // connect(2) of a non-blocking socket and MSG_TRUNC have no safe form in std
 
 mod file;
 
 pub use file::{SocketFile, bind, listen, probe};
 
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 
-/// Connects a non-blocking stream socket to `path`. The connect of std waits while the queue of the
-/// server is full.
-///
-/// # Errors
-/// The system's errors: `WouldBlock` if the queue of the server is full, `ConnectionRefused` if no
-/// process listens at the socket file, `NotFound` if there is no file. `InvalidInput` if the path
-/// is too long.
-pub fn connect(path: &Path) -> io::Result<UnixStream> {
+fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
     let bytes = path.as_os_str().as_bytes();
     // SAFETY: all-zero bytes are a valid sockaddr_un.
     let mut addr: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -30,6 +26,18 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
     for (to, from) in addr.sun_path.iter_mut().zip(bytes) {
         *to = *from as libc::c_char;
     }
+    Ok(addr)
+}
+
+/// Connects a non-blocking stream socket to `path`. The connect of std waits while the queue of the
+/// server is full.
+///
+/// # Errors
+/// The system's errors: `WouldBlock` if the queue of the server is full, `ConnectionRefused` if no
+/// process listens at the socket file, `NotFound` if there is no file. `InvalidInput` if the path
+/// is too long.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    let addr = address(path)?;
     let socket = super::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
     // SAFETY: the pointer is to a live sockaddr_un, passed with its true size; its path ends in
     // NUL.
@@ -38,6 +46,24 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
         libc::connect(socket.as_raw_fd(), at, size_of::<libc::sockaddr_un>() as libc::socklen_t)
     };
     if answer == 0 { Ok(UnixStream::from(socket)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Binds a datagram socket to `path`, with mode 0600 from the beginning.
+///
+/// # Errors
+/// The system's errors, `AddrInUse` if the file exists. `InvalidInput` if the path is too long.
+fn bind_private(path: &Path) -> io::Result<UnixDatagram> {
+    let addr = address(path)?;
+    // The file gets the mode of the socket (fchmod(2) before bind(2)).
+    let socket = File::from(super::socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)?);
+    socket.set_permissions(Permissions::from_mode(0o600))?;
+    // SAFETY: the pointer is to a live sockaddr_un, passed with its true size; its path ends in
+    // NUL.
+    let answer = unsafe {
+        let at = std::ptr::from_ref(&addr).cast();
+        libc::bind(socket.as_raw_fd(), at, size_of::<libc::sockaddr_un>() as libc::socklen_t)
+    };
+    if answer == 0 { Ok(UnixDatagram::from(OwnedFd::from(socket))) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Receives a datagram without waiting. Returns its whole length, even if `into` is shorter and

@@ -1,5 +1,5 @@
-//! Frames over UNIX sockets, as QEMU's `-netdev stream` and `-netdev dgram`, passt and other
-//! virtual machine monitors exchange them.
+//! Frames over UNIX sockets, in the formats of QEMU's `-netdev stream` and `-netdev dgram`, which
+//! passt and virtual machine monitors use too.
 //!
 //! On a stream, each frame follows its length in 4 bytes, in network byte order. On datagram
 //! sockets, each datagram is a frame. Frames are Ethernet frames without FCS.
@@ -106,6 +106,10 @@ impl FrameSource for StreamFrames {
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.stream.as_fd())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.unframer.next().map_or(true, |next| next.is_some_and(|(rest, len)| rest.len() >= len))
     }
 }
 

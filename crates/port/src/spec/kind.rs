@@ -334,23 +334,29 @@ static XDP: Info = Info {
 static UNIX: Info = Info {
     name: "unix",
     wrapper: false,
-    sentence: "Exchanges frames with another process over the UNIX socket NAME, as QEMU, passt and virtual machines do.",
+    sentence: "Exchanges frames with another process over the UNIX socket NAME, such as QEMU or passt.",
     names: NameRule::Socket,
     options: &[
         option(
             "type",
             Form::Word(&["stream", "dgram"]),
             Is("stream"),
-            "Type of the socket. stream: each frame follows its length in 4 bytes (QEMU's -netdev stream); dgram: each \
+            "Type of the socket. stream: a length of 4 bytes precedes each frame (QEMU's -netdev stream); dgram: each \
              datagram is a frame (-netdev dgram).",
         ),
-        option("server", Form::Switch, Is("off"), "Listen at NAME, and serve one peer at a time; off: connect to it."),
-        option("local", Form::Text, Open, "Path to which a socket with type=dgram is bound; NAME is the peer's path."),
+        option("server", Form::Switch, Is("off"), "Listen at NAME and serve one peer at a time; off: connect to NAME."),
+        option(
+            "local",
+            Form::Text,
+            Open,
+            "With type=dgram, path to which this port's socket is bound; NAME is the peer's path.",
+        ),
         option(
             "reconnect",
             Form::Duration,
             Is("1s"),
-            "Interval between attempts to connect, at least 10ms; 0s: the port ends with its first connection.",
+            "Interval between attempts to reach the peer; less than 10ms means 10ms. 0s: no further attempts, and a \
+             stream port ends with its first connection.",
         ),
         option("mtu", MTU, Is("1500"), "MTU of the port, in bytes."),
     ],

@@ -24,7 +24,8 @@ pub trait ToAddr {
     /// `InvalidInput` if the text is neither an address nor a name with a port.
     fn target(&self) -> io::Result<Target<'_>>;
 
-    /// Returns the address if it is stored as such. Sending then needs no copy of it.
+    /// Returns a reference to the address if `self` is a [`SocketAddr`], so that sending does not
+    /// copy it.
     #[inline]
     fn as_addr(&self) -> Option<&SocketAddr> {
         None

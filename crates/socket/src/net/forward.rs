@@ -1,8 +1,8 @@
 //! Forwarders: connections and datagrams for any address and port, for transparent proxies.
 //!
 //! A packet reaches a forwarder if it is routed to this host (`ip route add local 0.0.0.0/0`,
-//! `ip -6 route add local ::/0`) and no socket has its destination. A forwarder takes both
-//! families.
+//! `ip -6 route add local ::/0`) and no socket matches its destination. A forwarder serves both
+//! IPv4 and IPv6.
 
 use super::{Net, Owned, TcpListener, TcpStream, UdpSocket, error};
 use crate::{AnyPrefix, Decision, Domain, Errno, ForwardRequest, Opt};
@@ -34,11 +34,11 @@ impl<N: Net + Clone> TcpForwarder<N> {
         TcpForwarder::bind_on(net, AnyPrefix::All)
     }
 
-    /// Starts to hold the SYNs for the addresses of a prefix, such as `10.0.0.0/8`. Among several
-    /// forwarders, that with the longest prefix receives a SYN.
+    /// Starts to hold the SYNs for the addresses of a prefix, such as `10.0.0.0/8`. If several
+    /// forwarders match, the one with the longest prefix receives the SYN.
     ///
     /// # Errors
-    /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it has a forwarder.
+    /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it already has a forwarder.
     pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<TcpForwarder<N>> {
         TcpForwarder::bind_on(net, parsed(prefix)?)
     }
@@ -169,11 +169,11 @@ impl<N: Net + Clone> UdpForwarder<N> {
         UdpForwarder::bind_on(net, AnyPrefix::All)
     }
 
-    /// Starts to hold the datagrams for the addresses of a prefix, such as `10.0.0.0/8`. Among
-    /// several forwarders, that with the longest prefix receives a datagram.
+    /// Starts to hold the datagrams for the addresses of a prefix, such as `10.0.0.0/8`. If
+    /// several forwarders match, the one with the longest prefix receives the datagram.
     ///
     /// # Errors
-    /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it has a forwarder.
+    /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it already has a forwarder.
     pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<UdpForwarder<N>> {
         UdpForwarder::bind_on(net, parsed(prefix)?)
     }

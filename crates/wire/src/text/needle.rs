@@ -1,8 +1,8 @@
 //! Search for a word in the headers of F1 lines.
 
+#[cfg(target_arch = "x86_64")]
 use super::simd::sse2::equal;
 use super::sizes::HEADER;
-#[cfg(target_arch = "x86_64")]
 use alloc::vec::Vec;
 
 /// A word of 1 to [`HEADER`] characters, prepared for a search in many headers.

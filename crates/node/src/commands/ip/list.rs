@@ -81,8 +81,8 @@ pub(in crate::commands) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>,
     }
 }
 
-/// Returns whether the ports of an iface have their peers. A port without a peer that may disappear
-/// always has a carrier.
+/// Returns whether the links of all ports of an iface are up. Only ports on UNIX sockets can have a
+/// link that is down.
 pub(in crate::commands) fn has_carrier<L: Locks>(iface: &Iface<L>, ports: &[PortInfo]) -> bool {
     ports.iter().filter(|port| port.iface == iface.id).all(|port| port.counts.link.is_up())
 }

@@ -195,7 +195,7 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
     }
     let via = match (nowhere, gateway, dev) {
         (None, None, dev) if local => Via6::Local(dev.unwrap_or(LOOPBACK)),
-        _ if local => return Err(CommandError::failed("a local route accepts no gateway")),
+        _ if local => return Err(CommandError::failed("a local route accepts no gateway; omit via")),
         (Some(nowhere), None, None) => nowhere,
         (Some(_), ..) => {
             return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev"));

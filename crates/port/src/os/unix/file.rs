@@ -37,7 +37,7 @@ impl Drop for SocketFile {
 /// file of a process that has ended.
 ///
 /// # Errors
-/// `AddrInUse` if a process uses the socket at `path`, `AlreadyExists` if the file is no socket,
+/// `AddrInUse` if a process uses the socket at `path`, `AlreadyExists` if the file is not a socket,
 /// and errors of the system.
 pub fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let (listener, file) = visible(path, |hidden| UnixListener::bind(hidden))?;
@@ -50,9 +50,13 @@ pub fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 /// # Errors
 /// The errors of [`listen`].
 pub fn bind(path: &Path) -> io::Result<(UnixDatagram, SocketFile)> {
-    let (socket, file) = visible(path, |hidden| UnixDatagram::bind(hidden))?;
+    clear(path)?;
+    // The name that is bound is the source address of each datagram, so the socket cannot be
+    // created at another name.
+    let socket = super::bind_private(path)?;
+    let meta = fs::symlink_metadata(path)?;
     socket.set_nonblocking(true)?;
-    Ok((socket, file))
+    Ok((socket, SocketFile { path: path.to_path_buf(), identity: (meta.dev(), meta.ino()) }))
 }
 
 /// Creates a socket in a directory that only this user can enter, and then links it to `path`, so
@@ -80,25 +84,29 @@ fn clear(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(ErrorKind::AlreadyExists, "the file exists and is not a socket"));
     }
     match probe(path) {
-        Ok(()) => Err(io::Error::new(ErrorKind::AddrInUse, "another process uses this socket; choose another path")),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
+        Err(error) if error.raw_os_error() != Some(EPROTOTYPE) => Err(error),
+        _ => Err(io::Error::new(ErrorKind::AddrInUse, "another process uses this socket; choose another path")),
     }
 }
 
-/// Checks that a process uses the socket at `path`. The process does not notice it, because no
-/// stream is connected.
+/// Checks whether a process uses the datagram socket at `path`. No stream is connected, so that a
+/// process that listens there receives no event.
 ///
 /// # Errors
-/// `ConnectionRefused` if no process uses the socket, and errors of the system.
+/// `ConnectionRefused` if no process uses the socket, EPROTOTYPE if it is a stream socket, and
+/// other errors of the system.
 pub fn probe(path: &Path) -> io::Result<()> {
     match UnixDatagram::unbound()?.connect(path) {
-        // A stream socket is of another type; a datagram socket may accept its peer only.
-        Err(error) if matches!(error.raw_os_error(), Some(EPROTOTYPE | EPERM)) => Ok(()),
+        // The socket is connected to its peer, which may be the caller's.
+        Err(error) if error.raw_os_error() == Some(EPERM) => Ok(()),
         done => done,
     }
 }
+
+/// Number of directories that are tried.
+const ROOMS: u32 = 1000;
 
 /// Temporary directory of mode 0700 next to the socket.
 struct Room(PathBuf);
@@ -106,11 +114,17 @@ struct Room(PathBuf);
 impl Room {
     fn new(path: &Path) -> io::Result<Room> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let room = parent.join(format!(".lr{}.{n}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&room)?;
-        Ok(Room(room))
+        loop {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let room = parent.join(format!(".lr{}.{n}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&room) {
+                Ok(()) => return Ok(Room(room)),
+                // Left behind by a process of the same number that was killed.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && n < ROOMS => {}
+                Err(error) => return Err(error),
+            }
+        }
     }
 }
 

@@ -1,8 +1,8 @@
-//! The connection of a stream port, shared by its two halves: connects or accepts, notices the end
-//! of a connection, and replaces it.
+//! The connection of a stream port, shared by the port's two halves: connects or accepts, detects
+//! the end of a connection, and replaces it.
 //!
-//! A connection has a number. A half that holds the frames of an older number takes those of the
-//! present one. Each half drives the connection, because some programs use only one of them.
+//! Connections are numbered. A half whose connection has an old number switches to the current
+//! connection. Either half connects or accepts, because some programs use only one of them.
 
 use super::{StreamFrames, StreamSink, stream};
 use crate::PortCounts;
@@ -63,7 +63,7 @@ struct State {
     tx: Option<OwnTx<StreamSink>>,
     /// Time of the next attempt to connect or accept.
     next: Instant,
-    /// Error of the last attempt to connect; `None` if it succeeded.
+    /// Error of the last attempt to connect or accept; `None` if it succeeded.
     trouble: Option<String>,
     /// Reasons of the first connections that did not end normally.
     lost: Vec<String>,
@@ -131,13 +131,14 @@ impl Connection {
         self.ended.get()
     }
 
-    /// Returns whether frames wait for the first connection, which is the only one.
+    /// Returns whether sent frames wait: there was no connection yet, and the port ends with its
+    /// first one.
     pub(super) fn is_awaited(&self) -> bool {
         self.reconnect.is_none() && self.number() == 0
     }
 
-    /// Returns the time of the next attempt to connect or accept; `None` if the link is up, or a
-    /// peer that connects makes the descriptor readable.
+    /// Returns the time of the next attempt to connect or accept. Returns `None` if the link is up,
+    /// if the port has ended, or if a connecting peer will make the descriptor readable.
     pub(super) fn next_attempt(&self) -> Option<Instant> {
         if self.counts.link.is_up() || self.ended.get().is_some() {
             return None;
@@ -160,7 +161,7 @@ impl Connection {
     #[cold]
     fn attempt(&self, state: &mut State, now: Instant) {
         if self.counts.link.is_up() || now < state.next {
-            return; // the other half was faster, or it is too early
+            return; // the other half has connected, or no attempt is due
         }
         let connected = match &mut state.role {
             Role::Client(path) => unix::connect(path),
@@ -186,7 +187,7 @@ impl Connection {
         match &mut state.role {
             Role::Client(_) => state.next = now.after(self.reconnect.unwrap_or(ACCEPT_AGAIN)),
             Role::Server { listener, is_watched, .. } => {
-                // The peer still waits, so that the descriptor would be readable all the time.
+                // The waiting peer would keep the descriptor readable.
                 self.ready.remove(listener.as_fd());
                 *is_watched = false;
                 state.next = now.after(ACCEPT_AGAIN);
@@ -213,19 +214,19 @@ impl Connection {
     }
 
     /// Ends the connection `number`, unless it has ended already. `why` is the reason, unless it
-    /// ended normally.
+    /// ended normally. The receiving half may still take the frames that have arrived.
     #[cold]
     pub(super) fn end(&self, number: u64, why: Option<String>, now: Instant) {
         let state = &mut *self.state();
-        if self.number() != number {
+        if self.number() != number || !self.counts.link.is_up() {
             return;
         }
         self.number.fetch_add(1, Ordering::AcqRel);
         self.counts.link.set_up(false);
-        (state.rx, state.tx) = (None, None);
+        state.tx = None;
         if let Some(socket) = state.socket.take() {
             self.ready.remove(socket.as_fd());
-            let _ = socket.shutdown(Shutdown::Both); // fails if the peer was faster
+            let _ = socket.shutdown(Shutdown::Both); // fails if the peer has already closed it
         }
         let Some(interval) = self.reconnect else {
             state.role = Role::Over;
@@ -259,12 +260,13 @@ impl Connection {
         (self.number(), state.tx.take())
     }
 
-    /// Returns the reasons of lost connections, and the error of the last attempt to connect.
+    /// Returns the reasons of lost connections, and the error of the last attempt to
+    /// connect or accept.
     pub(super) fn warnings(&self) -> Vec<String> {
         let state = self.state();
         let mut all: Vec<String> = state.lost.iter().map(|why| format!("connection ended: {why}")).collect();
         if state.lost_more > 0 {
-            all.push(format!("{} more connections ended in the same way", state.lost_more));
+            all.push(format!("{} more connections ended with an error", state.lost_more));
         }
         all.extend(state.trouble.iter().map(|why| format!("not connected: {why}")));
         all

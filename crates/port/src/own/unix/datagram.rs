@@ -1,12 +1,13 @@
-//! Port on a datagram socket: each datagram is a frame. The peer's socket is found by its path for
-//! each frame, so that a peer that is started again needs no new connection.
+//! Port on a datagram socket: each datagram is a frame. Frames are addressed to the path of the
+//! peer's socket, so a restarted peer needs no new connection.
 //!
-//! The link is down after the kernel found no peer at the path, until a frame arrives or an attempt
-//! finds one. Frames sent meanwhile are counted as `port.tx.errors`.
+//! The link goes down when no process uses the socket at that path. It comes up when a frame
+//! arrives, when a frame is sent, or when an attempt succeeds. Frames sent while the peer is absent
+//! are counted as `port.tx.errors`.
 
 use super::{DatagramFrames, datagrams_to};
 use crate::os::unix::{self, SocketFile};
-use crate::own::{FrameSink, FrameSource, OwnRx, OwnTx};
+use crate::own::{FrameSink, OwnRx, OwnTx};
 use crate::{Caps, Port, PortCounts, RxHalf};
 use buf::{Burst, Pool};
 use clock::{Duration, Instant};
@@ -78,7 +79,15 @@ impl RxHalf for DatagramRx {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.frames.source.fd()
+        self.frames.wait_fd()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.frames.is_gone()
+    }
+
+    fn why_gone(&self) -> Option<String> {
+        self.frames.why_gone()
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -88,7 +97,7 @@ impl RxHalf for DatagramRx {
     fn warnings(&self) -> Vec<String> {
         match self.counts.link.is_up() {
             true => Vec::new(),
-            false => vec![format!("no process uses the peer's socket {}", self.peer.display())],
+            false => vec![format!("the peer's socket {} cannot be reached", self.peer.display())],
         }
     }
 }
@@ -104,10 +113,9 @@ impl FrameSink for DatagramSink {
         let link = &self.counts.link;
         match &sent {
             Ok(()) if !link.is_up() => link.set_up(true),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-                link.set_up(false);
-            }
-            _ => {}
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(libc::EMSGSIZE) => {}
+            Err(_) => link.set_up(false),
         }
         sent
     }

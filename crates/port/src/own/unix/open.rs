@@ -16,7 +16,8 @@ const RECONNECT_MIN: Duration = Duration::from_millis(10);
 pub struct UnixConfig {
     /// Type and role of the socket.
     pub kind: UnixKind,
-    /// Interval between attempts to connect; `None` if the port ends with its first connection.
+    /// Interval between attempts to reach the peer; `None` for a single attempt. A stream port
+    /// without further attempts ends with its first connection.
     pub reconnect: Option<Duration>,
     /// MTU of the port.
     pub mtu: u16,
@@ -55,7 +56,9 @@ impl fmt::Display for UnixError {
             ("connect", _) if error.raw_os_error() == Some(libc::EPROTOTYPE) => {
                 f.write_str("; use type=dgram for a datagram socket")
             }
-            ("connect", ErrorKind::PermissionDenied) => f.write_str("; the server's user has to permit this user"),
+            ("connect", ErrorKind::PermissionDenied) => {
+                f.write_str("; run as the server's user, or change the permissions of the socket file")
+            }
             _ => Ok(()),
         }
     }
@@ -66,8 +69,8 @@ impl std::error::Error for UnixError {}
 /// Opens the port on the socket at `name`.
 ///
 /// # Errors
-/// [`UnixError`]: the path is in use or no socket, the server rejects this user, or no server
-/// listens and there is no second attempt.
+/// [`UnixError`] if the path is in use or is not a socket, the server rejects this user, or no
+/// server listens and `reconnect` is `None`.
 pub fn open(name: &str, config: &UnixConfig, pool: &Pool) -> Result<Port, UnixError> {
     let path = Path::new(name);
     let reconnect = config.reconnect.map(|interval| interval.max(RECONNECT_MIN));

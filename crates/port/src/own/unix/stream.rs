@@ -1,8 +1,8 @@
-//! Port on a stream socket: each frame follows its length. The peer may disappear and come back.
+//! Port on a stream socket: a length precedes each frame. The peer may disconnect and reconnect.
 //!
-//! While there is no connection, the link is down, and sent frames are counted as
-//! `port.tx.errors`. A connection that ends within a frame, or with a length that is too large, is
-//! closed and counted as `port.rx.errors`.
+//! While there is no connection, the link is down and sent frames are counted as `port.tx.errors`
+//! (with `reconnect=0s`, they wait for the first connection). A stream that ends within a frame, or
+//! has a length above the maximum, ends the connection and is counted as `port.rx.errors`.
 
 use super::connection::Connection;
 use super::{StreamFrames, StreamSink};
@@ -59,7 +59,7 @@ impl RxHalf for StreamRx {
         let received = frames.rx_burst(into, most, now);
         if frames.is_gone() {
             self.connection.end(self.number, frames.why_gone(), now);
-            self.frames = None;
+            (self.number, self.frames) = self.connection.take_rx();
         }
         received
     }
@@ -69,14 +69,15 @@ impl RxHalf for StreamRx {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        if self.frames.is_some() && self.number != self.connection.number() {
-            return Some(Instant::ZERO); // the rest of an earlier connection
+        if self.number != self.connection.number() {
+            return Some(Instant::ZERO); // another connection, or the rest of an earlier one
         }
-        self.connection.next_attempt()
+        let frames = self.frames.as_ref().and_then(|frames| frames.next_event());
+        frames.or_else(|| self.connection.next_attempt())
     }
 
     fn is_gone(&self) -> bool {
-        self.frames.is_none() && self.connection.ended().is_some()
+        self.frames.is_none() && self.number == self.connection.number() && self.connection.ended().is_some()
     }
 
     fn why_gone(&self) -> Option<String> {
@@ -96,7 +97,7 @@ struct StreamTx {
 }
 
 impl StreamTx {
-    /// Takes the sending half of the present connection, if the former one has ended.
+    /// Switches to the sending half of the current connection, if the previous one has ended.
     fn follow(&mut self, now: Instant) {
         self.connection.poll(now);
         if self.number != self.connection.number() {

@@ -169,7 +169,7 @@ fn bad_input_ends_the_connection_and_is_counted() {
         (0..3).for_each(|_| _ = lens(&mut server, ms(0)));
     }
     let warnings = server.rx.warnings();
-    assert_eq!((warnings.len(), warnings[8].as_str()), (9, "16 more connections ended in the same way"));
+    assert_eq!((warnings.len(), warnings[8].as_str()), (9, "16 more connections ended with an error"));
     assert!(!server.rx.is_gone());
 }
 
@@ -204,8 +204,33 @@ fn a_full_socket_accepts_no_more_frames_and_loses_none() {
     assert!(bytes.len() == sent * frame.len() && bytes.chunks(frame.len()).all(|chunk| chunk == frame));
 }
 
+/// Frames that were read from the socket together are due at once, although the descriptor is not
+/// readable any more.
+#[test]
+fn frames_that_wait_in_the_port_are_due() {
+    let dir = Dir::new("due");
+    let path = dir.at("s");
+    let mut server = port(&format!("impair(delay=5ms,dir=rx):unix(server=on):{path}"));
+    let mut peer = UnixStream::connect(&path).unwrap();
+    let frame = [0, 0, 0, 2, 1, 1];
+    peer.write_all(&frame.repeat(50)).unwrap();
+    let mut received = lens(&mut server, ms(0)).len();
+    assert!(!is_readable(server.rx.wait_fd().unwrap()));
+    assert_eq!((received, server.rx.next_event()), (0, Some(Instant::ZERO)));
+    (0..3).for_each(|_| received += lens(&mut server, ms(0)).len());
+    assert_eq!((received, server.rx.next_event()), (0, Some(ms(5))));
+    (0..4).for_each(|_| received += lens(&mut server, ms(5)).len());
+    assert_eq!((received, server.rx.next_event()), (50, None));
+}
+
 #[test]
 fn a_lost_rest_of_a_frame_is_an_error_and_the_sum_is_right() {
+    lost_rest(false);
+    lost_rest(true);
+}
+
+/// `by_burst`: the next burst, not a poll, detects the end.
+fn lost_rest(by_burst: bool) {
     let dir = Dir::new("rest");
     let path = dir.at("s");
     let listener = UnixListener::bind(&path).unwrap();
@@ -217,8 +242,16 @@ fn a_lost_rest_of_a_frame_is_an_error_and_the_sum_is_right() {
         passed += client.tx.tx_burst(&mut burst, ms(0)) as u64;
     }
     drop(peer);
-    client.tx.poll(ms(1));
-    assert_eq!((counts(&client)[3..].to_vec(), client.counts.tx.from_host()), (vec![passed - 1, 1], passed));
+    let mut errors = 1;
+    if by_burst {
+        assert_eq!(client.tx.tx_burst(&mut burst, ms(1)), 1);
+        (passed, errors) = (passed + 1, 2);
+    } else {
+        client.tx.poll(ms(1));
+    }
+    let tx = &client.counts.tx;
+    assert_eq!((counts(&client)[3..].to_vec(), tx.from_host()), (vec![passed - errors, errors], passed));
+    assert_eq!(tx.bytes.get(), tx.frames.get() * 60_000);
     assert!(!client.counts.link.is_up() && client.tx.next_event().is_none());
 }
 
@@ -245,11 +278,19 @@ fn without_reconnect_the_port_ends_with_its_first_connection() {
 /// Frames that arrived before the end are received, even if the sending half notices the end first.
 #[test]
 fn the_last_frames_of_a_peer_are_received() {
+    last_frames(true);
+    last_frames(false);
+}
+
+/// `has_received`: the receiving half was used before.
+fn last_frames(has_received: bool) {
     let dir = Dir::new("last");
     let path = dir.at("s");
     let listener = UnixListener::bind(&path).unwrap();
     let mut client = port(&format!("unix:{path}"));
-    assert_eq!(lens(&mut client, ms(0)), []);
+    if has_received {
+        assert_eq!(lens(&mut client, ms(0)), []);
+    }
     let (mut peer, _) = listener.accept().unwrap();
     peer.write_all(&[0, 0, 0, 1, 5, 0, 0, 0, 2, 5, 5]).unwrap();
     drop(peer);
@@ -279,10 +320,18 @@ fn datagrams_find_a_peer_that_is_started_again() {
         assert_eq!((one.tx.tx_burst(&mut frames(&[60]), ms(0)), one.counts.link.is_up()), (1, false));
         assert_eq!(counts(&one), [round, 0, 0, 2 * round, 1 + round]);
     }
-    let raw = UnixDatagram::unbound().unwrap();
+    let raw = UnixDatagram::bind(&b).unwrap();
+    assert_eq!(one.tx.tx_burst(&mut frames(&[60]), ms(0)), 1);
+    let (_, from) = raw.recv_from(&mut [0; 100]).unwrap();
+    assert_eq!(from.as_pathname(), Some(a.as_ref()), "a peer can reply to the sender");
+    assert_eq!(std::fs::metadata(&a).unwrap().permissions().mode() & 0o777, 0o600);
     raw.send_to(&[1; 5000], &a).unwrap();
     raw.send_to(&[], &a).unwrap();
     assert_eq!((lens(&mut one, ms(0)), counts(&one)[1]), (vec![0], 1), "a long one is dropped, not cut");
+    let stream = dir.at("stream");
+    let _listener = UnixListener::bind(&stream).unwrap();
+    let wrong = port(&format!("unix(type=dgram,local={}):{stream}", dir.at("c")));
+    assert!(!wrong.counts.link.is_up(), "the peer is a stream socket");
 }
 
 #[test]
