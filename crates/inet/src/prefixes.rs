@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_prefix_is_parsed() {
         assert_eq!(AnyPrefix::parse("10.1.2.3/8"), Some(of("10.0.0.0/8")));
-        for text in ["", "10.0.0.1", "10.0.0.0/33", "::/129", "default", "example.org/8"] {
+        for text in ["", "10.0.0.1", "10.0.0.0/33", "::/129", "default", "example.org/8", "::ffff:10.0.0.0/104"] {
             assert_eq!(AnyPrefix::parse(text), None, "{text:?}");
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::common::six::*;
 use crate::common::*;
-use linerate_inet::iface::LOOPBACK;
 use linerate_inet::ip6::IfaceAddr6;
 use linerate_inet::route::{Question, Via6};
 use lock::Locks;
@@ -18,49 +17,40 @@ conversations! {
     an_address_under_a_local_route_is_checked_for_duplicates
 }
 
-/// Addresses that only the local route `::/0` covers.
-const FAR: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
-const FARTHER: Ipv6Addr = Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 9);
-
-/// Creates a host that receives the packets for all addresses.
-fn host<L: Locks>() -> Host<L> {
-    let h = Host::<L>::six_and_neighbors();
-    h.route6("::/0", Via6::Local(LOOPBACK));
-    h.forget_counters();
-    h
-}
-
 fn packets_for_the_prefix_are_delivered<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::of_all_addresses6();
     let s = h.bound6(any6(9));
-    h.inject(EM0, udp6((PEER6.ip, 5), (FAR, 9), b"one").between(PEER6, ME6));
-    h.inject_all(EM0, [FAR, FARTHER].map(|to| udp6((PEER6.ip, 5), (to, 9), b"two").between(PEER6, ME6)));
+    h.inject(EM0, udp6((PEER6.ip, 5), (COVERED6, 9), b"one").between(PEER6, ME6));
+    h.inject_all(EM0, [COVERED6, COVERED6_TOO].map(|to| udp6((PEER6.ip, 5), (to, 9), b"two").between(PEER6, ME6)));
     h.assert_counters("in 3, ip6.received 3, ip6.delivered 3, udp.received 3, udp.delivered 3");
     let to = |h: &Host<L>| h.stack.udp_recv(h.cx(), s).unwrap().to;
-    assert_eq!([to(&h), to(&h), to(&h)], [FAR, FAR, FARTHER].map(IpAddr::from));
+    assert_eq!([to(&h), to(&h), to(&h)], [COVERED6, COVERED6, COVERED6_TOO].map(IpAddr::from));
     // An answer may have the address of the question as its source.
-    h.send_from(s, b"answer", (PEER6.ip, 5).into(), FAR.into()).unwrap();
-    assert_eq!(h.sent6_one(EM0).1.src, FAR);
+    h.send_from(s, b"answer", (PEER6.ip, 5).into(), COVERED6.into()).unwrap();
+    assert_eq!(h.sent6_one(EM0).1.src, COVERED6);
     // The host also answers echo requests, and datagrams to closed ports, with this source.
-    h.inject(EM0, ping6(PEER6.ip, FAR, b"ping").between(PEER6, ME6));
-    assert_eq!(h.sent6_one(EM0).1.src, FAR);
-    h.inject(EM0, udp6((PEER6.ip, 5), (FAR, 10), b"x").between(PEER6, ME6));
+    h.inject(EM0, ping6(PEER6.ip, COVERED6, b"ping").between(PEER6, ME6));
+    assert_eq!(h.sent6_one(EM0).1.src, COVERED6);
+    h.inject(EM0, udp6((PEER6.ip, 5), (COVERED6, 10), b"x").between(PEER6, ME6));
     let (_, header, payload) = h.sent6_one(EM0);
-    assert_eq!((header.src, header.dst), (FAR, PEER6.ip));
+    assert_eq!((header.src, header.dst), (COVERED6, PEER6.ip));
     assert_eq!(error_of(&header, &payload).0, Problem::Unreachable { code: unreachable::PORT });
     // A source under the local route is an address of this host.
     h.forget_counters();
-    h.inject(EM0, ping6(FARTHER, FAR, b"x").with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]).between(PEER6, ME6));
+    h.inject(
+        EM0,
+        ping6(COVERED6_TOO, COVERED6, b"x").with(Proto::DEST_OPTIONS, &[0, 0, 1, 4, 0, 0, 0, 0]).between(PEER6, ME6),
+    );
     h.assert_counters("in 1, ip6.received 1, ip6.in.own_source 1");
     h.stack.remove_route6(h.cx(), "::/0".parse().unwrap());
-    h.inject(EM0, ping6(PEER6.ip, FAR, b"x").between(PEER6, ME6));
+    h.inject(EM0, ping6(PEER6.ip, COVERED6, b"x").between(PEER6, ME6));
     h.assert_counters("in 1, ip6.received 1, ip6.in.not_forwarding 1");
     h.audit();
 }
 
 /// Unspecified, IPv4-mapped, link-local and multicast addresses.
 fn special_addresses_match_no_local_route<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::of_all_addresses6();
     let mapped: Ipv6Addr = "::ffff:10.0.0.1".parse().unwrap();
     let other = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x77);
     let group: Ipv6Addr = "ff0e::77".parse().unwrap();
@@ -81,17 +71,17 @@ fn special_addresses_match_no_local_route<L: Locks>() {
     for dst in [Ipv6Addr::UNSPECIFIED, mapped, other] {
         assert_eq!(h.stack.source6_to(h.cx(), dst), None, "{dst}");
     }
-    assert!(h.stack.source6_to(h.cx(), FAR).is_some());
+    assert!(h.stack.source6_to(h.cx(), COVERED6).is_some());
     h.audit();
 }
 
 /// As with ARP, a host is the neighbor of its stations for the addresses of its interfaces only.
 fn a_local_route_answers_no_solicitation<L: Locks>() {
-    let h = host::<L>();
+    let h = Host::<L>::of_all_addresses6();
     let on_link = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0x77);
     h.route6("fd00::77/128", Via6::Local(EM0));
     h.forget_counters();
-    for target in [FAR, on_link] {
+    for target in [COVERED6, on_link] {
         h.inject(EM0, solicit(PEER6.ip, ME6.ip, target, Some(PEER6.mac)).between(PEER6, ME6));
         h.sent_nothing(EM0);
         h.inject(EM0, ping6(PEER6.ip, target, b"with a static neighbor entry").between(PEER6, ME6));
@@ -101,28 +91,28 @@ fn a_local_route_answers_no_solicitation<L: Locks>() {
 }
 
 fn an_address_under_a_local_route_is_checked_for_duplicates<L: Locks>() {
-    let h = host::<L>();
-    h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(FAR, 64)).unwrap();
+    let h = Host::<L>::of_all_addresses6();
+    h.stack.add_addr6(h.cx(), EM0, IfaceAddr6::new(COVERED6, 64)).unwrap();
     h.sent(EM0);
     h.forget_counters();
     // The local route stays usable while an address of its interface is tentative.
     h.route6("3fff::/16", Via6::Local(EM0));
-    h.inject_all(EM0, [FAR, FARTHER].map(|to| udp6((PEER6.ip, 5), (to, 9), b"x").between(PEER6, ME6)));
-    assert_eq!(h.sent6_one(EM0).1.src, FARTHER, "port unreachable");
+    h.inject_all(EM0, [COVERED6, COVERED6_TOO].map(|to| udp6((PEER6.ip, 5), (to, 9), b"x").between(PEER6, ME6)));
+    assert_eq!(h.sent6_one(EM0).1.src, COVERED6_TOO, "port unreachable");
     assert_eq!(h.counter("inet.ip6.in.tentative"), 1);
     // Another station probes for the address, so that this host does not get it.
-    let group = ip6::solicited_node(FAR);
-    h.inject(EM0, solicit(Ipv6Addr::UNSPECIFIED, group, FAR, None).frame(Mac::multicast6(group), OTHER6.mac));
+    let group = ip6::solicited_node(COVERED6);
+    h.inject(EM0, solicit(Ipv6Addr::UNSPECIFIED, group, COVERED6, None).frame(Mac::multicast6(group), OTHER6.mac));
     h.advance_secs(3);
     h.sent(EM0);
-    h.inject(EM0, udp6((PEER6.ip, 5), (FAR, 9), b"x").between(PEER6, ME6));
+    h.inject(EM0, udp6((PEER6.ip, 5), (COVERED6, 9), b"x").between(PEER6, ME6));
     h.sent_nothing(EM0);
     assert_eq!(h.counter("inet.ip6.in.tentative"), 2);
     // Without the address, the local route applies.
-    h.stack.remove_addr6(h.cx(), EM0, FAR);
+    h.stack.remove_addr6(h.cx(), EM0, COVERED6);
     h.advance_secs(1);
     h.sent(EM0);
-    h.inject(EM0, udp6((PEER6.ip, 5), (FAR, 9), b"x").between(PEER6, ME6));
-    assert_eq!(h.sent6_one(EM0).1.src, FAR);
+    h.inject(EM0, udp6((PEER6.ip, 5), (COVERED6, 9), b"x").between(PEER6, ME6));
+    assert_eq!(h.sent6_one(EM0).1.src, COVERED6);
     h.audit();
 }

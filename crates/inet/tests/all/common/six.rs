@@ -39,6 +39,9 @@ pub const PEER6: Six = six(0, 2);
 pub const OTHER6: Six = six(0, 3);
 pub const MY6: Six = six(1, 1);
 pub const FAR6: Six = six(1, 2);
+/// Addresses that only the local route `::/0` covers.
+pub const COVERED6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
+pub const COVERED6_TOO: Ipv6Addr = Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 9);
 /// An address that is reached through FAR6.
 pub const BEYOND6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 7);
 
@@ -77,6 +80,15 @@ impl<L: Locks> Host<L> {
         h.stack.set_neighbor6(h.cx(), EM0, PEER6.ip, PEER6.mac);
         h.stack.set_neighbor6(h.cx(), EM0, PEER6.near, PEER6.mac);
         h.knows(EM0, super::PEER);
+        h.forget_counters();
+        h
+    }
+
+    /// Creates a host as [`Host::six_and_neighbors`] does, which receives the packets for all
+    /// addresses.
+    pub fn of_all_addresses6() -> Self {
+        let h = Host::six_and_neighbors();
+        h.route6("::/0", linerate_inet::route::Via6::Local(linerate_inet::iface::LOOPBACK));
         h.forget_counters();
         h
     }

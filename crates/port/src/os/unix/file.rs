@@ -115,16 +115,17 @@ impl Room {
     fn new(path: &Path) -> io::Result<Room> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        loop {
+        for _ in 0..ROOMS {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             let room = parent.join(format!(".lr{}.{n}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&room) {
                 Ok(()) => return Ok(Room(room)),
                 // Left behind by a process of the same number that was killed.
-                Err(error) if error.kind() == ErrorKind::AlreadyExists && n < ROOMS => {}
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
+        Err(ErrorKind::AlreadyExists.into())
     }
 }
 

@@ -385,6 +385,16 @@ fn paths_that_are_in_use_or_no_sockets_are_refused() {
     assert_eq!(hidden.count(), 0);
 }
 
+/// A process of the same number that was killed may have left its temporary directory.
+#[test]
+fn temporary_directories_of_dead_processes_are_no_obstacle() {
+    let dir = Dir::new("rooms");
+    for n in 0..200 {
+        std::fs::create_dir(dir.at(&format!(".lr{}.{n}", std::process::id()))).unwrap();
+    }
+    let _server = port(&format!("unix(server=on):{}", dir.at("s")));
+}
+
 /// A server whose queue is full does not stop the port.
 #[test]
 fn a_full_server_is_no_reason_to_wait() {
