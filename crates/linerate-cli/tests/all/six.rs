@@ -6,7 +6,7 @@
 
 use crate::common;
 use crate::common::driven::{connected, drive, heard, pattern, transfer, word};
-use crate::common::{has, isolated, kernel, run};
+use crate::common::{has, isolated, kernel, replies, run};
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -56,8 +56,8 @@ pub fn printed(hosts: &[&Host<Up>], line: &str) -> Result<String, String> {
 
 #[track_caller]
 pub fn ping(hosts: &[&Host<Up>], words: &str) {
-    let text = printed(hosts, &format!("ping -n -c 3 -i 0.05 -W 5 {words}")).unwrap_or_else(|why| panic!("{why}"));
-    assert!(text.contains(" 3 received"), "{text}");
+    let text = printed(hosts, &format!("ping -n -c 3 -i 0.05 -w 10 {words}")).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(replies(&text, 3), 3, "{text}");
 }
 
 pub fn sysctl(name: &str, value: &str) {

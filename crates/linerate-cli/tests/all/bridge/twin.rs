@@ -22,6 +22,8 @@ use theirs::Theirs;
 const PORTS: usize = 4;
 const FRAMES: usize = 3000;
 const AGE_S: u64 = 300;
+/// Seed of the run that is the same each time.
+const FIXED: u64 = 1;
 
 /// Frames that left by each port.
 type Out = Vec<Vec<Vec<u8>>>;
@@ -97,7 +99,14 @@ fn seeds() -> Vec<u64> {
         return vec![seed.parse().unwrap()];
     }
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
-    vec![1, now.subsec_nanos().into()]
+    vec![FIXED, now.subsec_nanos().into()]
+}
+
+/// Checks that a run with the seed [`FIXED`] forwarded at least `least` frames, so that the
+/// comparison is not one of dropped frames. With the VLANs of another seed it may be.
+fn did_something(seed: u64, out: usize, least: usize) {
+    println!("{out} frames left");
+    assert!(seed != FIXED || out >= least, "{out} frames left, less than {least}");
 }
 
 /// Checks that our bridge and the kernel's forward equally, frame by frame.
@@ -106,7 +115,7 @@ fn alike(plan: Plan) {
         println!("seed {seed}");
         let mut rng = Rng(seed);
         let out = alike_by(Twins::new(plan, &mut rng), For::Kernel, FRAMES, &format!("seed {seed}"), &mut rng);
-        assert!(out > FRAMES / 2, "{out} of {FRAMES}: they did something");
+        did_something(seed, out, FRAMES / 2);
     }
 }
 
@@ -138,14 +147,13 @@ fn with_open_vswitch(test: &str, body: impl FnOnce()) {
 fn as_open_vswitch(lanes: usize, seeds: &[u64]) {
     const EACH: usize = 1000;
     let plan = Plan { lanes, vlans: Vlans::DrawnAsModes, age_s: AGE_S };
-    let mut out = 0;
     for seed in seeds {
         println!("seed {seed}");
         let mut rng = Rng(*seed);
         let twins = Twins::with_open_vswitch(plan, &mut rng);
-        out += alike_by(twins, For::OpenVswitch, EACH, &format!("seed {seed}"), &mut rng);
+        let out = alike_by(twins, For::OpenVswitch, EACH, &format!("seed {seed}"), &mut rng);
+        did_something(*seed, out, EACH / 4);
     }
-    assert!(out > EACH * seeds.len() / 4, "{out} of {} frames: they did something", EACH * seeds.len());
 }
 
 fn where_the_kernel_has_vlans(test: &str, body: impl FnOnce()) {

@@ -2,6 +2,7 @@
 
 pub mod driven;
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt as _;
 use std::panic::Location;
@@ -297,6 +298,16 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "timeout: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Returns how many of the first `count` pings were answered, from the output of `ping -c COUNT -w
+/// SECONDS`. Tests give a deadline (`-w`) because `-W` holds only until the first reply: after that,
+/// ping waits for the last one no longer than an interval, or two round trips. Until the deadline,
+/// ping replaces lost pings by further ones, which are not counted here.
+pub fn replies(text: &str, count: usize) -> usize {
+    let replies = text.lines().filter(|line| line.contains(" bytes from "));
+    let numbers = replies.filter_map(|line| line.split("icmp_seq=").nth(1)?.split(' ').next()?.parse().ok());
+    numbers.filter(|number| *number <= count).collect::<HashSet<usize>>().len()
 }
 
 /// Returns whether the program is installed.
