@@ -159,6 +159,23 @@ impl HostBuilder {
         self.own_port(name, move |pool| Ok::<_, Infallible>(::port::own::port(&port_name, pool, source, sink)))
     }
 
+    /// Adds an interface called `name` whose IP packets come from `source` and go to `sink`, as
+    /// those of a VPN: without Ethernet headers. The port answers the host's ARP requests and
+    /// neighbor solicitations.
+    pub fn packets(
+        self,
+        name: &str,
+        source: impl FrameSource + 'static,
+        sink: impl FrameSink + 'static,
+    ) -> HostBuilder {
+        let port_name = name.to_owned();
+        let mut builder = self.own_port(name, move |pool| ::port::own::packets(&port_name, pool, source, sink));
+        if let Some(iface) = builder.config.ifaces.last_mut() {
+            iface.mac = Some(::port::own::PACKET_HOST);
+        }
+        builder
+    }
+
     /// Adds an interface called `name` whose frames pass through a
     /// [`channel`](crate::port::channel).
     pub fn channel(self, name: &str, end: ChannelPort) -> HostBuilder {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `pair:NAME` | one end of a virtual cable; the second host that uses the name gets the other end |
 //! | `tap:NAME` | a TAP device of the kernel |
+//! | `tun:NAME` | a TUN device of the kernel: IP packets without Ethernet headers, not for bridges |
 //! | `packet:NAME` | a network interface of the kernel, through packet sockets |
 //! | `xdp:NAME` | a network interface of the kernel, through AF_XDP |
 //! | `unix:PATH` | a UNIX socket, shared with QEMU, passt or another program |

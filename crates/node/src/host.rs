@@ -196,7 +196,7 @@ impl<L: Locks> Drop for Host<L> {
 fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
     let kind = Spec::parse(&config.port).map(|spec| spec.port.kind);
     match kind {
-        Ok(Kind::Tap | Kind::Packet | Kind::Xdp) => caps.mtu,
+        Ok(Kind::Tap | Kind::Tun | Kind::Packet | Kind::Xdp) => caps.mtu,
         _ => caps.mtu.min(1500),
     }
 }

@@ -50,6 +50,7 @@ pub(crate) use exchange::Call;
 use exchange::{Arrivals, Outbox};
 use members::{Members, Slot};
 use poison::lock;
+use port::spec::Kind;
 use port::{Env, Pairs, Port, Spec};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -250,6 +251,9 @@ impl Switch {
     /// # Errors
     /// Returns an [`AddError`], and adds nothing.
     pub fn add(&self, spec: &Spec, thread: Option<usize>) -> Result<PortNo, AddError> {
+        if spec.port.kind == Kind::Tun {
+            return Err(AddError::NotEthernet(spec.to_string()));
+        }
         let slot = lock(&self.members).place(&spec.to_string(), thread, self.loops())?;
         let unit = lock(&self.members).places() as u16;
         // Frames of a generator port get an unused destination address, so that the bridge floods

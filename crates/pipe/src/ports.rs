@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// that the port specification sets are kept.
 pub fn whole_frames(spec: &mut Spec) {
     let options = match spec.port.kind {
-        Kind::Tap | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],
+        Kind::Tap | Kind::Tun | Kind::Packet => &[("lro", "off"), ("tso", "off"), ("rx_csum", "complete")][..],
         Kind::Xdp => &[("rx_csum", "complete")],
         Kind::Unix => &[("reconnect", "0s")],
         _ => return,

@@ -10,6 +10,7 @@
     reason = "broken invariants must panic; built for tests and fuzzing only"
 )]
 
+use crate::ip::{self, IpLink, Outgoing};
 use crate::offload::{RxCsum, virtio};
 use crate::os::tun::VNET_HDR_LEN;
 use crate::own::unix::{FRAME_MAX, Unframer};
@@ -21,6 +22,9 @@ use crate::spec::Spec;
 use crate::text::{Line, Lines};
 use buf::{Pool, PoolConfig};
 use std::io::{self, Read};
+use wire::eth::{self, EtherType};
+use wire::icmp6::{Message, nd};
+use wire::{arp, ip6};
 
 /// Tests the framing of UNIX streams, with input in pieces.
 ///
@@ -53,6 +57,42 @@ pub fn frames(data: &[u8]) {
             (Ok(len), None) => panic!("a frame of {len} bytes without a prefix"),
         }
     }
+}
+
+/// Tests the link of a port for IP packets: the input is a received packet (if the first byte is
+/// even) or a frame that the host sends.
+///
+/// Properties: no panic; a packet gets a header with its type, and its bytes do not change; an
+/// answer is an ARP reply or a valid neighbor advertisement to the frame's source.
+pub fn ip_link(data: &[u8]) {
+    let (&kind, data) = data.split_first().unwrap_or((&0, &[]));
+    let pool = Pool::new(&PoolConfig { buffers: 2, data: 1 << 16, ..PoolConfig::default() }).unwrap();
+    let link = IpLink::new(ip::HOST, None).unwrap();
+    if kind & 1 == 0 {
+        let mut frame = pool.get().unwrap();
+        if frame.extend(data).is_some() && link.add_header(&mut frame) {
+            let header = eth::Header::parse(frame.bytes()).unwrap();
+            let version = match data[0] >> 4 {
+                4 => EtherType::IPV4,
+                _ => EtherType::IPV6,
+            };
+            assert_eq!((header.src, header.ethertype), (ip::PEER, version));
+            assert_eq!(&frame.bytes()[eth::HEADER_LEN..], data);
+        }
+        return;
+    }
+    let outgoing = link.send(data);
+    let Some(answer) = link.answer(&pool).unwrap() else { return };
+    assert_eq!(outgoing, Outgoing::Handled);
+    let (header, packet) = (eth::Header::parse(answer.bytes()).unwrap(), &answer.bytes()[eth::HEADER_LEN..]);
+    assert_eq!((header.src, header.dst.0.as_slice()), (ip::PEER, &data[6..12]));
+    if header.ethertype == EtherType::ARP {
+        assert_eq!(arp::Packet::parse(packet).unwrap().op, arp::Op::Reply);
+        return;
+    }
+    let header = ip6::Header::parse(packet).unwrap();
+    let message = Message::parse(header.payload(packet), header.src, header.dst);
+    assert!(matches!(message, Ok(Message::Nd(nd::Message::Advert { .. }))), "{message:?}");
 }
 
 /// Tests the conversion of frames from a device: the slot of a packet socket's ring (if the first

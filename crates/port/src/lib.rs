@@ -19,6 +19,7 @@ mod counts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod impair;
+mod ip;
 mod long;
 pub mod nic;
 pub mod null;

@@ -18,7 +18,7 @@ use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Family, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
-use crate::tap::{RxCsum, TapConfig, TapError};
+use crate::tap::{self, RxCsum, TapConfig, TapError};
 use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
 use crate::xdp::{self, Attach, CopyMode, Hook, Wakeup, XdpConfig, XdpError};
@@ -36,7 +36,8 @@ pub struct Env<'a> {
     pub pool: Pool,
     /// Registry of this process's pairs, wires and multi-queue TAP devices.
     pub pairs: &'a Pairs,
-    /// MAC address of the host, used as destination of a generator's frames.
+    /// MAC address of the host, used as destination of the frames of a generator or a
+    /// TUN device.
     pub mac: Mac,
     /// Number of the generator. By default, generator `i` sends from (i+1).0.0.2 to (i+1).0.0.1,
     /// with the source MAC address 12:23:34:45:56:i.
@@ -80,7 +81,7 @@ pub enum OpenError {
     },
     /// The wire already has two ends, or the two nics have different speeds.
     Wire(WireError),
-    /// The TAP device could not be opened.
+    /// The TAP or TUN device could not be opened.
     Tap(TapError),
     /// The packet sockets could not be opened.
     Packet(PacketError),
@@ -190,6 +191,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
         Kind::Nic => open_nic(spec, env),
         Kind::Tap => env.pairs.queues().open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
+        Kind::Tun => tap::open_tun(name, env.mac, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
         Kind::Packet => packet::open(name, &packet_config(layer), &env.pool).map_err(OpenError::Packet),
         Kind::Xdp => xdp::open(name, &xdp_config(layer), &env.pool).map_err(OpenError::Xdp),
         Kind::Unix => unix::open(name, &unix_config(spec)?, &env.pool).map_err(OpenError::Unix),

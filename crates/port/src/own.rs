@@ -4,7 +4,11 @@
 //! every port: nothing is lost without a count. [`channel`] opens a port whose other end is a
 //! [`FrameSender`] and a [`FrameReceiver`] in the caller's hands.
 
+mod packets;
 pub mod unix;
+
+pub use crate::ip::HOST as PACKET_HOST;
+pub use packets::packets;
 
 use crate::pair::{Ringer, Sleeper, doorbell};
 use crate::{Caps, Port, PortCounts, RxHalf, TxHalf};

@@ -99,7 +99,7 @@ impl Spec {
     /// device, such as a generator.
     pub fn device(&self) -> Option<String> {
         match self.port.kind {
-            Kind::Tap | Kind::Packet | Kind::Xdp => Some(self.name.clone()),
+            Kind::Tap | Kind::Tun | Kind::Packet | Kind::Xdp => Some(self.name.clone()),
             Kind::Pair | Kind::Nic => Some(format!("{}:{}", self.port.kind, self.name)),
             _ => None,
         }

@@ -5,16 +5,18 @@
 //! The tests run in their own network namespace, which contains the kernel's side of the device.
 
 use crate::common;
-use crate::common::{Running, has, isolated, linerate, run};
+use crate::common::{Running, has, isolated, linerate, replies, run, until};
 use std::io::Write;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Kinds of ports on devices of the kernel.
-const KINDS: [&str; 3] = ["tap", "packet", "xdp"];
+const KINDS: [&str; 4] = ["tap", "tun", "packet", "xdp"];
 /// Maximum frame length of the devices in bytes.
 const LONGEST: usize = 9014;
+/// Maximum packet length of the devices in bytes.
+const LONGEST_PACKET: usize = 9000;
 
 #[track_caller]
 fn sh(line: &str) -> String {
@@ -27,8 +29,8 @@ fn sh(line: &str) -> String {
 /// has 10.0.0.1.
 fn device(kind: &str, mtu: u16) -> &'static str {
     sh("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6; ip link set lo up");
-    let kernel = if kind == "tap" {
-        sh("ip tuntap add p0 mode tap");
+    let kernel = if ["tap", "tun"].contains(&kind) {
+        sh(&format!("ip tuntap add p0 mode {kind}"));
         "p0"
     } else {
         sh(&format!("ip link add p0 mtu {mtu} type veth peer name k0 mtu {mtu}"));
@@ -61,8 +63,10 @@ fn ping_udp_and_tcp_work_with_default_settings_at_each_kind_of_port() {
         for kind in KINDS {
             device(kind, 1500);
             let host = host(kind);
-            let pinged = sh("ping -n -c 5 -i 0.1 -W 5 10.0.0.2; ping -n -c 5 -i 0.1 -W 5 -s 4000 10.0.0.2");
-            assert_eq!(pinged.matches("5 received").count(), 2, "{kind}: {pinged}");
+            for size in [56, 4000] {
+                let pinged = sh(&format!("ping -n -c 5 -i 0.1 -w 10 -s {size} 10.0.0.2"));
+                assert_eq!(replies(&pinged, 5), 5, "{kind}: {pinged}");
+            }
             let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
             socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             for len in [1, 100, 1472, 8000] {
@@ -131,9 +135,10 @@ fn a_host_takes_the_mtu_of_its_device() {
             assert!(host.ok("ifconfig p0").contains("mtu 9000"), "{kind}");
             let syns = Syns::capture(kernel);
             // A packet of 9,000 bytes has 8,972 bytes of ICMP payload.
-            let pinged =
-                sh("ping -n -c 3 -i 0.1 -W 5 -s 8000 -M do 10.0.0.2; ping -n -c 3 -i 0.1 -W 5 -s 8972 -M do 10.0.0.2");
-            assert_eq!(pinged.matches("3 received").count(), 2, "{kind}: {pinged}");
+            for size in [8000, 8972] {
+                let pinged = sh(&format!("ping -n -c 3 -i 0.1 -w 10 -s {size} -M do 10.0.0.2"));
+                assert_eq!(replies(&pinged, 3), 3, "{kind}: {pinged}");
+            }
             for flags in ["-t 1", "-t 1 -R"] {
                 let reported = sh(&format!("iperf3 -J --connect-timeout 5000 -c 10.0.0.2 {flags}"));
                 let reported: serde_json::Value = serde_json::from_str(&reported).unwrap();
@@ -150,6 +155,50 @@ fn a_host_takes_the_mtu_of_its_device() {
     });
 }
 
+/// Hosts on two TUN devices reach the kernel and, through it, each other, over IPv4 and IPv6.
+#[test]
+fn hosts_on_tun_devices_reach_each_other_through_the_kernel() {
+    if !has("ping") {
+        return println!("skipped: ping is not installed");
+    }
+    isolated("hosts_on_tun_devices_reach_each_other_through_the_kernel", || {
+        sh(
+            "ip link set lo up; echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding",
+        );
+        let hosts = [0, 1].map(|n| {
+            sh(&format!("ip tuntap add p{n} mode tun; ip link set p{n} up"));
+            sh(&format!("ip addr add 10.0.{n}.1/24 dev p{n}; ip addr add fd0{n}::1/64 dev p{n} nodad"));
+            let [port, addr, addr6] = [format!("tun:p{n}"), format!("10.0.{n}.2/24"), format!("fd0{n}::2/64")];
+            let [route, route6] = [format!("default,10.0.{n}.1"), format!("default,fd0{n}::1")];
+            let flags = ["--port", &port, "--addr", &addr, "--addr", &addr6, "--route", &route, "--route", &route6];
+            Running::start(&format!("tun{n}"), &flags)
+        });
+        for host in &hosts {
+            until("duplicate address detection ends", || !host.ok("ip -6 addr").contains("tentative"));
+        }
+        for to in ["10.0.0.2", "10.0.1.2", "fd00::2", "fd01::2"] {
+            let pinged = sh(&format!("ping -n -c 3 -i 0.1 -w 10 {to}"));
+            assert_eq!(replies(&pinged, 3), 3, "{pinged}");
+        }
+        for to in ["10.0.1.1", "10.0.1.2", "fd01::1", "fd01::2"] {
+            let output = run(&mut linerate(&["ping", "--url", &hosts[0].url(), "-c", "3", "-i", "0.1", to]));
+            let pinged = String::from_utf8_lossy(&output.stdout);
+            assert!(pinged.contains("3 packets transmitted, 3 received"), "{pinged}");
+        }
+        let neighbors = hosts[0].ok("arp -an") + &hosts[0].ok("ndp -an");
+        assert_eq!(neighbors.matches("02:00:74:75:6e:00").count(), 2, "{neighbors}");
+        hosts.into_iter().for_each(|host| end(host, "tun"));
+    });
+}
+
+#[test]
+fn a_tun_device_is_no_port_of_a_bridge() {
+    let output = run(&mut linerate(&["bridge", "tun:p0", "pair:x"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let why = "tun:p0: a TUN device has no Ethernet addresses and cannot be in a bridge; use tap:NAME";
+    assert!(!output.status.success() && said.contains(why), "{said}");
+}
+
 /// A configured MTU is kept, and a port that is added later has buffers for its device.
 #[test]
 fn a_configured_mtu_stays_and_a_later_port_has_long_buffers() {
@@ -161,8 +210,8 @@ fn a_configured_mtu_stays_and_a_later_port_has_long_buffers() {
         // Without large segments, the port has only buffers of the MTU.
         host.ok("ifconfig p1 create port tap(lro=off):p1 inet 10.0.1.2/24 up");
         assert!(host.ok("ifconfig p1").contains("mtu 9000"));
-        let pinged = sh("ping -n -c 3 -i 0.1 -W 5 -s 8972 -M do 10.0.1.2");
-        assert!(pinged.contains("3 received"), "{pinged}");
+        let pinged = sh("ping -n -c 3 -i 0.1 -w 10 -s 8972 -M do 10.0.1.2");
+        assert_eq!(replies(&pinged, 3), 3, "{pinged}");
         let (code, out, err) = host.interrupt();
         assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     });
@@ -199,7 +248,9 @@ fn cat_and_put_pass_frames_of_the_devices_mtu() {
             let port = format!("{kind}:p0");
             let mut cat = linerate(&["cat", "-c", "3", &port]);
             let cat = cat.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-            sh(&format!("ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev {kernel}"));
+            if kind != "tun" {
+                sh(&format!("ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev {kernel}"));
+            }
             let begun = Instant::now();
             let mut cat = Some(cat);
             let read = std::thread::spawn(move || cat.take().unwrap().wait_with_output().unwrap());
@@ -227,7 +278,7 @@ fn cat_and_put_pass_frames_of_the_devices_mtu() {
             put.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
             let output = put.wait_with_output().unwrap();
             assert!(output.status.success() && !reported(&output.stderr), "{kind}: {output:?}");
-            assert!(received() >= before + 3 * LONGEST as u64, "{kind}");
+            assert!(received() >= before + 3 * LONGEST_PACKET as u64, "{kind}");
             sh("ip link del p0");
         }
     });

@@ -1,9 +1,11 @@
 //! Relays, bridges, and ports of the user's own.
 
 use linerate::net::{TcpListener, TcpStream, UdpSocket};
+use linerate::port::unix::datagrams;
 use linerate::port::{FrameSink, FrameSource, Relay, Towards, Verdict, channel};
 use linerate::{Bridge, Host};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 /// A source that ends with an error, and a sink that refuses every frame.
@@ -110,4 +112,61 @@ fn hosts_transfer_bytes_over_a_unix_socket() {
         sender.join().unwrap().unwrap();
     }
     assert!(!std::path::Path::new(&path).exists());
+}
+
+/// Two hosts exchange IP packets without Ethernet headers.
+#[test]
+fn hosts_exchange_packets_without_ethernet_headers() {
+    let (left, right) = UnixDatagram::pair().unwrap();
+    let host = |socket: UnixDatagram, n: u8| {
+        let (source, sink) = datagrams(socket).unwrap();
+        let host = Host::builder().packets("vpn0", source, sink).addr(&format!("10.0.0.{n}/24"));
+        host.addr(&format!("fd00::{n}/64")).sysctl("net.inet6.ip6.dad_count", 0).build().unwrap()
+    };
+    let (a, b) = (host(left, 1), host(right, 2));
+    for (own, peer) in [("10.0.0.1:0", "10.0.0.2:9"), ("[fd00::1]:0", "[fd00::2]:9")] {
+        let listener = TcpListener::bind(&b, peer).unwrap();
+        let (from, to) = (UdpSocket::bind(&a, own).unwrap(), UdpSocket::bind(&b, peer).unwrap());
+        from.send_to(b"hello", peer).unwrap();
+        assert_eq!(to.recv(&mut [0; 16]).unwrap(), 5);
+        let mut client = TcpStream::connect(&a, peer).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let sent = std::thread::spawn(move || client.write_all(&[7; 100_000]));
+        let mut received = vec![0; 100_000];
+        server.read_exact(&mut received).unwrap();
+        sent.join().unwrap().unwrap();
+        assert!(received.iter().all(|byte| *byte == 7));
+    }
+}
+
+/// The packets are those of the wire, an answer to address resolution is not among them, and what is
+/// no IP packet is dropped and counted.
+#[test]
+fn packets_begin_with_their_ip_header_and_junk_is_dropped() {
+    let (ours, wire) = UnixDatagram::pair().unwrap();
+    wire.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let (source, sink) = datagrams(ours).unwrap();
+    let host = Host::builder().packets("vpn0", source, sink).addr("10.0.0.1/24").build().unwrap();
+    let socket = UdpSocket::bind(&host, "10.0.0.1:9").unwrap();
+    socket.send_to(b"hello", "10.0.0.2:7").unwrap();
+    let mut packet = [0; 2048];
+    let len = loop {
+        let len = wire.recv(&mut packet).unwrap();
+        if packet[9] == 17 && packet[16..20] == [10, 0, 0, 2] {
+            break len; // and not a report of a group
+        }
+    };
+    assert_eq!((len, packet[0]), (20 + 8 + 5, 0x45));
+    for junk in [&[][..], &[0x45], &[0xff; 60]] {
+        wire.send(junk).unwrap();
+    }
+    // The same packet in the other direction; neither checksum changes.
+    let (src, dst) = packet[12..20].split_at_mut(4);
+    src.swap_with_slice(dst);
+    let (from, to) = packet[20..24].split_at_mut(2);
+    from.swap_with_slice(to);
+    wire.send(&packet[..len]).unwrap();
+    let mut data = [0; 16];
+    let (len, from) = socket.recv_from(&mut data).unwrap();
+    assert_eq!((&data[..len], from), (&b"hello"[..], "10.0.0.2:7".parse().unwrap()));
 }

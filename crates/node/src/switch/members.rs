@@ -22,6 +22,9 @@ pub enum AddError {
     /// The port could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The port carries IP packets without Ethernet headers, by which a bridge forwards.
+    #[error("{0}: a TUN device has no Ethernet addresses and cannot be in a bridge; use tap:NAME")]
+    NotEthernet(String),
     /// The port is already polled by a loop.
     #[error(transparent)]
     Taken(#[from] Taken),

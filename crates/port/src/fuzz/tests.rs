@@ -38,6 +38,14 @@ fn corpora_pass_whole_truncated_and_damaged() {
             super::frames(&damaged);
         }
     }
+    for file in corpus("port_ip") {
+        (0..=file.len()).for_each(|len| super::ip_link(&file[..len]));
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0x01;
+            super::ip_link(&damaged);
+        }
+    }
     for file in corpus("port_spec") {
         (0..=file.len()).for_each(|len| super::spec(&file[..len]));
     }

@@ -6,7 +6,7 @@
 //! smaller buffers of another pool; the large buffer then becomes the reserve again.
 
 use super::gso::Cutter;
-use buf::{Flags, Frame, Pool, PoolConfig, PoolLocks};
+use buf::{Frame, Pool, PoolConfig, PoolLocks};
 use std::io::{self, ErrorKind};
 
 /// Number of large buffers of one device, enough for more than the largest receive buffer of a
@@ -77,11 +77,11 @@ impl Large {
     }
 
     /// Keeps `spare` in reserve if there is no reserve buffer; otherwise frees it.
-    pub fn keep(&mut self, mut spare: Frame) {
+    pub fn keep(&mut self, spare: Frame) {
+        // Without a new frame, headers that were added would reduce the headroom for the next one.
+        drop(spare);
         if self.is_spent() {
-            spare.truncate(0);
-            spare.set_flags(Flags::default());
-            self.spare = Some(spare);
+            self.spare = self.get();
         }
     }
 

@@ -38,6 +38,16 @@ impl Header {
     pub const NONE: Header =
         Header { flags: 0, gso_type: GSO_NONE, hdr_len: 0, gso_size: 0, csum_start: 0, csum_offset: 0 };
 
+    /// Returns the header with its offsets moved by `n` bytes, for a packet with `n` more bytes in
+    /// front. Offsets without a meaning, which are 0, do not become negative.
+    pub fn moved_by(self, n: i16) -> Header {
+        Header {
+            hdr_len: self.hdr_len.saturating_add_signed(n),
+            csum_start: self.csum_start.saturating_add_signed(n),
+            ..self
+        }
+    }
+
     pub fn parse(&[flags, gso_type, h0, h1, g0, g1, s0, s1, o0, o1]: &[u8; VNET_HDR_LEN]) -> Header {
         Header {
             flags,

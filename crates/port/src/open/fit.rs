@@ -19,7 +19,7 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
     let device = || tun::mtu(&spec.name).ok().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
     let set = || spec.port.get_count("mtu").map(super::narrow);
     let (mtu, kernel) = match spec.port.kind {
-        Kind::Tap => (set().or_else(device)?, 0),
+        Kind::Tap | Kind::Tun => (set().or_else(device)?, 0),
         Kind::Packet => {
             let has_large = spec.port.switch("lro") && spec.port.switch("vnet_hdr");
             (device().filter(|mtu| *mtu <= MTU_USUAL || !has_large)?, 0)

@@ -1,4 +1,4 @@
-//! TAP devices: /dev/net/tun and its ioctls (Documentation/networking/tuntap.rst,
+//! TAP and TUN devices: /dev/net/tun and its ioctls (Documentation/networking/tuntap.rst,
 //! drivers/net/tun.c).
 
 use super::socket;
@@ -13,7 +13,7 @@ pub const VNET_HDR_LEN: usize = 10;
 /// Size of `struct virtio_net_hdr_v1`, which additionally contains a number of buffers.
 pub const VNET_HDR_V1_LEN: usize = 12;
 
-/// Configuration for opening a TAP device.
+/// Configuration for opening a TAP or TUN device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
     /// Size of the virtio header before every frame: 0, [`VNET_HDR_LEN`] or [`VNET_HDR_V1_LEN`].
@@ -26,7 +26,8 @@ pub struct Config {
     pub rx_large: bool,
 }
 
-/// An open TAP device with its actual configuration, which may have fewer features than requested.
+/// An open TAP or TUN device with its actual configuration, which may have fewer features than
+/// requested.
 #[derive(Debug)]
 pub struct Opened {
     /// File of the device.
@@ -44,7 +45,16 @@ pub struct Opened {
 /// # Errors
 /// The failed step and its error. Steps are opening /dev/net/tun, and its ioctls.
 pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
-    open_as(name, config, 0)
+    open_as(name, config, libc::IFF_TAP)
+}
+
+/// Opens the TUN device `name` as [`open_tap`] opens a TAP device. A TUN device carries IP packets
+/// without Ethernet headers. Offsets in virtio headers count from the beginning of the packet.
+///
+/// # Errors
+/// The same errors as [`open_tap`].
+pub fn open_tun(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
+    open_as(name, config, libc::IFF_TUN)
 }
 
 /// Opens a queue of the multi-queue TAP device `name` (IFF_MULTI_QUEUE). Each call opens another
@@ -54,10 +64,10 @@ pub fn open_tap(name: &str, config: Config) -> Result<Opened, (&'static str, io:
 /// The same errors as [`open_tap`]. Also EINVAL of TUNSETIFF if the device was created as a
 /// single-queue device, and E2BIG if it has no more queues.
 pub fn open_tap_queue(name: &str, config: Config) -> Result<Opened, (&'static str, io::Error)> {
-    open_as(name, config, libc::IFF_MULTI_QUEUE)
+    open_as(name, config, libc::IFF_TAP | libc::IFF_MULTI_QUEUE)
 }
 
-fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'static str, io::Error)> {
+fn open_as(name: &str, config: Config, kind: libc::c_int) -> Result<Opened, (&'static str, io::Error)> {
     let file = OpenOptions::new()
         .read(true)
         .write(true)
@@ -70,7 +80,7 @@ fn open_as(name: &str, config: Config, queue: libc::c_int) -> Result<Opened, (&'
     }
     let mut request = ifreq(name).map_err(|error| ("device name", error))?;
     let vnet = if config.vnet_hdr > 0 { libc::IFF_VNET_HDR } else { 0 };
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | vnet | queue) as i16;
+    request.ifr_ifru.ifru_flags = (kind | libc::IFF_NO_PI | vnet) as i16;
     ioctl_ifreq(&file, libc::TUNSETIFF, &mut request).map_err(|error| ("TUNSETIFF", error))?;
     if config.vnet_hdr > 0 {
         let len = config.vnet_hdr as libc::c_int;

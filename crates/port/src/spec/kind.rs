@@ -19,6 +19,8 @@ pub enum Kind {
     Nic,
     /// Port on a TAP device of the kernel.
     Tap,
+    /// Port on a TUN device of the kernel, which carries IP packets without Ethernet headers.
+    Tun,
     /// Port on a kernel interface, through packet sockets.
     Packet,
     /// Port on a queue of a network interface, through AF_XDP.
@@ -208,26 +210,36 @@ static NIC: Info = Info {
     options: &NIC_OPTIONS,
 };
 
+const VNET_HDR: OptionInfo =
+    option("vnet_hdr", Form::Switch, Is("on"), "Exchange offload requests with the kernel in a virtio header.");
+const TUN_RX_CSUM: OptionInfo = option(
+    "rx_csum",
+    Form::Word(&["complete", "trust", "off"]),
+    Is("trust"),
+    "Handling of TCP and UDP checksums that the kernel left incomplete. trust: accept them, and complete them when \
+     forwarding to a wire; complete: complete them on receipt; off: make the kernel complete them.",
+);
+const TX_CSUM: OptionInfo =
+    option("tx_csum", Form::Switch, Is("on"), "Let the kernel fill in TCP and UDP checksums of sent frames.");
+const TSO: OptionInfo = option("tso", Form::Switch, Is("on"), "Send large TCP segments unsplit (needs tx_csum).");
+const LRO: OptionInfo = option("lro", Form::Switch, Is("on"), "Receive large TCP segments unsplit (needs rx_csum).");
+const DEVICE_MTU: OptionInfo = option("mtu", MTU, Open, "MTU to set, in bytes; if omitted, the device's MTU is used.");
+const UP: OptionInfo = option("up", Form::Switch, Is("off"), "Bring up the kernel's interface.");
+
 static TAP: Info = Info {
     name: "tap",
     wrapper: false,
     sentence: "Opens a TAP device of the kernel, and creates it if it does not exist.",
     names: NameRule::Interface,
     options: &[
-        option("vnet_hdr", Form::Switch, Is("on"), "Exchange offload requests with the kernel in a virtio header."),
-        option(
-            "rx_csum",
-            Form::Word(&["complete", "trust", "off"]),
-            Is("trust"),
-            "Handling of TCP and UDP checksums that the kernel left incomplete. trust: accept them, and complete them \
-             when forwarding to a wire; complete: complete them on receipt; off: make the kernel complete them.",
-        ),
-        option("tx_csum", Form::Switch, Is("on"), "Let the kernel fill in TCP and UDP checksums of sent frames."),
-        option("tso", Form::Switch, Is("on"), "Send large TCP segments unsplit (needs tx_csum)."),
-        option("lro", Form::Switch, Is("on"), "Receive large TCP segments unsplit (needs rx_csum)."),
-        option("mtu", MTU, Open, "MTU to set, in bytes; if omitted, the device's MTU is used."),
+        VNET_HDR,
+        TUN_RX_CSUM,
+        TX_CSUM,
+        TSO,
+        LRO,
+        DEVICE_MTU,
         option("mac", Form::Mac, Open, "MAC address to set on the kernel's interface."),
-        option("up", Form::Switch, Is("off"), "Bring up the kernel's interface."),
+        UP,
         option(
             "queues",
             Form::Count { min: 1, max: 256 },
@@ -235,6 +247,15 @@ static TAP: Info = Info {
             "Number of queues, among which the kernel distributes flows; open NAME once for each queue.",
         ),
     ],
+};
+
+static TUN: Info = Info {
+    name: "tun",
+    wrapper: false,
+    sentence: "Opens a TUN device of the kernel, which carries IP packets without Ethernet headers. Creates it if it \
+               does not exist.",
+    names: NameRule::Interface,
+    options: &[VNET_HDR, TUN_RX_CSUM, TX_CSUM, TSO, LRO, DEVICE_MTU, UP],
 };
 
 static PACKET: Info = Info {
@@ -275,7 +296,7 @@ static PACKET: Info = Info {
         ),
         option("qdisc_bypass", Form::Switch, Is("on"), "Bypass the interface's queueing discipline when sending."),
         option("ignore_outgoing", Form::Switch, Is("on"), "Ignore frames that the interface sends."),
-        option("vnet_hdr", Form::Switch, Is("on"), "Exchange offload requests with the kernel in a virtio header."),
+        VNET_HDR,
         option(
             "rx_csum",
             Form::Word(&["complete", "trust"]),
@@ -283,8 +304,8 @@ static PACKET: Info = Info {
             "Handling of TCP and UDP checksums that a local sender left incomplete. trust: accept them, and complete \
              them when forwarding to a wire; complete: complete them on receipt.",
         ),
-        option("tx_csum", Form::Switch, Is("on"), "Let the kernel fill in TCP and UDP checksums of sent frames."),
-        option("tso", Form::Switch, Is("on"), "Send large TCP segments unsplit (needs tx_csum)."),
+        TX_CSUM,
+        TSO,
         option("lro", Form::Switch, Is("on"), "Receive large TCP segments unsplit; off: split them on receipt."),
     ],
 };
@@ -450,12 +471,13 @@ static IMPAIR: Info = Info {
 
 impl Kind {
     /// All kinds, ports first.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Pktgen,
         Kind::Null,
         Kind::Pair,
         Kind::Nic,
         Kind::Tap,
+        Kind::Tun,
         Kind::Packet,
         Kind::Xdp,
         Kind::Unix,
@@ -473,6 +495,7 @@ impl Kind {
             Kind::Pair => &PAIR,
             Kind::Nic => &NIC,
             Kind::Tap => &TAP,
+            Kind::Tun => &TUN,
             Kind::Packet => &PACKET,
             Kind::Xdp => &XDP,
             Kind::Unix => &UNIX,

@@ -47,19 +47,19 @@ fn errors_name_position_and_expectation() {
     for (text, says) in [
         (
             "",
-            "at byte 0: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
+            "at byte 0: expected a kind of port: pktgen, null, pair, nic, tap, tun, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "pktgn:x",
-            "at byte 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
+            "at byte 0: unknown kind 'pktgn' (did you mean 'pktgen'?); kinds: pktgen, null, pair, nic, tap, tun, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "zebra:x",
-            "at byte 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
+            "at byte 0: unknown kind 'zebra'; kinds: pktgen, null, pair, nic, tap, tun, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "impair:tpa:x",
-            "at byte 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
+            "at byte 7: unknown kind 'tpa' (did you mean 'tap'?); kinds: pktgen, null, pair, nic, tap, tun, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         (
             "impair(los=1%):null:",
@@ -84,7 +84,7 @@ fn errors_name_position_and_expectation() {
         ("tracer:null:", "tracer requires file=..."),
         (
             "impair:",
-            "at byte 7: expected a kind of port: pktgen, null, pair, nic, tap, packet, xdp, unix, pcap, text, tracer, impair",
+            "at byte 7: expected a kind of port: pktgen, null, pair, nic, tap, tun, packet, xdp, unix, pcap, text, tracer, impair",
         ),
         ("tap:", "tap cannot be named '': expected an interface name of 1 to 15 characters without / : and spaces"),
         (

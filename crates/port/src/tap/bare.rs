@@ -31,7 +31,7 @@ impl Bare {
     /// The same errors as [`super::open`].
     pub fn open(from: &str, to: &str, config: &TapConfig) -> Result<Bare, TapError> {
         let open = |name: &str| {
-            let failed = |(step, error)| TapError::new(name, step, error);
+            let failed = |(step, error)| TapError::new(format!("tap:{name}"), step, error);
             let vnet_hdr = if config.vnet_hdr { VNET_HDR_LEN } else { 0 };
             let ask = Config { vnet_hdr, rx_csum: config.rx_csum != super::RxCsum::Off, rx_large: config.lro };
             let opened = tun::open_tap(name, ask).map_err(failed)?;

@@ -38,9 +38,9 @@ impl Queues {
             let queues = device.config.queues;
             match device.open.len() {
                 0 => drop(devices.remove(name)),
-                _ if device.config != *config => return Err(TapError::Differs { name: name.to_string() }),
+                _ if device.config != *config => return Err(TapError::Differs { port: format!("tap:{name}") }),
                 open if open >= usize::from(queues) => {
-                    return Err(TapError::QueuesTaken { name: name.to_string(), queues });
+                    return Err(TapError::QueuesTaken { port: format!("tap:{name}"), queues });
                 }
                 _ => {}
             }

@@ -6,6 +6,7 @@
 //! buffer is then copied in front of it. If no further large buffer is free, the frame is split
 //! into small frames (`offload::large`).
 
+use crate::ip::{IpLink, NoBuffer};
 use crate::offload::large::{Cut, Large};
 use crate::offload::{RxCsum, virtio};
 use crate::os::tun::VNET_HDR_LEN;
@@ -20,6 +21,8 @@ use wire::eth;
 
 pub(super) struct TapRx {
     file: Arc<File>,
+    /// Link of a TUN device; `None` for a TAP device.
+    link: Option<Arc<IpLink>>,
     pool: Pool,
     large: Large,
     counts: Arc<PortCounts>,
@@ -40,19 +43,28 @@ enum Got {
 impl TapRx {
     pub(super) fn new(
         file: Arc<File>,
+        link: Option<Arc<IpLink>>,
         counts: Arc<PortCounts>,
         vnet_hdr: usize,
         pool: Pool,
         large: Option<Pool>,
         rx_csum: RxCsum,
     ) -> TapRx {
-        TapRx { file, pool, large: Large::new(large), counts, vnet_hdr, rx_csum, gone: None }
+        TapRx { file, link, pool, large: Large::new(large), counts, vnet_hdr, rx_csum, gone: None }
     }
 
     fn next(&mut self) -> Got {
         if self.large.is_cutting() {
             let cut = self.large.cut(&self.pool);
             return self.cut(cut);
+        }
+        match self.link.as_ref().map(|link| link.answer(&self.pool)).transpose() {
+            Ok(Some(Some(answer))) => return Got::Frame(answer),
+            Ok(_) => {}
+            Err(NoBuffer) => {
+                self.counts.rx.no_buffer.bump();
+                return Got::Empty;
+            }
         }
         let Some(mut frame) = self.pool.get() else {
             self.counts.rx.no_buffer.bump();
@@ -75,7 +87,7 @@ impl TapRx {
         }
         let whole = frame.len() == len;
         spare.into_iter().for_each(|spare| self.large.keep(spare));
-        if len < eth::HEADER_LEN || !whole || (self.vnet_hdr > 0 && !self.understand(&mut frame, &header)) {
+        if !whole || !self.has_link_header(&mut frame) || (self.vnet_hdr > 0 && !self.understand(&mut frame, &header)) {
             self.large.keep(frame);
             return Got::Malformed;
         }
@@ -133,10 +145,17 @@ impl TapRx {
         if matches!(cut, Cut::Uncuttable) { Got::Malformed } else { Got::Empty }
     }
 
+    /// Adds the Ethernet header if the device has none. Returns `false` if the frame is invalid.
+    fn has_link_header(&self, frame: &mut Frame) -> bool {
+        self.link.as_ref().map_or(frame.len() >= eth::HEADER_LEN, |link| link.add_header(frame))
+    }
+
     /// Applies the virtio header. Returns `false` if the header is invalid.
     fn understand(&self, frame: &mut Frame, header: &[u8; VNET_HDR_LEN]) -> bool {
         let largest = if self.large.is_some() { usize::MAX } else { 0 };
-        virtio::understand(&virtio::Header::parse(header), frame, self.rx_csum, largest).is_some()
+        let header = virtio::Header::parse(header);
+        let header = if self.link.is_some() { header.moved_by(eth::HEADER_LEN as i16) } else { header };
+        virtio::understand(&header, frame, self.rx_csum, largest).is_some()
     }
 }
 
@@ -172,7 +191,8 @@ impl RxHalf for TapRx {
     }
 
     fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.gone.is_none().then(|| self.file.as_fd())
+        let device = || self.file.as_fd();
+        self.gone.is_none().then(|| self.link.as_ref().and_then(|link| link.fd()).unwrap_or_else(device))
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -184,6 +204,8 @@ impl RxHalf for TapRx {
     }
 
     fn why_gone(&self) -> Option<String> {
-        self.gone.as_ref().map(|error| format!("the TAP device is gone: {error}"))
+        self.gone
+            .as_ref()
+            .map(|error| format!("the {} device is gone: {error}", if self.link.is_some() { "TUN" } else { "TAP" }))
     }
 }

@@ -15,6 +15,10 @@ const US: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 2);
 const KERNEL_MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OUR_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
+fn open_with(name: &str, config: &TapConfig, pool: &Pool, large_buffers: usize) -> Result<Port, TapError> {
+    open_queue(name, config, pool, large_buffers).map(|(port, _)| port)
+}
+
 fn pool() -> Pool {
     Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap()
 }
@@ -417,14 +421,14 @@ fn without_offloads_no_large_segments_are_received() {
 
 #[test]
 fn a_missing_privilege_error_names_the_remedy() {
-    let error = TapError::new("tap0", "TUNSETIFF", std::io::Error::from_raw_os_error(libc::EPERM));
+    let error = TapError::new("tap:tap0".into(), "TUNSETIFF", std::io::Error::from_raw_os_error(libc::EPERM));
     assert_eq!(
         error.to_string(),
         "tap:tap0: TUNSETIFF: permission denied: requires CAP_NET_ADMIN, or a network namespace of its own"
     );
-    let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::ENOENT));
+    let error = TapError::new("tap:tap0".into(), "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::ENOENT));
     assert!(matches!(error, TapError::Missing { .. }));
-    let error = TapError::new("tap0", "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::EACCES));
+    let error = TapError::new("tap:tap0".into(), "open /dev/net/tun", std::io::Error::from_raw_os_error(libc::EACCES));
     let said = error.to_string();
     // The actual mode of the file on this machine, in four digits.
     let mode = said.split_once("its mode is ").map(|(_, rest)| &rest[..4]);

@@ -1,5 +1,6 @@
 //! The transmitting half: writes frames to the device.
 
+use crate::ip::{IpLink, Outgoing};
 use crate::offload::virtio;
 use crate::{Caps, LINK_LEN, PortCounts, TxHalf};
 use buf::{Burst, Flags, Frame};
@@ -7,9 +8,12 @@ use clock::Instant;
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Write};
 use std::sync::Arc;
+use wire::eth;
 
 pub(super) struct TapTx {
     file: Arc<File>,
+    /// Link of a TUN device; `None` for a TAP device.
+    link: Option<Arc<IpLink>>,
     counts: Arc<PortCounts>,
     vnet_hdr: usize,
     longest: usize,
@@ -27,7 +31,8 @@ enum Sent {
     TooLarge,
     /// The frame was dropped because it requests offloads that its headers do not allow.
     Malformed,
-    /// The frame was dropped because the device is down.
+    /// The frame was dropped because the device is down, or because a TUN device carries no such
+    /// packets.
     Error,
     /// The frame was dropped because the device is gone.
     Gone,
@@ -36,9 +41,16 @@ enum Sent {
 }
 
 impl TapTx {
-    pub(super) fn new(file: Arc<File>, counts: Arc<PortCounts>, vnet_hdr: usize, longest: usize, caps: &Caps) -> TapTx {
+    pub(super) fn new(
+        file: Arc<File>,
+        link: Option<Arc<IpLink>>,
+        counts: Arc<PortCounts>,
+        vnet_hdr: usize,
+        longest: usize,
+        caps: &Caps,
+    ) -> TapTx {
         let largest = if caps.tso_max > 0 { caps.tso_max as usize + LINK_LEN } else { 0 };
-        TapTx { file, counts, vnet_hdr, longest, largest, csum: caps.tx_l4_csum, gone: false }
+        TapTx { file, link, counts, vnet_hdr, longest, largest, csum: caps.tx_l4_csum, gone: false }
     }
 
     fn write(&self, frame: &mut Frame) -> Sent {
@@ -46,9 +58,15 @@ impl TapTx {
         if frame.len() > longest {
             return Sent::TooLarge;
         }
+        let skip = match self.link.as_ref().map(|link| link.send(frame.bytes())) {
+            None => 0,
+            Some(Outgoing::Packet) => eth::HEADER_LEN,
+            Some(Outgoing::Handled) => return Sent::Yes(frame.len()),
+            Some(Outgoing::Other) => return Sent::Error,
+        };
         let Some(header) = virtio::prepare(frame, self.csum) else { return Sent::Malformed };
-        let header = header.emit();
-        let parts = [IoSlice::new(header.get(..self.vnet_hdr).unwrap_or_default()), IoSlice::new(frame.bytes())];
+        let (header, packet) = (header.moved_by(-(skip as i16)).emit(), frame.bytes().get(skip..).unwrap_or_default());
+        let parts = [IoSlice::new(header.get(..self.vnet_hdr).unwrap_or_default()), IoSlice::new(packet)];
         loop {
             return match (&*self.file).write_vectored(&parts) {
                 Ok(_) => Sent::Yes(frame.len()),
