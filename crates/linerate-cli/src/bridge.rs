@@ -104,7 +104,9 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).context("cannot allocate port buffers")?;
     for spec in &specs {
         switch.add(spec, None).map_err(|why| match why {
-            AddError::Taken(_) | AddError::TooMany(_) | AddError::NoLoopLeft { .. } => Fault::usage(why),
+            AddError::NotEthernet(_) | AddError::Taken(_) | AddError::TooMany(_) | AddError::NoLoopLeft { .. } => {
+                Fault::usage(why)
+            }
             why => anyhow::anyhow!("port {}", port::port_message(&spec.to_string(), &why)),
         })?;
     }

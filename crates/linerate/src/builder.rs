@@ -139,12 +139,15 @@ impl HostBuilder {
     /// Adds an interface called `name` on a port of your own that moves bursts of frames itself,
     /// which `open` opens. Its argument is the pool from which the port takes the buffers of
     /// received frames. [`HostBuilder::frames`] is simpler.
-    pub fn own_port<F, E>(mut self, name: &str, open: F) -> HostBuilder
+    pub fn own_port<F, E>(self, name: &str, open: F) -> HostBuilder
     where
         F: FnOnce(&buf::Pool) -> Result<OpenPort, E> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let open: OpenOwn = Box::new(move |pool| open(pool).map_err(std::io::Error::other));
+        self.open_own(name, Box::new(move |pool, _| open(pool).map_err(std::io::Error::other)))
+    }
+
+    fn open_own(mut self, name: &str, open: OpenOwn) -> HostBuilder {
         self.own.insert(self.config.ifaces.len(), open);
         // The specification only gives the interface its name.
         self.config
@@ -161,7 +164,9 @@ impl HostBuilder {
 
     /// Adds an interface called `name` whose IP packets come from `source` and go to `sink`, as
     /// those of a VPN: without Ethernet headers. The port answers the host's ARP requests and
-    /// neighbor solicitations.
+    /// neighbor solicitations, and counts them as sent. Frames other than IPv4, IPv6 and ARP are
+    /// dropped and counted as errors. The descriptor of the source is read once, when the host is
+    /// built. It must not change, and epoll(7) must support it; without one, the source is polled.
     pub fn packets(
         self,
         name: &str,
@@ -169,11 +174,7 @@ impl HostBuilder {
         sink: impl FrameSink + 'static,
     ) -> HostBuilder {
         let port_name = name.to_owned();
-        let mut builder = self.own_port(name, move |pool| ::port::own::packets(&port_name, pool, source, sink));
-        if let Some(iface) = builder.config.ifaces.last_mut() {
-            iface.mac = Some(::port::own::PACKET_HOST);
-        }
-        builder
+        self.open_own(name, Box::new(move |pool, mac| ::port::own::packets(&port_name, mac, pool, source, sink)))
     }
 
     /// Adds an interface called `name` whose frames pass through a

@@ -40,8 +40,9 @@ use wire::hash::{Key, Keyed};
 /// pause. A frame that a port delays may therefore be released late, by at most this interval.
 const SOON: Duration = Duration::from_micros(50);
 
-/// Function that opens a port of the caller's own, with buffers from the host's pool.
-pub type OpenOwn = Box<dyn FnOnce(&Pool) -> std::io::Result<port::Port> + Send>;
+/// Function that opens a port of the caller's own, with buffers from the host's pool. The second
+/// argument is the MAC address of the iface.
+pub type OpenOwn = Box<dyn FnOnce(&Pool, Mac) -> std::io::Result<port::Port> + Send>;
 
 /// Transmit half of a port, as an output of the stack.
 struct PortOutput {
@@ -356,19 +357,20 @@ impl<L: Locks> Host<L> {
         self.attach_with(&name, mac, queues, config, pool)
     }
 
-    /// Adds an iface for a port of the caller's own, which `open` opens with the host's pool. The
-    /// iface has the name that `config` gives, or else that of the port.
+    /// Adds an iface for a port of the caller's own, which `open` opens. The iface has the name
+    /// that `config` gives, or else that of its port specification.
     ///
     /// # Errors
     /// Returns an [`AddPortError`], and adds nothing.
     pub fn add_own_port(&self, config: &IfaceConfig, open: OpenOwn) -> Result<IfaceId, AddPortError> {
         let failed = |why: std::io::Error| AddPortError::Own { iface: config.port.clone(), why };
-        let port = open(&self.stack.pool).map_err(failed)?;
-        let name = config.name.clone().unwrap_or_else(|| port.name.clone());
+        let name = config.name.clone().unwrap_or_else(|| config.port.clone());
         if self.stack.iface_named(&name).is_some() {
             return Err(AddPortError::Exists(name));
         }
-        self.attach(&name, config.mac.unwrap_or_else(|| self.mac_of(&name)), port, config)
+        let mac = config.mac.unwrap_or_else(|| self.mac_of(&name));
+        let port = open(&self.stack.pool, mac).map_err(failed)?;
+        self.attach(&name, mac, port, config)
     }
 
     /// Adds an iface for an open port.

@@ -24,7 +24,7 @@ use buf::{Pool, PoolConfig};
 use std::io::{self, Read};
 use wire::eth::{self, EtherType};
 use wire::icmp6::{Message, nd};
-use wire::{arp, ip6};
+use wire::{Mac, arp, ip6};
 
 /// Tests the framing of UNIX streams, with input in pieces.
 ///
@@ -67,7 +67,7 @@ pub fn frames(data: &[u8]) {
 pub fn ip_link(data: &[u8]) {
     let (&kind, data) = data.split_first().unwrap_or((&0, &[]));
     let pool = Pool::new(&PoolConfig { buffers: 2, data: 1 << 16, ..PoolConfig::default() }).unwrap();
-    let link = IpLink::new(ip::HOST, None).unwrap();
+    let link = IpLink::new(Mac([2, 0, 0, 0, 0, 7]), None).unwrap();
     if kind & 1 == 0 {
         let mut frame = pool.get().unwrap();
         if frame.extend(data).is_some() && link.add_header(&mut frame) {

@@ -21,11 +21,8 @@ use wire::{Mac, Proto, arp, ip4, ip6};
 
 /// MAC address of all neighbors.
 pub const PEER: Mac = Mac([0x02, 0x00, b't', b'u', b'n', 0x00]);
-/// MAC address for an iface of a host on such a link, on which it needs no address of its own.
-pub const HOST: Mac = Mac([0x02, 0x00, b't', b'u', b'n', 0x01]);
-/// Maximum number of answers that wait for the receiving half. Further ones are dropped; the host
-/// then repeats its request.
-const ANSWERS_MAX: usize = 64;
+/// Maximum number of answers that wait for the receiving half: a few bursts.
+const ANSWERS_MAX: usize = 1024;
 
 /// Link between a host and a port for IP packets, shared by both halves of the port.
 #[derive(Debug)]
@@ -49,8 +46,8 @@ pub(crate) enum Outgoing {
     Packet,
     /// The frame belongs to address resolution, which the port handled.
     Handled,
-    /// The frame contains neither IPv4 nor IPv6, and cannot be sent.
-    Other,
+    /// The frame cannot be sent: it contains neither IPv4 nor IPv6, or too many answers wait.
+    Rejected,
 }
 
 impl IpLink {
@@ -126,7 +123,7 @@ impl IpLink {
 
     /// Inspects a frame that the host sends, and answers it if it belongs to address resolution.
     pub fn send(&self, frame: &[u8]) -> Outgoing {
-        let Ok(header) = eth::Header::parse(frame) else { return Outgoing::Other };
+        let Ok(header) = eth::Header::parse(frame) else { return Outgoing::Rejected };
         let packet = frame.get(eth::HEADER_LEN..).unwrap_or_default();
         let source = number(header.src);
         if self.host.load(Ordering::Relaxed) != source {
@@ -139,23 +136,28 @@ impl IpLink {
                 None => return Outgoing::Packet,
             },
             EtherType::ARP => arp_reply(packet),
-            _ => return Outgoing::Other,
+            _ => return Outgoing::Rejected,
         };
         if let Some((ethertype, answer)) = answer {
             let mut bytes = [0; eth::HEADER_LEN];
             eth::Header { dst: header.src, src: PEER, ethertype }.emit(&mut bytes);
-            self.queue([&bytes, answer.as_slice()].concat());
+            if !self.queue([&bytes, answer.as_slice()].concat()) {
+                return Outgoing::Rejected;
+            }
         }
         Outgoing::Handled
     }
 
-    fn queue(&self, answer: Vec<u8>) {
+    /// Queues an answer. Returns `false` if too many wait.
+    fn queue(&self, answer: Vec<u8>) -> bool {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() < ANSWERS_MAX {
+        let has_room = answers.len() < ANSWERS_MAX;
+        if has_room {
             answers.push_back(answer);
             self.waiting.store(answers.len(), Ordering::Relaxed);
             self.event.raise();
         }
+        has_room
     }
 }
 

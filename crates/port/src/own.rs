@@ -7,7 +7,6 @@
 mod packets;
 pub mod unix;
 
-pub use crate::ip::HOST as PACKET_HOST;
 pub use packets::packets;
 
 use crate::pair::{Ringer, Sleeper, doorbell};

@@ -6,7 +6,7 @@ use linerate::port::{FrameSink, FrameSource, Relay, Towards, Verdict, channel};
 use linerate::{Bridge, Host};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixDatagram;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A source that ends with an error, and a sink that refuses every frame.
 struct Broken;
@@ -121,12 +121,23 @@ fn hosts_exchange_packets_without_ethernet_headers() {
     let host = |socket: UnixDatagram, n: u8| {
         let (source, sink) = datagrams(socket).unwrap();
         let host = Host::builder().packets("vpn0", source, sink).addr(&format!("10.0.0.{n}/24"));
-        host.addr(&format!("fd00::{n}/64")).sysctl("net.inet6.ip6.dad_count", 0).build().unwrap()
+        host.addr(&format!("fd00::{n}/64")).build().unwrap()
     };
     let (a, b) = (host(left, 1), host(right, 2));
     for (own, peer) in [("10.0.0.1:0", "10.0.0.2:9"), ("[fd00::1]:0", "[fd00::2]:9")] {
+        // An IPv6 address is not usable before duplicate address detection has ended.
+        let bind = |host: &Host, addr: &str| {
+            let begun = Instant::now();
+            loop {
+                match UdpSocket::bind(host, addr) {
+                    Err(error) if begun.elapsed() > Duration::from_secs(10) => panic!("{addr}: {error}"),
+                    Err(_) => std::thread::sleep(Duration::from_millis(20)),
+                    Ok(socket) => return socket,
+                }
+            }
+        };
+        let (from, to) = (bind(&a, own), bind(&b, peer));
         let listener = TcpListener::bind(&b, peer).unwrap();
-        let (from, to) = (UdpSocket::bind(&a, own).unwrap(), UdpSocket::bind(&b, peer).unwrap());
         from.send_to(b"hello", peer).unwrap();
         assert_eq!(to.recv(&mut [0; 16]).unwrap(), 5);
         let mut client = TcpStream::connect(&a, peer).unwrap();

@@ -19,7 +19,7 @@ impl<L: Locks> Forms<L> {
     const ALL: &[IfaceForm<L>] = &[
         Form {
             grammar: "create [port PORT]",
-            about: "Create an interface; the names pgN, tapN, nullN, gifN, greN and vxlanN imply a port or tunnel.",
+            about: "Create an interface; the names pgN, tapN, tunN, nullN, gifN, greN and vxlanN imply a port or tunnel.",
             run: |_, _, _| Ok(()), // carried out by `create`, before there is an interface
         },
         Form { grammar: "destroy", about: "Remove the interface.", run: |ctl, iface, _| destroy(ctl, iface) },
@@ -199,11 +199,12 @@ fn default_port(name: &str) -> Result<String, CommandError> {
         _ if kind.len() == name.len() => {}
         "pg" => return Ok(format!("pktgen(source=off):{name}")),
         "tap" => return Ok(format!("tap:{name}")),
+        "tun" => return Ok(format!("tun:{name}")),
         "null" => return Ok(format!("null:{name}")),
         _ => {}
     }
     Err(CommandError::missing(format!(
-        "'port SPEC' after 'create' (only the names pgN, tapN and nullN imply a port; '{name}' does not)"
+        "'port SPEC' after 'create' (only the names pgN, tapN, tunN and nullN imply a port; '{name}' does not)"
     )))
 }
 

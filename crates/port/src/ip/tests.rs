@@ -99,16 +99,16 @@ fn probes_announcements_replies_and_damaged_frames_get_no_answer() {
         assert_eq!(link.send(&frame), Outgoing::Packet);
     }
     assert!(link.answer(&pool).unwrap().is_none());
-    assert_eq!(link.send(&framed(STATION, EtherType(0x88cc), &[0; 46])), Outgoing::Other);
-    assert_eq!(link.send(&[0; 13]), Outgoing::Other);
+    assert_eq!(link.send(&framed(STATION, EtherType(0x88cc), &[0; 46])), Outgoing::Rejected);
+    assert_eq!(link.send(&[0; 13]), Outgoing::Rejected);
 }
 
 #[test]
 fn answers_are_bounded_and_wait_for_a_buffer() {
     let (link, _device) = link();
-    for _ in 0..2 * ANSWERS_MAX {
-        link.send(&request(A, B));
-    }
+    let sent: Vec<Outgoing> = (0..2 * ANSWERS_MAX).map(|_| link.send(&request(A, B))).collect();
+    let (handled, rejected) = sent.split_at(ANSWERS_MAX);
+    assert!(handled.iter().all(|it| *it == Outgoing::Handled) && rejected.iter().all(|it| *it == Outgoing::Rejected));
     let pool = Pool::new(&PoolConfig { buffers: 2 * ANSWERS_MAX, ..PoolConfig::default() }).unwrap();
     let mut taken = Vec::new();
     while let Some(answer) = link.answer(&pool).unwrap() {

@@ -6,7 +6,7 @@
 //! smaller buffers of another pool; the large buffer then becomes the reserve again.
 
 use super::gso::Cutter;
-use buf::{Frame, Pool, PoolConfig, PoolLocks};
+use buf::{Flags, Frame, Pool, PoolConfig, PoolLocks};
 use std::io::{self, ErrorKind};
 
 /// Number of large buffers of one device, enough for more than the largest receive buffer of a
@@ -76,12 +76,17 @@ impl Large {
         self.pool.is_some() && self.spare.is_none()
     }
 
-    /// Keeps `spare` in reserve if there is no reserve buffer; otherwise frees it.
-    pub fn keep(&mut self, spare: Frame) {
-        // Without a new frame, headers that were added would reduce the headroom for the next one.
-        drop(spare);
-        if self.is_spent() {
-            self.spare = self.get();
+    /// Keeps `spare` in reserve if there is no reserve buffer; otherwise frees it. If headers were
+    /// added to it, a new buffer takes its place, because it would have less headroom each time.
+    pub fn keep(&mut self, mut spare: Frame) {
+        let Some(pool) = self.pool.as_ref().filter(|_| self.spare.is_none()) else { return };
+        spare.truncate(0);
+        spare.set_flags(Flags::default());
+        if spare.headroom() == pool.headroom() {
+            self.spare = Some(spare);
+        } else {
+            drop(spare);
+            self.spare = pool.get();
         }
     }
 

@@ -7,23 +7,25 @@ use buf::Pool;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use wire::eth;
+use wire::{Mac, eth};
 
 /// Creates a port called `name` from a source and a sink of IP packets. The first four bits of a
-/// packet are its IP version. As at a TUN device, the port answers the host's ARP requests and
-/// neighbor solicitations itself. Frames that are neither IP packets nor address resolution are
-/// dropped and counted as `port.tx.errors`. The descriptor of the source must not change.
+/// packet are its IP version. `host` is the MAC address of the host's iface. As at a TUN device,
+/// the port answers the host's ARP requests and neighbor solicitations itself. Frames that are
+/// neither IP packets nor address resolution are dropped and counted as `port.tx.errors`. The
+/// descriptor of the source must not change.
 ///
 /// # Errors
 /// The system's errors, such as no available descriptors, or a descriptor that cannot be waited for
 /// (epoll(7)).
 pub fn packets(
     name: &str,
+    host: Mac,
     pool: &Pool,
     source: impl FrameSource + 'static,
     sink: impl FrameSink + 'static,
 ) -> io::Result<Port> {
-    let link = Arc::new(IpLink::new(crate::ip::HOST, source.fd())?);
+    let link = Arc::new(IpLink::new(host, source.fd())?);
     Ok(super::port(name, pool, PacketSource { source, link: link.clone() }, PacketSink { sink, link }))
 }
 
@@ -71,7 +73,7 @@ impl<S: FrameSink> FrameSink for PacketSink<S> {
         match self.link.send(frame) {
             Outgoing::Packet => self.sink.send(frame.get(eth::HEADER_LEN..).unwrap_or_default()),
             Outgoing::Handled => Ok(()),
-            Outgoing::Other => Err(ErrorKind::Unsupported.into()),
+            Outgoing::Rejected => Err(ErrorKind::Unsupported.into()),
         }
     }
 

@@ -124,9 +124,11 @@ impl fmt::Display for TapError {
             }
             TapError::Busy { port } => write!(f, "{port}: in use by another process"),
             TapError::NotTap { port } => {
-                let hint =
-                    if port.starts_with("tap:") { " (a multi-queue device needs the option queues)" } else { "" };
-                write!(f, "{port}: an interface of this name exists and is a device of another type{hint}")
+                let hint = match port.starts_with("tap:") {
+                    true => "a multi-queue device needs the option queues",
+                    false => "a device with several queues is not supported",
+                };
+                write!(f, "{port}: an interface of this name exists and is a device of another type ({hint})")
             }
             TapError::NotMultiQueue { port } => write!(
                 f,

@@ -87,7 +87,10 @@ impl TapRx {
         }
         let whole = frame.len() == len;
         spare.into_iter().for_each(|spare| self.large.keep(spare));
-        if !whole || !self.has_link_header(&mut frame) || (self.vnet_hdr > 0 && !self.understand(&mut frame, &header)) {
+        if !whole
+            || !self.complete_link_header(&mut frame)
+            || (self.vnet_hdr > 0 && !self.understand(&mut frame, &header))
+        {
             self.large.keep(frame);
             return Got::Malformed;
         }
@@ -146,7 +149,7 @@ impl TapRx {
     }
 
     /// Adds the Ethernet header if the device has none. Returns `false` if the frame is invalid.
-    fn has_link_header(&self, frame: &mut Frame) -> bool {
+    fn complete_link_header(&self, frame: &mut Frame) -> bool {
         self.link.as_ref().map_or(frame.len() >= eth::HEADER_LEN, |link| link.add_header(frame))
     }
 

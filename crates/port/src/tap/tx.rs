@@ -62,7 +62,7 @@ impl TapTx {
             None => 0,
             Some(Outgoing::Packet) => eth::HEADER_LEN,
             Some(Outgoing::Handled) => return Sent::Yes(frame.len()),
-            Some(Outgoing::Other) => return Sent::Error,
+            Some(Outgoing::Rejected) => return Sent::Error,
         };
         let Some(header) = virtio::prepare(frame, self.csum) else { return Sent::Malformed };
         let (header, packet) = (header.moved_by(-(skip as i16)).emit(), frame.bytes().get(skip..).unwrap_or_default());

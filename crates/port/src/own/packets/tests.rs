@@ -5,18 +5,19 @@ use clock::Instant;
 use std::os::unix::net::UnixDatagram;
 use wire::{arp, eth::EtherType};
 
+const HOST: Mac = Mac([2, 0, 0, 0, 0, 7]);
 const PACKET: [u8; 20] = [0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
 
 /// Returns a port for packets, and the socket at its far end.
 fn port(pool: &Pool) -> (Port, UnixDatagram) {
     let (ours, wire) = UnixDatagram::pair().unwrap();
     let (source, sink) = datagrams(ours).unwrap();
-    (packets("vpn0", pool, source, sink).unwrap(), wire)
+    (packets("vpn0", HOST, pool, source, sink).unwrap(), wire)
 }
 
 fn frame(pool: &Pool, ethertype: EtherType, packet: &[u8]) -> Burst {
     let mut header = [0; eth::HEADER_LEN];
-    eth::Header { dst: crate::ip::PEER, src: crate::ip::HOST, ethertype }.emit(&mut header);
+    eth::Header { dst: crate::ip::PEER, src: HOST, ethertype }.emit(&mut header);
     let mut frame = pool.get().unwrap();
     frame.extend(&header).unwrap();
     frame.extend(packet).unwrap();
@@ -36,7 +37,7 @@ fn packets_pass_and_what_is_no_packet_is_counted() {
     assert_eq!(port.rx.rx_burst(&mut burst, 8, Instant::ZERO), 1);
     let received = burst.pop().unwrap();
     let header = eth::Header::parse(received.bytes()).unwrap();
-    assert_eq!((header.dst, header.ethertype), (crate::ip::HOST, EtherType::IPV4));
+    assert_eq!((header.dst, header.ethertype), (HOST, EtherType::IPV4));
     assert_eq!(received.bytes()[eth::HEADER_LEN..], PACKET);
     assert_eq!(port.counts.rx.malformed.get(), 3);
 
@@ -53,7 +54,7 @@ fn a_request_is_answered_by_the_port_which_wakes_its_receiver() {
     let pool = Pool::new(&PoolConfig { buffers: 16, ..PoolConfig::default() }).unwrap();
     let (mut port, wire) = port(&pool);
     let [spa, tpa] = [2, 1].map(|n| [10, 0, 0, n].into());
-    let request = arp::Packet { op: arp::Op::Request, sha: crate::ip::HOST, spa, tha: wire::Mac::ZERO, tpa };
+    let request = arp::Packet { op: arp::Op::Request, sha: HOST, spa, tha: wire::Mac::ZERO, tpa };
     assert!(!crate::os::is_readable(port.rx.wait_fd().unwrap()));
     port.tx.tx_burst(&mut frame(&pool, EtherType::ARP, &request.emit()), Instant::ZERO);
     assert!(crate::os::is_readable(port.rx.wait_fd().unwrap()) && port.rx.next_event().is_some());
