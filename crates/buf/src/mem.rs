@@ -148,24 +148,35 @@ pub fn advise_huge<T>(table: &mut [T]) {
 pub trait Zeroed: sealed::Zeroed {}
 
 mod sealed {
-    pub trait Zeroed {}
+    /// An atomic integer.
+    pub trait Zeroed {
+        /// Integer of the same size and alignment.
+        type Int: Clone;
+        const ZERO: Self::Int;
+    }
 }
 
 macro_rules! zeroed {
-    ($($ty:ty),+) => {
-        $(impl sealed::Zeroed for $ty {}
+    ($($ty:ty: $int:ty),+) => {
+        $(const _: () = assert!(align_of::<$ty>() == align_of::<$int>());
+        impl sealed::Zeroed for $ty {
+            type Int = $int;
+            const ZERO: $int = 0;
+        }
         impl Zeroed for $ty {})+
     };
 }
 
-zeroed!(AtomicU8, AtomicU16, AtomicU32);
+zeroed!(AtomicU8: u8, AtomicU16: u16, AtomicU32: u32);
 
 /// Returns `len` zeros. The memory is allocated but not touched. If `pages` requests huge pages,
 /// calls [`advise_huge`].
 pub fn zeroed<T: Zeroed>(len: usize, pages: Pages) -> Box<[T]> {
-    // SAFETY: types that implement `Zeroed` have the representation of an unsigned integer, in
-    // which zero bits are 0.
-    let mut zeros = unsafe { Box::<[T]>::new_zeroed_slice(len).assume_init() };
+    // `vec!` of zeros is one allocation of zeroed memory, which is not written again.
+    let integers = Box::into_raw(vec![T::ZERO; len].into_boxed_slice());
+    // SAFETY: the pointer is that of a box, and `T` has the size, alignment and valid values of its
+    // integer.
+    let mut zeros = unsafe { Box::from_raw(integers as *mut [T]) };
     if pages != Pages::Small {
         advise_huge(&mut zeros);
     }

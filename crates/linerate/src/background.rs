@@ -9,6 +9,7 @@ use node::control::Server;
 use node::run::{Runner, await_addresses};
 use socket::Calls;
 use socket::net::Net;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,13 +45,21 @@ struct Stop {
 
 /// Connections that were reset at the end of a host, because their peers had not acknowledged all
 /// data in time.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{} connections were reset with {} unacknowledged bytes", connections.len(), self.bytes())]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Unfinished {
     /// For each connection: local address, peer, and the number of unacknowledged bytes.
     pub connections: Vec<(SocketAddr, SocketAddr, usize)>,
 }
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unfinished { connections } = self;
+        write!(f, "{} connections were reset with {} unacknowledged bytes", connections.len(), self.bytes())
+    }
+}
+
+impl std::error::Error for Unfinished {}
 
 impl Unfinished {
     /// Returns the number of unacknowledged bytes of all connections.

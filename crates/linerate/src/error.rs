@@ -7,11 +7,9 @@ use std::{fmt, io};
 
 /// Reason why a host or bridge could not be built or changed. `Debug` prints the same text as
 /// `Display`, since a `main` that returns the error prints it with `Debug`.
-#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A value of the builder is invalid.
-    #[error("{what} '{value}': expected {expected}")]
     Value {
         /// Name of the value, such as `address`.
         what: &'static str,
@@ -21,34 +19,26 @@ pub enum Error {
         expected: String,
     },
     /// The configuration was rejected, or a port could not be opened.
-    #[error(transparent)]
     Build(Box<BuildError>),
     /// A port could not be added.
-    #[error("{port}: {why}")]
     Port {
         /// Specification of the port.
         port: String,
         /// Error of the port.
-        #[source]
         why: Box<node::AddPortError>,
     },
     /// A bridge could not be built.
-    #[error(transparent)]
-    Bridge(#[from] NodeError),
+    Bridge(NodeError),
     /// A port could not be added to a bridge.
-    #[error("{port}: {why}")]
     Member {
         /// Specification of the port.
         port: String,
         /// Error of the port.
-        #[source]
         why: AddError,
     },
     /// A configuration file could not be read.
-    #[error(transparent)]
     Config(Box<node::config::ConfigError>),
     /// A change was rejected.
-    #[error("{what}: {why}")]
     Rejected {
         /// The change, such as `route 10.0.0.0/8`.
         what: String,
@@ -56,21 +46,62 @@ pub enum Error {
         why: String,
     },
     /// A thread could not be started.
-    #[error("{host}: cannot start a thread: {why}")]
     Thread {
         /// Name of the host or bridge.
         host: String,
         /// Error of the system.
-        #[source]
         why: io::Error,
     },
     /// A socket call failed. Functions that build hosts and open sockets can return one type of
     /// error.
-    #[error(transparent)]
-    Socket(#[from] io::Error),
+    Socket(io::Error),
     /// A host of a simulation could not be built.
-    #[error(transparent)]
     World(Box<::sim::shape::ShapeError>),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Value { what, value, expected } => write!(f, "{what} '{value}': expected {expected}"),
+            Error::Build(error) => error.fmt(f),
+            Error::Port { port, why } => write!(f, "{port}: {why}"),
+            Error::Bridge(error) => error.fmt(f),
+            Error::Member { port, why } => write!(f, "{port}: {why}"),
+            Error::Config(error) => error.fmt(f),
+            Error::Rejected { what, why } => write!(f, "{what}: {why}"),
+            Error::Thread { host, why } => write!(f, "{host}: cannot start a thread: {why}"),
+            Error::Socket(error) => error.fmt(f),
+            Error::World(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Build(error) => error.source(),
+            Error::Port { why, .. } => Some(why.as_ref()),
+            Error::Bridge(error) => error.source(),
+            Error::Member { why, .. } => Some(why),
+            Error::Config(error) => error.source(),
+            Error::Thread { why, .. } => Some(why),
+            Error::Socket(error) => error.source(),
+            Error::World(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<NodeError> for Error {
+    fn from(error: NodeError) -> Error {
+        Error::Bridge(error)
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Error {
+        Error::Socket(error)
+    }
 }
 
 impl fmt::Debug for Error {

@@ -63,13 +63,9 @@ pub struct End {
 }
 
 /// Error for a link that does not connect exactly two ports.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LinkError {
     /// The link has only one end.
-    #[error(
-        "host {host}: {iface}: {port}: the other end is missing; give a second iface the port {link}, or use a port \
-         without another end, such as null:"
-    )]
     Dangling {
         /// Name of the host.
         host: String,
@@ -81,10 +77,6 @@ pub enum LinkError {
         link: String,
     },
     /// The link has a third end.
-    #[error(
-        "host {host}: {iface}: {port}: {link} already has two ends, {taken}; choose another name, or connect the three \
-         through a host with three ports"
-    )]
     Crowded {
         /// Host of the third end.
         host: String,
@@ -98,6 +90,25 @@ pub enum LinkError {
         taken: String,
     },
 }
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkError::Dangling { host, iface, port, link } => write!(
+                f,
+                "host {host}: {iface}: {port}: the other end is missing; give a second iface the port {link}, or use a \
+                 port without another end, such as null:"
+            ),
+            LinkError::Crowded { host, iface, port, link, taken } => write!(
+                f,
+                "host {host}: {iface}: {port}: {link} already has two ends, {taken}; choose another name, or connect \
+                 the three through a host with three ports"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LinkError {}
 
 impl LinkError {
     /// Returns the names of the host and the port to which the error refers.

@@ -9,10 +9,10 @@ use crate::World;
 use clock::Duration;
 use node::config::ServiceConfig;
 use node::run::{Programs, Running};
+use std::fmt;
 
 /// Error for a service that cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[error("host {host}: {service}: {why}")]
+#[derive(Debug)]
 pub struct NotOpened {
     /// Name of the host that has the service.
     pub host: String,
@@ -21,6 +21,15 @@ pub struct NotOpened {
     /// Reason why the service cannot be opened.
     pub why: String,
 }
+
+impl fmt::Display for NotOpened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NotOpened { host, service, why } = self;
+        write!(f, "host {host}: {service}: {why}")
+    }
+}
+
+impl std::error::Error for NotOpened {}
 
 /// A world whose hosts also run TCP servers, and clients started by control commands.
 pub struct WithPrograms<'w> {

@@ -18,17 +18,16 @@ use node::switch::Switch;
 use node::switch::node::NodeError;
 use port::spec::{Kind, Spec};
 use socket::Errno;
+use std::fmt;
 use std::rc::Rc;
 use wire::Mac;
 
 /// Reason why a file cannot be simulated.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum ShapeError {
     /// Error in the file.
-    #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(ConfigError),
     /// A port that is not available in virtual time.
-    #[error("{host}: {port}: {why}")]
     Port {
         /// Host or switch that has the port: `host a`, `switch s1`.
         host: String,
@@ -38,13 +37,10 @@ pub enum ShapeError {
         why: String,
     },
     /// A host could not be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
+    Build(BuildError),
     /// A switch could not be built.
-    #[error(transparent)]
-    Switch(#[from] NodeError),
+    Switch(NodeError),
     /// The socket of a service could not be opened.
-    #[error("host {host}: {what}: {why}")]
     Service {
         /// Name of the host that has the service.
         host: String,
@@ -53,6 +49,47 @@ pub enum ShapeError {
         /// Error returned by the socket call.
         why: Errno,
     },
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShapeError::Config(error) => error.fmt(f),
+            ShapeError::Port { host, port, why } => write!(f, "{host}: {port}: {why}"),
+            ShapeError::Build(error) => error.fmt(f),
+            ShapeError::Switch(error) => error.fmt(f),
+            ShapeError::Service { host, what, why } => write!(f, "host {host}: {what}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ShapeError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ShapeError::Config(error) => error.source(),
+            ShapeError::Build(error) => error.source(),
+            ShapeError::Switch(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<ConfigError> for ShapeError {
+    fn from(error: ConfigError) -> ShapeError {
+        ShapeError::Config(error)
+    }
+}
+
+impl From<BuildError> for ShapeError {
+    fn from(error: BuildError) -> ShapeError {
+        ShapeError::Build(error)
+    }
+}
+
+impl From<NodeError> for ShapeError {
+    fn from(error: NodeError) -> ShapeError {
+        ShapeError::Switch(error)
+    }
 }
 
 #[cfg(feature = "files")]

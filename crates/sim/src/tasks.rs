@@ -7,33 +7,48 @@
 use clock::{Duration, Instant};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// Reason why a task cannot complete.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Stalled {
     /// No event is left that could wake the task.
-    #[error("the task waits at {at:?} of virtual time, and no event is left that could wake it")]
     NoEvent {
         /// Virtual time of the end of the simulation.
         at: Instant,
     },
     /// The task wakes itself, or others wake it, without end at one instant.
-    #[error("the task is woken without end at {at:?} of virtual time; wait for an event or for time instead")]
     Busy {
         /// The instant.
         at: Instant,
     },
     /// The limit of virtual time has passed.
-    #[error("the task is not complete after {limit:?} of virtual time")]
     TimedOut {
         /// The limit.
         limit: Duration,
     },
 }
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stalled::NoEvent { at } => {
+                write!(f, "the task waits at {at:?} of virtual time, and no event is left that could wake it")
+            }
+            Stalled::Busy { at } => write!(
+                f,
+                "the task is woken without end at {at:?} of virtual time; wait for an event or for time instead"
+            ),
+            Stalled::TimedOut { limit } => write!(f, "the task is not complete after {limit:?} of virtual time"),
+        }
+    }
+}
+
+impl std::error::Error for Stalled {}
 
 /// Tasks of a world.
 #[derive(Default)]

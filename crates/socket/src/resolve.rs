@@ -21,6 +21,7 @@ use clock::Instant;
 use exchange::{Exchange, Progress};
 use inet::zone;
 use lock::Locks;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use wire::dns::{self, Answer, ty};
 
@@ -79,32 +80,24 @@ impl Families {
 }
 
 /// Reason why a lookup returned no address.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum LookupError {
     /// The text is neither an address nor a valid domain name.
-    #[error("'{0}' is neither an IP address nor a domain name")]
     BadName(String),
     /// The zone of a link-local address is not the name of an interface.
-    #[error("'{0}': the host has no interface of that name")]
     BadZone(String),
     /// A link-local address is given without a zone.
-    #[error("'{0}' is a link-local address: give its interface, as in {0}%tap0")]
     NoZone(String),
     /// The address belongs to the family that is not selected.
-    #[error("'{0}' is not an {1} address")]
     OtherFamily(String, &'static str),
     /// The host has no name servers.
-    #[error("'{0}': no name server is configured; set one with --dns ADDRESS, or use --dhcp or --addr auto")]
     NoServers(String),
     /// The name does not exist (NXDOMAIN).
-    #[error("'{0}': no such name")]
     NotFound(String),
     /// The name exists, but has no address of the selected families.
-    #[error("'{0}': the name has no address")]
     NoAddress(String),
     /// All name servers that were queried refused or failed.
-    #[error("'{name}': name server {server} answered {}", dns::rcode_name(*rcode))]
     Failed {
         /// Name that was looked up.
         name: String,
@@ -114,7 +107,6 @@ pub enum LookupError {
         rcode: u8,
     },
     /// No name server answered in time.
-    #[error("'{name}': no answer from name server {server}")]
     TimedOut {
         /// Name that was looked up.
         name: String,
@@ -122,7 +114,6 @@ pub enum LookupError {
         server: SocketAddr,
     },
     /// No name server could be reached.
-    #[error("'{name}': cannot reach name server {server}: {why}")]
     Unreachable {
         /// Name that was looked up.
         name: String,
@@ -132,12 +123,43 @@ pub enum LookupError {
         why: Errno,
     },
     /// The host was stopped during the lookup.
-    #[error("'{0}': lookup interrupted")]
     Interrupted(String),
     /// The lookup would have to wait on a host of a simulation.
-    #[error("'{0}': a lookup cannot wait on a simulated host: use net::tasks::lookup in a task of its world")]
     Simulated(String),
 }
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LookupError::BadName(name) => write!(f, "'{name}' is neither an IP address nor a domain name"),
+            LookupError::BadZone(name) => write!(f, "'{name}': the host has no interface of that name"),
+            LookupError::NoZone(name) => {
+                write!(f, "'{name}' is a link-local address: give its interface, as in {name}%tap0")
+            }
+            LookupError::OtherFamily(name, family) => write!(f, "'{name}' is not an {family} address"),
+            LookupError::NoServers(name) => write!(
+                f,
+                "'{name}': no name server is configured; set one with --dns ADDRESS, or use --dhcp or --addr auto"
+            ),
+            LookupError::NotFound(name) => write!(f, "'{name}': no such name"),
+            LookupError::NoAddress(name) => write!(f, "'{name}': the name has no address"),
+            LookupError::Failed { name, server, rcode } => {
+                write!(f, "'{name}': name server {server} answered {}", dns::rcode_name(*rcode))
+            }
+            LookupError::TimedOut { name, server } => write!(f, "'{name}': no answer from name server {server}"),
+            LookupError::Unreachable { name, server, why } => {
+                write!(f, "'{name}': cannot reach name server {server}: {why}")
+            }
+            LookupError::Interrupted(name) => write!(f, "'{name}': lookup interrupted"),
+            LookupError::Simulated(name) => write!(
+                f,
+                "'{name}': a lookup cannot wait on a simulated host: use net::tasks::lookup in a task of its world"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LookupError {}
 
 /// Result of a lookup: socket addresses in order of preference (RFC 6724), or the reason why there
 /// are none.

@@ -9,6 +9,7 @@ use crate::ip::exit::OutputError;
 use crate::udp::SendError;
 use buf::Frame;
 use lock::{Cx, Locks};
+use std::net::Ipv4Addr;
 use wire::{L4Port, Proto, checksum, icmp4, ip4};
 
 /// Header that precedes the payload of a socket.
@@ -109,9 +110,8 @@ impl<L: Locks> Stack<L> {
                 {
                     header[12..16].copy_from_slice(&src.octets());
                 }
-                let addr = |at: &[u8; 4]| std::net::Ipv4Addr::from_octets(*at);
                 let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *header;
-                let (src, dst) = (addr(&[s0, s1, s2, s3]), addr(&[d0, d1, d2, d3]));
+                let (src, dst) = (Ipv4Addr::new(s0, s1, s2, s3), Ipv4Addr::new(d0, d1, d2, d3));
                 if [header[4], header[5]] == [0, 0] {
                     let id = self.idents.lock(cx).next(src, dst, Proto(header[9]), cx.now);
                     [header[4], header[5]] = id.to_be_bytes();

@@ -1,6 +1,7 @@
 //! Client of a control socket. Sends requests and waits for each answer, with a timeout.
 
 use super::{ANSWER_MAX, line};
+use std::fmt;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -17,13 +18,11 @@ pub struct Answer {
 }
 
 /// Reason why a request received no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum ControlError {
     /// The address is not a valid address of a control socket.
-    #[error("'{0}': not the address of a control socket: expected unix:///path/to/socket or /path/to/socket")]
     BadUrl(String),
     /// No server listens at the path.
-    #[error("{path}: {error}: check that a host runs with --control {path}")]
     Connect {
         /// Path of the socket.
         path: String,
@@ -31,7 +30,6 @@ pub enum ControlError {
         error: io::Error,
     },
     /// The server did not answer within the timeout.
-    #[error("{path}: no answer within {seconds} s: check that the host is not suspended")]
     Timeout {
         /// Path of the socket.
         path: String,
@@ -39,7 +37,6 @@ pub enum ControlError {
         seconds: f64,
     },
     /// The connection ended early, or the answer is malformed.
-    #[error("{path}: {why}: check that it is a control socket of linerate")]
     Broken {
         /// Path of the socket.
         path: String,
@@ -47,7 +44,6 @@ pub enum ControlError {
         why: String,
     },
     /// The host runs as another user, so its answers are not trusted.
-    #[error("{path}: the host runs as user {uid}, not as user {own} or root: run the command as user {uid}")]
     Foreign {
         /// Path of the socket.
         path: String,
@@ -57,9 +53,37 @@ pub enum ControlError {
         own: u32,
     },
     /// A word contains a control character, so it cannot be sent in a line.
-    #[error("a command must not contain a line break or another control character")]
     BadWord,
 }
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ControlError::BadUrl(text) => write!(
+                f,
+                "'{text}': not the address of a control socket: expected unix:///path/to/socket or /path/to/socket"
+            ),
+            ControlError::Connect { path, error } => {
+                write!(f, "{path}: {error}: check that a host runs with --control {path}")
+            }
+            ControlError::Timeout { path, seconds } => {
+                write!(f, "{path}: no answer within {seconds} s: check that the host is not suspended")
+            }
+            ControlError::Broken { path, why } => {
+                write!(f, "{path}: {why}: check that it is a control socket of linerate")
+            }
+            ControlError::Foreign { path, uid, own } => write!(
+                f,
+                "{path}: the host runs as user {uid}, not as user {own} or root: run the command as user {uid}"
+            ),
+            ControlError::BadWord => {
+                f.write_str("a command must not contain a line break or another control character")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}
 
 /// Returns the path in `unix:///path`, `unix://path` or a plain path.
 ///

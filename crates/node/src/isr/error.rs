@@ -2,18 +2,14 @@
 
 use super::died::RESTARTS_MAX;
 use dispatch::netisr::NetisrError;
+use std::fmt;
 
 /// Invalid netisr configuration.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum IsrError {
     /// Several workstreams were configured with single-threaded locks.
-    #[error(
-        "isr.workstreams = {0} needs locks = 'light' or 'heavy': with locks = 'up', the host's own thread runs at most \
-         1 workstream"
-    )]
     Threads(usize),
     /// Several stacks were configured with a setting that only a single stack supports.
-    #[error("stacks = {stacks}: each stack has one thread and one queue: {what}")]
     Split {
         /// Number of stacks of the host.
         stacks: usize,
@@ -21,16 +17,55 @@ pub enum IsrError {
         what: &'static str,
     },
     /// Pinning was requested, but there are no threads to pin.
-    #[error("isr.bind: netisr has no threads to pin: choose locks = 'light' and isr.workstreams")]
     Bind,
     /// A netisr sysctl was set on a host without netisr.
-    #[error("{0}: the host has no workstreams: choose isr.workstreams before it starts")]
     None(String),
     /// The worker of this workstream panicked too often. Frames for it stay queued, and once the
     /// queue is full, further frames are dropped.
-    #[error("workstream {0}: the worker panicked more than {RESTARTS_MAX} times and is not restarted")]
     Died(usize),
     /// Error of netisr itself.
-    #[error(transparent)]
-    Netisr(#[from] NetisrError),
+    Netisr(NetisrError),
+}
+
+impl fmt::Display for IsrError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            IsrError::Threads(workstreams) => write!(
+                f,
+                "isr.workstreams = {workstreams} needs locks = 'light' or 'heavy': with locks = 'up', the host's own \
+                 thread runs at most 1 workstream"
+            ),
+            IsrError::Split { stacks, what } => {
+                write!(f, "stacks = {stacks}: each stack has one thread and one queue: {what}")
+            }
+            IsrError::Bind => {
+                f.write_str("isr.bind: netisr has no threads to pin: choose locks = 'light' and isr.workstreams")
+            }
+            IsrError::None(what) => {
+                write!(f, "{what}: the host has no workstreams: choose isr.workstreams before it starts")
+            }
+            IsrError::Died(worker) => {
+                write!(
+                    f,
+                    "workstream {worker}: the worker panicked more than {RESTARTS_MAX} times and is not restarted"
+                )
+            }
+            IsrError::Netisr(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for IsrError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            IsrError::Netisr(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<NetisrError> for IsrError {
+    fn from(error: NetisrError) -> IsrError {
+        IsrError::Netisr(error)
+    }
 }

@@ -13,18 +13,17 @@ use inet::resolvers::ResolverSource;
 use lock::{Locks, Up};
 use port::Pairs;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Reason why a host could not be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The configuration is inconsistent.
-    #[error("{0}")]
     Config(String),
     /// The pool could not be created.
-    #[error("{host}: {why}")]
     Pool {
         /// Name of the host.
         host: String,
@@ -32,7 +31,6 @@ pub enum BuildError {
         why: buf::PoolError,
     },
     /// Netisr could not be created.
-    #[error("host {host}: {why}")]
     Isr {
         /// Name of the host.
         host: String,
@@ -40,7 +38,6 @@ pub enum BuildError {
         why: IsrError,
     },
     /// The dispatcher of a split host could not be opened.
-    #[error("{host}: {why}")]
     Split {
         /// Name of the host.
         host: String,
@@ -48,7 +45,6 @@ pub enum BuildError {
         why: split::OpenError,
     },
     /// A port could not be opened or added.
-    #[error("{host}: {}", port::port_message(port, why))]
     Port {
         /// Name of the host.
         host: String,
@@ -58,7 +54,6 @@ pub enum BuildError {
         why: Box<AddPortError>,
     },
     /// The configuration requests an offload that the port does not support.
-    #[error("{host}: {iface}: {port} does not support {what}")]
     Offload {
         /// Name of the host.
         host: String,
@@ -70,7 +65,6 @@ pub enum BuildError {
         what: &'static str,
     },
     /// A route or neighbor could not be added.
-    #[error("{host}: {what}: {why}")]
     Word {
         /// Name of the host.
         host: String,
@@ -80,6 +74,24 @@ pub enum BuildError {
         why: String,
     },
 }
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::Config(error) => write!(f, "{error}"),
+            BuildError::Pool { host, why } => write!(f, "{host}: {why}"),
+            BuildError::Isr { host, why } => write!(f, "host {host}: {why}"),
+            BuildError::Split { host, why } => write!(f, "{host}: {why}"),
+            BuildError::Port { host, port, why } => write!(f, "{host}: {}", port::port_message(port, why)),
+            BuildError::Offload { host, iface, port, what } => {
+                write!(f, "{host}: {iface}: {port} does not support {what}")
+            }
+            BuildError::Word { host, what, why } => write!(f, "{host}: {what}: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
 
 /// Builds a host from `config`.
 ///

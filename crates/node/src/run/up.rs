@@ -1,6 +1,10 @@
 //! Runs the hosts of a topology file in one process, from their start to the final audit. Each host
 //! has its own thread, which can be pinned to a core.
 
+mod error;
+
+pub use error::{Unconfigured, UpError};
+
 use super::programs::Running;
 use super::{BuildError, IDLE, NoPrograms, Outcome, Programs, Runner, build, build_sharded};
 use crate::Host;
@@ -10,10 +14,9 @@ use crate::control::Server;
 use crate::service::{LONGEST, Service};
 use crate::split::{self, Dispatcher, Shard};
 use crate::switch::Switch;
-use crate::switch::node::NodeError;
 use crate::topology::Topology;
 use clock::{Clock, Duration, Instant};
-use dispatch::sandbox::{Sandbox, SandboxError};
+use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};
 use port::Pairs;
 use socket::Poller;
@@ -36,48 +39,6 @@ pub enum Event {
     },
     /// A warning that does not end the host, such as a port that has closed.
     Notice(String),
-}
-
-/// Reason why the hosts could not run. All hosts that were already running have been stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum UpError {
-    /// A host could not be built.
-    #[error(transparent)]
-    Build(#[from] BuildError),
-    /// A control socket could not be opened.
-    #[error("{host}: control socket {path}: {why}")]
-    Control {
-        /// Name of the host.
-        host: String,
-        /// Path of the socket.
-        path: String,
-        /// Error reported by the system.
-        why: io::Error,
-    },
-    /// A switch could not run.
-    #[error(transparent)]
-    Switch(#[from] NodeError),
-    /// The port of a service is in use, or the service is not available here.
-    #[error("{host}: {what}: {why}")]
-    Service {
-        /// Name of the host.
-        host: String,
-        /// Kind and port of the service.
-        what: String,
-        /// Reason why the service is unavailable.
-        why: String,
-    },
-    /// The process could not drop its privileges.
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
-    /// A thread could not be created, or panicked.
-    #[error("{host}: thread failed: {why}")]
-    Thread {
-        /// Name of the host.
-        host: String,
-        /// Error of the system, or that the thread panicked.
-        why: String,
-    },
 }
 
 /// Message from a host's thread to the main thread.
@@ -621,28 +582,6 @@ pub fn await_addresses<L: Locks>(
         }
         (None, None) => Ok(()),
     }
-}
-
-/// Reason why an interface has no automatic configuration.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unconfigured {
-    /// No router advertisement was received on an interface with autoconfiguration.
-    #[error("{host}: {iface}: no router advertisement received, so IPv6 has no default route")]
-    NoRouter {
-        /// Name of the host.
-        host: String,
-        /// Name of the interface.
-        iface: String,
-    },
-    /// No DHCP server replied.
-    #[error("{host}: {iface}: no DHCP server replied, so the interface has no IPv4 address")]
-    NoLease {
-        /// Name of the host.
-        host: String,
-        /// Name of the interface.
-        iface: String,
-    },
 }
 
 /// Shuts a host down within 2 s: sends written data and waits for its acknowledgment. Then keeps

@@ -20,6 +20,7 @@ use lock::Up;
 use port::{Pairs, Port, PortCounts, Spec};
 use stats::{DropReason, Entry};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use wire::hash::Key;
@@ -36,16 +37,13 @@ const NAP: Duration = Duration::from_millis(100);
 const LINGER: Duration = Duration::from_millis(100);
 
 /// Reason why a split host cannot be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum OpenError {
     /// The netisr configuration is invalid.
-    #[error(transparent)]
-    Isr(#[from] IsrError),
+    Isr(IsrError),
     /// The pool could not be created.
-    #[error(transparent)]
-    Pool(#[from] buf::PoolError),
+    Pool(buf::PoolError),
     /// A port could not be opened.
-    #[error("{}", port::port_message(port, why))]
     Port {
         /// Specification of the port.
         port: String,
@@ -53,8 +51,47 @@ pub enum OpenError {
         why: String,
     },
     /// No pipe for waking threads could be created.
-    #[error("cannot create a pipe between threads: {0}")]
-    Bell(#[from] io::Error),
+    Bell(io::Error),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::Isr(error) => error.fmt(f),
+            OpenError::Pool(error) => error.fmt(f),
+            OpenError::Port { port, why } => write!(f, "{}", port::port_message(port, why)),
+            OpenError::Bell(error) => write!(f, "cannot create a pipe between threads: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            OpenError::Isr(error) => error.source(),
+            OpenError::Pool(error) => error.source(),
+            OpenError::Bell(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<IsrError> for OpenError {
+    fn from(error: IsrError) -> OpenError {
+        OpenError::Isr(error)
+    }
+}
+
+impl From<buf::PoolError> for OpenError {
+    fn from(error: buf::PoolError) -> OpenError {
+        OpenError::Pool(error)
+    }
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
+        OpenError::Bell(error)
+    }
 }
 
 impl From<dispatch::netisr::NetisrError> for OpenError {

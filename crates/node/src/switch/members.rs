@@ -11,38 +11,80 @@ use dispatch::polling::{Loops, Taken};
 use port::os::link;
 use port::spec::Kind;
 use port::{Caps, OpenError, Port, PortCounts, Spec, SpecError};
+use std::fmt;
 use std::sync::Arc;
 
 /// Reason why a port was not added.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub enum AddError {
     /// The port specification is invalid.
-    #[error(transparent)]
-    Spec(#[from] SpecError),
+    Spec(SpecError),
     /// The port could not be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
+    Open(OpenError),
     /// The port carries IP packets without Ethernet headers, by which a bridge forwards.
-    #[error("{0}: a TUN device has no Ethernet addresses and cannot be in a bridge; use tap:NAME")]
     NotEthernet(String),
     /// The port is already polled by a loop.
-    #[error(transparent)]
-    Taken(#[from] Taken),
+    Taken(Taken),
     /// The bridge already has the maximum number of ports.
-    #[error("too many ports: a bridge has at most {0}")]
     TooMany(usize),
     /// The switch has no loop with the given number (first field); the second field is its number
     /// of loops.
-    #[error("no loop {0}: the switch has {1}, numbered from 0")]
     NoLoop(usize, usize),
     /// Each queue of a port needs a loop of its own, and no loop is left.
-    #[error("{port}: each queue of a port needs its own loop, and all {loops} loops have a queue; increase --loops")]
     NoLoopLeft {
         /// Specification of the queue.
         port: String,
         /// Number of loops of the switch.
         loops: usize,
     },
+}
+
+impl fmt::Display for AddError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddError::Spec(error) => error.fmt(f),
+            AddError::Open(error) => error.fmt(f),
+            AddError::NotEthernet(port) => {
+                write!(f, "{port}: a TUN device has no Ethernet addresses and cannot be in a bridge; use tap:NAME")
+            }
+            AddError::Taken(error) => error.fmt(f),
+            AddError::TooMany(most) => write!(f, "too many ports: a bridge has at most {most}"),
+            AddError::NoLoop(number, loops) => write!(f, "no loop {number}: the switch has {loops}, numbered from 0"),
+            AddError::NoLoopLeft { port, loops } => write!(
+                f,
+                "{port}: each queue of a port needs its own loop, and all {loops} loops have a queue; increase --loops"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for AddError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            AddError::Spec(error) => error.source(),
+            AddError::Open(error) => error.source(),
+            AddError::Taken(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl From<SpecError> for AddError {
+    fn from(error: SpecError) -> AddError {
+        AddError::Spec(error)
+    }
+}
+
+impl From<OpenError> for AddError {
+    fn from(error: OpenError) -> AddError {
+        AddError::Open(error)
+    }
+}
+
+impl From<Taken> for AddError {
+    fn from(error: Taken) -> AddError {
+        AddError::Taken(error)
+    }
 }
 
 /// A queue of a member, which one loop polls. Most members have one queue.

@@ -9,20 +9,29 @@ use crate::run::Outcome;
 use buf::PoolConfig;
 use clock::{Clock, Instant};
 use port::{Pairs, Spec};
+use std::fmt;
 use std::sync::Arc;
 
 /// Number of buffers in the pool of a switch of a topology file.
 const BUFFERS: usize = 4096;
 
 /// Reason why a switch of a file could not be created.
-#[derive(Debug, thiserror::Error)]
-#[error("switch {name}: {why}")]
+#[derive(Debug)]
 pub struct NodeError {
     /// Name of the switch.
     pub name: String,
     /// Reason for the failure.
     pub why: String,
 }
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NodeError { name, why } = self;
+        write!(f, "switch {name}: {why}")
+    }
+}
+
+impl std::error::Error for NodeError {}
 
 /// Result of a step of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +67,7 @@ impl Switch {
         }
         let switch = Switch::among(&config, clock, pairs.clone()).map_err(|why| failed(why.to_string()))?;
         for spec in &specs {
-            switch.add(spec, None).map_err(|why| failed(format!("{spec}: {why}")))?;
+            switch.add(spec, None).map_err(|why| failed(port::port_message(&spec.to_string(), &why)))?;
         }
         let say = |line: &str| {
             let said: Vec<&str> = line.split_whitespace().collect();
