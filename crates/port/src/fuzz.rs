@@ -10,7 +10,7 @@
     reason = "broken invariants must panic; built for tests and fuzzing only"
 )]
 
-use crate::ip::{self, IpLink, Outgoing};
+use crate::ip_link::{self, IpLink, Outgoing};
 use crate::offload::{RxCsum, virtio};
 use crate::os::tun::VNET_HDR_LEN;
 use crate::own::unix::{FRAME_MAX, Unframer};
@@ -76,16 +76,16 @@ pub fn ip_link(data: &[u8]) {
                 4 => EtherType::IPV4,
                 _ => EtherType::IPV6,
             };
-            assert_eq!((header.src, header.ethertype), (ip::PEER, version));
+            assert_eq!((header.src, header.ethertype), (ip_link::PEER, version));
             assert_eq!(&frame.bytes()[eth::HEADER_LEN..], data);
         }
         return;
     }
     let outgoing = link.send(data);
-    let Some(answer) = link.answer(&pool).unwrap() else { return };
+    let Some(answer) = link.take_answer() else { return };
     assert_eq!(outgoing, Outgoing::Handled);
-    let (header, packet) = (eth::Header::parse(answer.bytes()).unwrap(), &answer.bytes()[eth::HEADER_LEN..]);
-    assert_eq!((header.src, header.dst.0.as_slice()), (ip::PEER, &data[6..12]));
+    let (header, packet) = (eth::Header::parse(&answer).unwrap(), &answer[eth::HEADER_LEN..]);
+    assert_eq!((header.src, header.dst.0.as_slice()), (ip_link::PEER, &data[6..12]));
     if header.ethertype == EtherType::ARP {
         assert_eq!(arp::Packet::parse(packet).unwrap().op, arp::Op::Reply);
         return;

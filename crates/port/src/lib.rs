@@ -19,7 +19,7 @@ mod counts;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod impair;
-mod ip;
+mod ip_link;
 mod long;
 pub mod nic;
 pub mod null;

@@ -22,7 +22,7 @@ pub use crate::offload::RxCsum;
 pub use error::TapError;
 pub use queues::Queues;
 
-use crate::ip::IpLink;
+use crate::ip_link::IpLink;
 use crate::offload::large::{self, LARGEST};
 use crate::os::tun::{self as device, Config, Opened, VNET_HDR_LEN};
 use crate::{Caps, LINK_LEN, Port, PortCounts};

@@ -2,7 +2,7 @@
 
 use super::{FrameSink, FrameSource};
 use crate::Port;
-use crate::ip::{IpLink, Outgoing};
+use crate::ip_link::{IpLink, Outgoing};
 use buf::Pool;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;

@@ -6,7 +6,7 @@
 //! buffer is then copied in front of it. If no further large buffer is free, the frame is split
 //! into small frames (`offload::large`).
 
-use crate::ip::{IpLink, NoBuffer};
+use crate::ip_link::IpLink;
 use crate::offload::large::{Cut, Large};
 use crate::offload::{RxCsum, virtio};
 use crate::os::tun::VNET_HDR_LEN;
@@ -58,18 +58,13 @@ impl TapRx {
             let cut = self.large.cut(&self.pool);
             return self.cut(cut);
         }
-        match self.link.as_ref().map(|link| link.answer(&self.pool)).transpose() {
-            Ok(Some(Some(answer))) => return Got::Frame(answer),
-            Ok(_) => {}
-            Err(NoBuffer) => {
-                self.counts.rx.no_buffer.bump();
-                return Got::Empty;
-            }
-        }
         let Some(mut frame) = self.pool.get() else {
             self.counts.rx.no_buffer.bump();
             return Got::Empty;
         };
+        if let Some(answer) = self.link.as_ref().and_then(|link| link.take_answer()) {
+            return if frame.extend(&answer).is_some() { Got::Frame(frame) } else { Got::Malformed };
+        }
         let mut header = [0; VNET_HDR_LEN];
         let room = frame.tailroom();
         let mut spare = self.large.take();

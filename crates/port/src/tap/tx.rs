@@ -1,6 +1,6 @@
 //! The transmitting half: writes frames to the device.
 
-use crate::ip::{IpLink, Outgoing};
+use crate::ip_link::{IpLink, Outgoing};
 use crate::offload::virtio;
 use crate::{Caps, LINK_LEN, PortCounts, TxHalf};
 use buf::{Burst, Flags, Frame};

@@ -17,7 +17,7 @@ fn port(pool: &Pool) -> (Port, UnixDatagram) {
 
 fn frame(pool: &Pool, ethertype: EtherType, packet: &[u8]) -> Burst {
     let mut header = [0; eth::HEADER_LEN];
-    eth::Header { dst: crate::ip::PEER, src: HOST, ethertype }.emit(&mut header);
+    eth::Header { dst: crate::ip_link::PEER, src: HOST, ethertype }.emit(&mut header);
     let mut frame = pool.get().unwrap();
     frame.extend(&header).unwrap();
     frame.extend(packet).unwrap();
@@ -61,7 +61,22 @@ fn a_request_is_answered_by_the_port_which_wakes_its_receiver() {
     let mut burst = Burst::new();
     assert_eq!(port.rx.rx_burst(&mut burst, 8, Instant::ZERO), 1);
     let reply = arp::Packet::parse(&burst.pop().unwrap().bytes()[eth::HEADER_LEN..]).unwrap();
-    assert_eq!((reply.sha, reply.spa, reply.tpa), (crate::ip::PEER, tpa, spa));
+    assert_eq!((reply.sha, reply.spa, reply.tpa), (crate::ip_link::PEER, tpa, spa));
     wire.set_nonblocking(true).unwrap();
     assert!(wire.recv(&mut [0; 64]).is_err());
+}
+
+#[test]
+fn an_answer_waits_for_a_buffer() {
+    let pool = Pool::new(&PoolConfig { buffers: 2, ..PoolConfig::default() }).unwrap();
+    let (mut port, _wire) = port(&pool);
+    let [spa, tpa] = [2, 1].map(|n| [10, 0, 0, n].into());
+    let request = arp::Packet { op: arp::Op::Request, sha: HOST, spa, tha: wire::Mac::ZERO, tpa };
+    port.tx.tx_burst(&mut frame(&pool, EtherType::ARP, &request.emit()), Instant::ZERO);
+    let held = [pool.get().unwrap(), pool.get().unwrap()];
+    let mut burst = Burst::new();
+    assert_eq!(port.rx.rx_burst(&mut burst, 8, Instant::ZERO), 0);
+    assert!(port.counts.rx.no_buffer.get() == 1 && crate::os::is_readable(port.rx.wait_fd().unwrap()));
+    drop(held);
+    assert_eq!(port.rx.rx_burst(&mut burst, 8, Instant::ZERO), 1);
 }

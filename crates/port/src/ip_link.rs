@@ -8,7 +8,7 @@
 
 use crate::os::epoll::Epoll;
 use crate::os::event::Event;
-use buf::{Frame, Pool};
+use buf::Frame;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -111,16 +111,6 @@ impl IpLink {
         answer
     }
 
-    /// Returns the next answer as a frame of `pool`; `None` if there is none. The error is that no
-    /// buffer is free.
-    pub fn answer(&self, pool: &Pool) -> Result<Option<Frame>, NoBuffer> {
-        if !self.has_answer() {
-            return Ok(None);
-        }
-        let mut frame = pool.get().ok_or(NoBuffer)?;
-        Ok(self.take_answer().and_then(|answer| frame.extend(&answer)).map(|()| frame))
-    }
-
     /// Inspects a frame that the host sends, and answers it if it belongs to address resolution.
     pub fn send(&self, frame: &[u8]) -> Outgoing {
         let Ok(header) = eth::Header::parse(frame) else { return Outgoing::Rejected };
@@ -160,10 +150,6 @@ impl IpLink {
         has_room
     }
 }
-
-/// No buffer of the pool is free.
-#[derive(Debug)]
-pub(crate) struct NoBuffer;
 
 fn number(Mac([a, b, c, d, e, f]): Mac) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
