@@ -5,6 +5,7 @@ use crate::common::*;
 use clock::Duration;
 use linerate_inet::iface::IfaceAddr;
 use linerate_inet::neigh::State;
+use linerate_inet::route::Via;
 use linerate_inet::udp::{SendError, SoError};
 use lock::Locks;
 use std::net::Ipv4Addr;
@@ -20,6 +21,7 @@ conversations! {
     a_request_for_another_host_creates_nothing
     a_gratuitous_announcement_updates_entries_and_creates_none
     a_sender_from_another_subnet_is_answered_and_not_cached
+    an_address_beyond_the_prefixes_is_resolved_over_a_route_through_the_link
     our_address_is_defended_at_most_once_in_ten_seconds
     a_static_entry_is_not_overwritten
     malformed_packets_are_counted_and_nothing_is_learned
@@ -128,6 +130,22 @@ fn a_sender_from_another_subnet_is_answered_and_not_cached<L: Locks>() {
     assert_eq!(arp_of(&h.sent_one(EM0)).1.op, Op::Reply);
     assert!(h.stack.neighbors(h.cx()).is_empty());
     h.assert_counters("in 1, out 1, audit.made 1, arp.requests_received 1, arp.replies_sent 1, arp.in.consumed 1");
+}
+
+/// An unrequested reply from beyond the prefixes creates no entry; a requested one completes it.
+fn an_address_beyond_the_prefixes_is_resolved_over_a_route_through_the_link<L: Locks>() {
+    let h = host::<L>();
+    h.route("0.0.0.0/0", Via::Link(EM0));
+    let far = Station { ip: Ipv4Addr::new(198, 51, 100, 7), ..PEER };
+    h.inject(EM0, arp(Op::Reply, far, ME));
+    assert!(h.stack.neighbors(h.cx()).is_empty());
+    let s = h.bound(1000);
+    assert_eq!(h.send(s, b"x", at(far, 9)), Ok(1));
+    assert_eq!(arp_of(&h.sent_one(EM0)).1.tpa, far.ip);
+    h.forget_counters();
+    h.inject(EM0, arp(Op::Reply, far, ME));
+    assert_eq!(udp_of(&h.sent_one(EM0)).1, b"x");
+    h.assert_counters("in 1, out 1, arp.replies_received 1, neigh.resolved 1, arp.in.consumed 1");
 }
 
 /// RFC 5227 2.4 (b), DEFEND_INTERVAL 10 s.

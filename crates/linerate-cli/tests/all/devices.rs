@@ -191,6 +191,30 @@ fn hosts_on_tun_devices_reach_each_other_through_the_kernel() {
     });
 }
 
+/// A host with a single address and a route through the device, as in a VPN, reaches any address.
+#[test]
+fn a_route_through_a_device_leads_beyond_the_prefixes_of_its_addresses() {
+    if !has("ping") {
+        return println!("skipped: ping is not installed");
+    }
+    isolated("a_route_through_a_device_leads_beyond_the_prefixes_of_its_addresses", || {
+        for kind in ["tun", "tap"] {
+            sh(&format!("ip link set lo up; ip tuntap add p0 mode {kind}; ip link set p0 up"));
+            sh("ip addr add 192.0.2.9/32 dev p0; ip route add 10.8.0.2 dev p0");
+            let host =
+                Running::start(&format!("beyond-{kind}"), &["--port", &format!("{kind}:p0"), "--addr", "10.8.0.2/32"]);
+            host.ok("ip route add default dev p0");
+            let output = run(&mut linerate(&["ping", "--url", &host.url(), "-c", "3", "-i", "0.1", "192.0.2.9"]));
+            let pinged = String::from_utf8_lossy(&output.stdout);
+            assert!(pinged.contains("3 packets transmitted, 3 received"), "{kind}: {pinged}");
+            let pinged = sh("ping -n -c 3 -i 0.1 -w 10 10.8.0.2");
+            assert_eq!(replies(&pinged, 3), 3, "{kind}: {pinged}");
+            end(host, kind);
+            sh("ip link del p0");
+        }
+    });
+}
+
 #[test]
 fn a_tun_device_is_no_port_of_a_bridge() {
     let output = run(&mut linerate(&["bridge", "tun:p0", "pair:x"]));
