@@ -19,7 +19,6 @@ mod tunnel;
 pub use six::six;
 pub use tunnel::tunnel;
 
-use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, Offload, Output};
 use crate::raw::{RawKind, SEND_ONLY};
 use crate::route::{Path, Via};
@@ -28,6 +27,7 @@ use crate::udp::{Domain, SourceChange};
 use crate::{Config, Stack};
 use buf::{Burst, Pool, PoolConfig};
 use clock::{Duration, Instant};
+use fib::Prefix;
 use lock::{Cx, How, Up};
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -12,7 +12,6 @@ mod own;
 mod source;
 
 use crate::Stack;
-use crate::fib::{AddrBits, NextHopId};
 use crate::iface::{Iface, IfaceId};
 use crate::neigh;
 use crate::route::{Adjacency, Hop};
@@ -20,6 +19,7 @@ use crate::stack::{OwnFilter, SlowFrames};
 use crate::sysctls::Sysctls;
 use crate::{tcp, udp};
 use buf::{Burst, Flags, Frame};
+use fib::{AddrBits, NextHopId};
 use lock::{Cx, Guarded, Locks};
 use stats::{DropReason, Lap, Sysctl};
 use wire::eth::{self, EtherType};

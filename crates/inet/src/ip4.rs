@@ -18,11 +18,11 @@ pub(crate) use outgoing::Outgoing;
 
 use crate::Stack;
 use crate::ends::Domain;
-use crate::fib::NextHopId;
 use crate::icmp4::Cause;
 use crate::iface::Iface;
 use crate::route::Via;
 use buf::{Burst, Flags, Frame};
+use fib::NextHopId;
 use lock::{Cx, Locks};
 use reass::{Expired, Outcome};
 use stats::{DropReason, Lap, Stage};

@@ -39,7 +39,6 @@ mod destination;
 pub mod echo;
 pub mod ends;
 mod family;
-pub mod fib;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod groups;
@@ -70,5 +69,6 @@ pub mod tunnel;
 pub mod udp;
 pub mod zone;
 
+pub use ::fib;
 pub use slots::{Slot, Slots};
 pub use stack::{Config, LockUse, LoopUse, Stack};

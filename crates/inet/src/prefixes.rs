@@ -3,8 +3,8 @@
 //! A host has few forwarders, so the table is a list, the longest prefixes first.
 
 use crate::demux::Addr;
-use crate::fib::{Prefix, Prefix6};
 use crate::zone;
+use fib::{Prefix, Prefix6};
 
 /// A prefix of either family, or all addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -10,9 +10,9 @@ pub(crate) use made::{AGE, Redirects};
 
 use crate::Stack;
 use crate::counters::Counters;
-use crate::fib::{Prefix, Prefix6};
 use crate::route::{Via, Via6};
 use clock::Instant;
+use fib::{Prefix, Prefix6};
 use lock::{Cx, Locks};
 use made::{Made, Redirected};
 use stats::Counter;

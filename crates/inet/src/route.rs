@@ -17,9 +17,9 @@ mod tests;
 mod via;
 mod why;
 
-use crate::fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
 use crate::iface::IfaceId;
 pub(crate) use cache::RouteCache;
+use fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
 pub use hops::{Adjacency, Hop};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path};
 pub use reader::RouteReader;

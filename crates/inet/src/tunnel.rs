@@ -33,12 +33,12 @@ pub(crate) use table::Tunnels;
 
 use crate::Stack;
 use crate::family::Family;
-use crate::fib::Prefix;
 use crate::iface::{IfaceAddr, IfaceId, IfaceKind, Offload};
 use crate::ip::exit::{Exit, Target};
 use crate::ip4::pmtu::{self, LARGEST};
 use crate::route::{RouteError, Via};
 use clock::Instant;
+use fib::Prefix;
 use lock::{Cx, Locks};
 use std::net::{IpAddr, Ipv4Addr};
 use table::{OuterRoute, Tunnel};

@@ -14,6 +14,7 @@ use syn::{Attribute, ImplItemFn, Item, ItemFn, ItemMod, ItemUse, UseTree, Visibi
 const CRATES: &[&str] = &[
     "crates/linerate/src",
     "crates/linerate-cli/src",
+    "crates/fib/src",
     "crates/grammar/src",
     "crates/inet/src",
     "crates/lock/src",

@@ -7,7 +7,8 @@ use super::{Finding, Tree};
 use crate::source::has_token;
 
 /// Crates that receive time, random numbers and bytes as arguments.
-const PURE: &[&str] = &["crates/wire/", "crates/inet/", "crates/socket/", "crates/tcp/", "crates/bridge/"];
+const PURE: &[&str] =
+    &["crates/wire/", "crates/fib/", "crates/inet/", "crates/socket/", "crates/tcp/", "crates/bridge/"];
 
 /// Names of forbidden functions and modules, and what they give access to.
 const WAYS: &[(&str, &str)] = &[

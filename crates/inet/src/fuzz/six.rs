@@ -11,7 +11,6 @@ mod echo;
 
 use self::echo::{Echo, Echoed};
 use super::{EM0, Side, Tape, framed, mac};
-use crate::fib::Prefix6;
 use crate::iface::IfaceId;
 use crate::ip6::autoconf::state::{PREFIXES_MAX, ROUTERS_MAX};
 use crate::ip6::{AddrState, IfaceAddr6};
@@ -20,6 +19,7 @@ use crate::route::Via6;
 use crate::tunnel::{Config, Kind};
 use crate::udp::{Domain, SourceChange};
 use clock::{Duration, Instant};
+use fib::Prefix6;
 use lock::{Cx, How};
 use std::net::Ipv6Addr;
 use wire::eth::EtherType;

@@ -164,7 +164,7 @@ fn configure(side: &Side, cx: Cx, id: IfaceId, kind: Kind, tape: &mut Tape<'_>) 
         3 => stack.set_up(cx, id, tape.byte() & 1 != 0),
         4 if stack.remove_tunnel(cx, id) => assert_eq!(add(side, cx, kind, tape.byte()), id),
         _ => {
-            let prefix = crate::fib::Prefix::new(FAR, 32).unwrap();
+            let prefix = fib::Prefix::new(FAR, 32).unwrap();
             let _ = stack.add_route(cx, prefix, crate::route::Via::Link(if tape.byte() & 1 == 0 { EM0 } else { id }));
         }
     }

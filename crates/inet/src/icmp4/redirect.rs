@@ -5,9 +5,9 @@
 //! the quoted packet.
 
 use crate::Stack;
-use crate::fib::Prefix;
 use crate::iface::Iface;
 use crate::route::Via;
+use fib::Prefix;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;

@@ -8,12 +8,12 @@
 
 use super::{Input, link_len};
 use crate::Stack;
-use crate::fib::NextHopId;
 use crate::iface::{AtOnce, Iface, IfaceId, IfaceKind};
 use crate::neigh::Resolved;
 use crate::route::{Adjacency, Hop, Via};
 use crate::stack::SlowFrames;
 use buf::{Burst, Frame};
+use fib::NextHopId;
 use lock::{Cx, Locks, Pinned};
 use stats::DropReason;
 use wire::eth;

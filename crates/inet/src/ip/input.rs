@@ -6,11 +6,11 @@
 
 use super::Input;
 use crate::Stack;
-use crate::fib::NextHopId;
 use crate::iface::Iface;
 use crate::route::{Hop, Via};
 use crate::stack::{CHUNK, OwnFilter, SlowFrames};
 use buf::{Burst, Frame};
+use fib::NextHopId;
 use lock::{Cx, Locks, Pinned};
 use stats::{DropReason, Lap, Stage};
 use wire::{Mac, Proto};

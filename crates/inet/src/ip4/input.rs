@@ -3,7 +3,6 @@
 
 use super::Destination;
 use crate::Stack;
-use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::{Input, Opened, cut, header, link_len, pass_on};
 use crate::neigh;
@@ -11,6 +10,7 @@ use crate::route::{Adjacency, Hop};
 use crate::stack::{CHUNK, OwnFilter, SlowFrames};
 use crate::sysctls::Sysctls;
 use buf::{Burst, Flags, Frame};
+use fib::NextHopId;
 use lock::{Cx, Guarded, Locks};
 use stats::{DropReason, Lap, Stage, Sysctl};
 use std::net::Ipv4Addr;

@@ -10,12 +10,12 @@
 //! Other addresses are configured, or created from an advertised prefix ([`super::autoconf`]).
 
 use crate::Stack;
-use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::autoconf::Autoconf;
 use crate::ip6::ifaddr::{ADDRS_MAX, AddrState, IfaceAddr6, Refused6};
 use crate::route::{RouteError, Routes, Via6};
 use clock::{Duration, Instant};
+use fib::Prefix6;
 use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 use std::sync::atomic::Ordering;

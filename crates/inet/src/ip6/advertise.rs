@@ -14,10 +14,10 @@ pub use state::Advertising;
 use state::{REPLY_DELAY_MAX, up_to};
 
 use crate::Stack;
-use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::ifaddr::{IfaceAddr6, Origin, Refused6};
 use clock::{Duration, Instant};
+use fib::Prefix6;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use wire::icmp6::nd::{self, Options, PrefixInfo, RouterAdvert};

@@ -29,12 +29,12 @@ pub use state::{AdvertisedPrefix, DefaultRouter, PREFIXES_MAX};
 use state::{RouteChange, SOLICIT_DELAY, TableFull, lifetimes};
 
 use crate::Stack;
-use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::ifaddr::{AddrState, IfaceAddr6, Origin, Refused6};
 use crate::resolvers::ResolverSource;
 use crate::route::Via6;
 use clock::{Duration, Instant};
+use fib::Prefix6;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::cmp::Reverse;

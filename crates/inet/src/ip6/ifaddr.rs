@@ -1,7 +1,7 @@
 //! IPv6 addresses of an interface, with their state and origin.
 
-use crate::fib::Prefix6;
 use clock::Instant;
+use fib::Prefix6;
 use std::net::Ipv6Addr;
 
 /// Maximum number of IPv6 addresses of an interface.

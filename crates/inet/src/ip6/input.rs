@@ -2,7 +2,6 @@
 //! Hop-by-Hop options or link-local addresses take the slow path.
 
 use crate::Stack;
-use crate::fib::NextHopId;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::{Input, Opened, cut, header, link_len, pass_on};
 use crate::neigh;
@@ -10,6 +9,7 @@ use crate::route::{Adjacency, Hop};
 use crate::stack::{OwnFilter, SlowFrames};
 use crate::sysctls::Sysctls;
 use buf::{Burst, Flags, Frame};
+use fib::NextHopId;
 use lock::{Cx, Guarded, Locks};
 use stats::{DropReason, Lap, Sysctl};
 use std::net::Ipv6Addr;

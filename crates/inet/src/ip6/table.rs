@@ -1,8 +1,8 @@
 //! Functions with which the control plane adds, removes and lists IPv6 routes.
 
 use crate::Stack;
-use crate::fib::Prefix6;
 use crate::route::{Path, Route6, RouteError, Via6};
+use fib::Prefix6;
 use lock::{Cx, Locks};
 use std::net::Ipv6Addr;
 

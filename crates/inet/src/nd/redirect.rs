@@ -6,10 +6,10 @@
 
 use super::is_anothers;
 use crate::Stack;
-use crate::fib::Prefix6;
 use crate::iface::{Iface, IfaceKind};
 use crate::route::Via6;
 use buf::Frame;
+use fib::Prefix6;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;

@@ -1,8 +1,8 @@
 //! Routes created by redirects.
 
-use crate::fib::{Prefix, Prefix6};
 use crate::route::{Via, Via6};
 use clock::{Duration, Instant};
+use fib::{Prefix, Prefix6};
 use lock::{Guarded, Locks};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Route cache of a stack with one thread.
 
-use crate::fib::{AddrBits, NextHopId};
+use fib::{AddrBits, NextHopId};
 
 /// Route cache of a stack with one thread. The low bits of the destination select the entry (direct
 /// mapping), so that this host's address and a peer's do not evict each other. An entry is valid if

@@ -1,8 +1,8 @@
 //! IPv4 routes that are added and removed with an interface address.
 
 use super::via::Via;
-use crate::fib::Prefix;
 use crate::iface::{Iface, IfaceAddr, IfaceKind};
+use fib::Prefix;
 use lock::Locks;
 use std::net::Ipv4Addr;
 

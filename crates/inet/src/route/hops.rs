@@ -7,9 +7,9 @@
 //! neighbor table. Cells are in segments of 32, 32, 64, 128 ..., which never move.
 
 use super::via::{PathsId, Via};
-use crate::fib::{AddrBits, NextHopId};
 use crate::iface::IfaceId;
 use clock::Instant;
+use fib::{AddrBits, NextHopId};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};

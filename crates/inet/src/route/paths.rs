@@ -10,8 +10,8 @@
 
 use super::hops::Hops;
 use super::via::{PathsId, Via};
-use crate::fib::{AddrBits, NextHopId};
 use clock::{Duration, Instant};
+use fib::{AddrBits, NextHopId};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};

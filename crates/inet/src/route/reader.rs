@@ -8,9 +8,9 @@
 use super::hops::{Adjacency, Hop, Hops};
 use super::paths::{BUCKETS, Sets};
 use super::via::{PathsId, Via};
-use crate::fib::{Ahead, Matched, NextHopId, Reader};
 use crate::iface::IfaceId;
 use clock::Instant;
+use fib::{Ahead, Matched, NextHopId, Reader};
 use lock::{Cx, Pinned, Pins};
 use std::sync::Arc;
 

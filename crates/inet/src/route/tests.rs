@@ -1,6 +1,6 @@
 use super::*;
-use crate::fib::Prefix;
 use crate::iface::IfaceId;
+use fib::Prefix;
 use std::net::Ipv4Addr;
 
 fn gateway(i: u8) -> Via {
@@ -13,7 +13,7 @@ fn prefix(text: &str) -> Prefix {
 
 #[test]
 fn an_unused_next_hop_is_reused_once_no_reader_has_it() {
-    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 4);
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 4);
     let reader = routes.reader();
     routes.insert(prefix("10.1.0.0/16"), gateway(1)).unwrap();
     let id = routes.hop_to(gateway(1)).unwrap();
@@ -32,7 +32,7 @@ fn an_unused_next_hop_is_reused_once_no_reader_has_it() {
 
 #[test]
 fn routes_with_the_same_paths_share_a_set_until_the_last_is_removed() {
-    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
     let paths = [1, 2].map(|i| Path { via: gateway(i), weight: 1 });
     routes.insert_paths(prefix("10.1.0.0/16"), &paths).unwrap();
     routes.insert_paths(prefix("10.2.0.0/16"), &paths).unwrap();
@@ -53,7 +53,7 @@ fn routes_with_the_same_paths_share_a_set_until_the_last_is_removed() {
 
 #[test]
 fn an_adjacency_is_kept_only_for_its_gateway() {
-    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
     let reader = routes.reader();
     routes.insert(prefix("10.1.0.0/16"), gateway(1)).unwrap();
     let (cx, id) = (lock::Cx::enter(lock::How::Register, clock::Instant::ZERO), routes.hop_to(gateway(1)).unwrap());
@@ -67,7 +67,7 @@ fn an_adjacency_is_kept_only_for_its_gateway() {
 
 #[test]
 fn a_dead_path_is_avoided_and_retried_by_one_flow() {
-    let mut routes = Routes::new(crate::fib::DEFAULT_LIMIT, 1);
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
     let reader = routes.reader();
     let paths = [1, 2].map(|i| Path { via: gateway(i), weight: 1 });
     routes.insert_paths(prefix("10.1.0.0/16"), &paths).unwrap();

@@ -3,12 +3,12 @@
 
 use super::{Path, Route, Via, Via6};
 use crate::Stack;
-use crate::fib::Matched;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::Input;
 use crate::ip::exit::Target;
 use crate::neigh::Neighbor;
 use clock::Instant;
+use fib::Matched;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -2,10 +2,10 @@
 
 use super::{CHUNK, Stack};
 use crate::family::Family;
-use crate::fib::NextHopId;
 use crate::iface::IfaceId;
 use crate::route::{DEAD_FOR, Hop, Via};
 use buf::{Burst, Frame};
+use fib::NextHopId;
 use lock::{Cx, Locks, Pinned};
 use std::net::Ipv4Addr;
 use wire::flow;

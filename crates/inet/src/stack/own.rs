@@ -2,7 +2,7 @@
 //! excludes nearly every source address that is not the host's own. For the others, a route lookup
 //! decides. Removed addresses stay in the filter.
 
-use crate::fib::AddrBits;
+use fib::AddrBits;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The filter, to which addresses can be added.

@@ -1,9 +1,9 @@
 //! Routers and prefixes learned on an interface, with their lifetimes, and the schedule of router
 //! solicitations.
 
-use crate::fib::Prefix6;
 use crate::ip6::ifaddr::{IfaceAddr6, Origin};
 use clock::{Duration, Instant};
+use fib::Prefix6;
 use std::net::Ipv6Addr;
 use wire::icmp6::nd::Preference;
 

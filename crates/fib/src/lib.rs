@@ -1,3 +1,5 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Forwarding table (FIB) of one address family. IP input, forwarding and output look up the next
 //! hop of an address in it.
 //!
@@ -26,6 +28,13 @@
 //! A lookup is a longest prefix match as in RFC 1812 5.2.4.3 (2), without type of service or
 //! metrics. There is one route per prefix.
 
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
+)]
+
 mod default;
 mod entry;
 mod few;
@@ -42,8 +51,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use buf::mem::Pages;
-pub(crate) use entry::DEFAULT_LIMIT;
-pub use entry::{Entry, NextHopId};
+pub use entry::{DEFAULT_LIMIT, Entry, NextHopId};
 use few::Few;
 use groups::Spare;
 use lock::{Cx, Pinned, Pins, USUAL_THREADS};

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 pub(super) const CHUNK: usize = 32;
 /// Maximum number of routes of a table created by `Fib::new`: four times the IPv4 Internet table of
 /// 2026.
-pub(crate) const DEFAULT_LIMIT: usize = 4_000_000;
+pub const DEFAULT_LIMIT: usize = 4_000_000;
 
 /// Index into the caller's next-hop table, at most [`NextHopId::MAX`].
 ///

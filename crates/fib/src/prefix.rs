@@ -125,7 +125,7 @@ impl<A: AddrBits> IpPrefix<A> {
     }
 
     /// Returns the prefix of `len` bits that contains `addr`; `len` is at most [`AddrBits::BITS`].
-    pub(crate) fn masked(addr: A, len: u8) -> IpPrefix<A> {
+    pub fn masked(addr: A, len: u8) -> IpPrefix<A> {
         IpPrefix { addr: addr & A::mask(len), len }
     }
 

@@ -6,7 +6,7 @@
 //! must equal that of a naive longest-prefix match over one of these versions.
 
 use super::*;
-use crate::fib::few::FEW;
+use crate::few::FEW;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// All routes of one version.
