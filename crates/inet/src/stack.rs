@@ -6,6 +6,7 @@ mod lock_use;
 mod lookup;
 mod own;
 mod queues;
+mod reject;
 mod slow;
 mod stage;
 mod statistics;

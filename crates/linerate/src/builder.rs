@@ -5,10 +5,11 @@ use crate::port::{ChannelPort, FrameSink, FrameSource, OpenPort};
 use crate::{Error, Host, LocalHost, background, sim};
 use clock::Clock;
 use inet::fib::{Prefix, Prefix6};
-use lock::{Light, Up};
+use lock::{Light, Locks, Up};
 use node::OpenOwn;
 use node::config::keys::Item;
 use node::config::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig};
+use node::policy::Policy;
 use node::run::{BuildError, build_with_own};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -42,6 +43,8 @@ pub struct HostBuilder {
     pub(crate) config: HostConfig,
     /// Ports of the caller's own, by the number of the interface.
     own: BTreeMap<usize, OpenOwn>,
+    /// Policies of ports, by the number of the interface.
+    policies: BTreeMap<usize, Policy>,
     /// Prefixes of which all addresses are the host's own.
     locals: Vec<String>,
     on_warning: Option<OnWarning>,
@@ -91,6 +94,16 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
             Ok(RouteConfig { to6: Some(to), via6: Some(via), ..RouteConfig::default() })
         }
         _ => Err(fault("gateway", via, "an address of the destination's family")),
+    }
+}
+
+/// Sets the policies of the ports of a new host.
+fn apply<L: Locks>(policies: BTreeMap<usize, Policy>, node: &node::Host<L>) {
+    let ifaces: Vec<_> = node.ports().into_iter().map(|port| port.iface).collect();
+    for (at, policy) in policies {
+        if let Some(iface) = ifaces.get(at) {
+            node.set_policy(*iface, Some(&policy));
+        }
     }
 }
 
@@ -250,6 +263,15 @@ impl HostBuilder {
         })
     }
 
+    /// Sets the policy for the stations behind the port: which flows they may open, and how much
+    /// they may transfer ([`policy`](crate::policy)).
+    pub fn policy(mut self, policy: &Policy) -> HostBuilder {
+        if let Some(last) = self.config.ifaces.len().checked_sub(1) {
+            self.policies.insert(last, policy.clone());
+        }
+        self.iface(|_| Ok(()))
+    }
+
     /// Adds a default route through `gateway`.
     pub fn gateway(self, gateway: &str) -> HostBuilder {
         self.route("default", gateway)
@@ -349,10 +371,11 @@ impl HostBuilder {
     /// # Errors
     /// Returns an [`Error`] about the first invalid value, or a port that could not be opened.
     pub fn build(self) -> Result<Host, Error> {
-        let HostBuilder { config, own, locals, on_warning, .. } = self.checked()?;
+        let HostBuilder { config, own, locals, policies, on_warning, .. } = self.checked()?;
         let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
         let pairs = crate::port::pairs();
         let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
+        apply(policies, &node);
         let host = background::start(node, &config, on_warning)?;
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
@@ -364,8 +387,9 @@ impl HostBuilder {
     /// Those of [`HostBuilder::build`]; [`Error::Rejected`] if a control socket or the report of
     /// warnings was requested.
     pub fn build_local(self) -> Result<LocalHost, Error> {
-        let HostBuilder { config, own, locals, .. } = self.without_thread()?;
+        let HostBuilder { config, own, locals, policies, .. } = self.without_thread()?;
         let node = build_with_own::<Up>(&config, crate::port::pairs(), Clock::live(config.clock), own)?;
+        apply(policies, &node);
         let host = LocalHost::new(Rc::new(node));
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
@@ -377,13 +401,14 @@ impl HostBuilder {
     /// Those of [`HostBuilder::build_local`]; [`Error::World`] for a port that is not available on
     /// virtual time, and [`Error::Build`] for a port of your own.
     pub fn build_in(self, world: &mut sim::World) -> Result<LocalHost, Error> {
-        let HostBuilder { config, own, locals, .. } = self.without_thread()?;
+        let HostBuilder { config, own, locals, policies, .. } = self.without_thread()?;
         if !own.is_empty() {
             let why = BuildError::Config("a port of your own is not available in a simulation".to_owned());
             return Err(why.into());
         }
         let id = world.0.add_configured(&config)?;
         let host = LocalHost::new(world.0.handle(id));
+        apply(policies, host.node());
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
     }

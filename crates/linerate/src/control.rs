@@ -1,11 +1,15 @@
 //! State of a running host, and changes to it.
 
 use crate::builder::{address, route};
-use crate::{Error, Host, LocalHost};
+use crate::{Capture, Error, Host, LocalHost};
 use inet::counters::AuditReport;
 use lock::Locks;
+use node::PortInfo;
 use node::config::IfaceConfig;
+use node::policy::Policy;
 use std::net::{IpAddr, SocketAddr};
+
+use wire::filter::Filter;
 
 pub use tcp::State;
 
@@ -91,6 +95,15 @@ fn change_addr<L: Locks>(node: &node::Host<L>, verb: &str, iface: &str, addr: &s
     run(node, || format!("address {addr} of {iface}"), &["ip", "addr", verb, addr, "dev", iface]).map(drop)
 }
 
+fn set_policy<L: Locks>(node: &node::Host<L>, iface: &str, policy: Option<&Policy>) -> Result<(), Error> {
+    let id = node.stack.iface_named(iface).map(|iface| iface.id);
+    let is_set = id.is_some_and(|id| node.set_policy(id, policy));
+    is_set.then_some(()).ok_or_else(|| Error::Rejected {
+        what: format!("policy of {iface}"),
+        why: "there is no interface of this name with a port".to_owned(),
+    })
+}
+
 fn addrs<L: Locks>(node: &node::Host<L>) -> Vec<(String, IpAddr, u8)> {
     let cx = node.cx();
     let mut all = Vec::new();
@@ -104,6 +117,13 @@ fn addrs<L: Locks>(node: &node::Host<L>) -> Vec<(String, IpAddr, u8)> {
 
 fn counters<L: Locks>(node: &node::Host<L>) -> Vec<Counter> {
     let entries = node.stack.snapshot().into_iter();
+    entries.map(|entry| Counter { name: entry.name, about: entry.sentence, value: entry.value }).collect()
+}
+
+fn port_counters<L: Locks>(node: &node::Host<L>, iface: &str) -> Vec<Counter> {
+    let id = node.stack.iface_named(iface).map(|iface| iface.id);
+    let ports = node.ports().into_iter().find(|port| Some(port.iface) == id);
+    let entries = ports.iter().flat_map(PortInfo::counters);
     entries.map(|entry| Counter { name: entry.name, about: entry.sentence, value: entry.value }).collect()
 }
 
@@ -196,6 +216,25 @@ macro_rules! controls {
                 run(self.node(), || format!("local route {prefix}"), &["ip", "route", "add", "local", prefix]).map(drop)
             }
 
+            /// Sets or removes the policy for the stations behind the port of an interface
+            /// ([`policy`](crate::policy)).
+            ///
+            /// # Errors
+            /// Returns [`Error::Rejected`] if there is no interface of that name, or if it has no
+            /// port.
+            pub fn set_policy(&self, iface: &str, policy: Option<&Policy>) -> Result<(), Error> {
+                set_policy(self.node(), iface, policy)
+            }
+
+            /// Copies the frames that pass the ports and match `filter`, until the capture is
+            /// dropped. At most 4 captures may be open.
+            ///
+            /// # Errors
+            /// Returns [`Error::Rejected`] if 4 captures are open.
+            pub fn capture(&self, filter: &Filter) -> Result<Capture, Error> {
+                Capture::open(self.node(), filter)
+            }
+
             /// Runs a control command, such as `["sysctl", "net.inet.ip.ttl=32"]`, and returns its
             /// output. The commands are those of `linerate ctl`; `linerate ifconfig --help` and
             /// others describe them.
@@ -206,7 +245,7 @@ macro_rules! controls {
                 run(self.node(), || words.join(" "), words)
             }
 
-            /// Returns all counters of the host.
+            /// Returns all counters of the host's stack.
             pub fn counters(&self) -> Vec<Counter> {
                 counters(self.node())
             }
@@ -215,6 +254,12 @@ macro_rules! controls {
             /// no such counter.
             pub fn counter(&self, name: &str) -> Option<u64> {
                 counters(self.node()).into_iter().find(|counter| counter.name == name).map(|counter| counter.value)
+            }
+
+            /// Returns the counters of the port of an interface, such as `port.rx.frames`; none if
+            /// there is no interface of that name, or if it has no port.
+            pub fn port_counters(&self, iface: &str) -> Vec<Counter> {
+                port_counters(self.node(), iface)
             }
 
             /// Returns the reasons for which frames were dropped, with their numbers.

@@ -2,11 +2,11 @@
 //! dropped frames, for clients of the control socket (`linerate tcpdump`, `linerate why`).
 //!
 //! A port that no open capture selects pays one load and a predicted branch per burst
-//! ([`Watch::is_on`]). If a capture selects the port, each frame is copied. A received frame is
-//! copied as the port delivered it; a sent frame is recorded once the port has accepted it, without
-//! the checksums that the port fills in. A [`Capture`] stores at most [`BYTES_MAX`] bytes; frames
-//! that do not fit are counted as missed. A capture ends if its client does not read it for
-//! [`PATIENCE`].
+//! ([`Watch::is_on`]), which also covers the port's policy. If a capture selects the port, each
+//! frame is copied. A received frame is copied as the port delivered it; a sent frame is recorded
+//! once the port has accepted it, without the checksums that the port fills in. A [`Capture`]
+//! stores at most [`BYTES_MAX`] bytes; frames that do not fit are counted as missed. A capture of
+//! the control socket ends if its client does not read it for [`PATIENCE`].
 //!
 //! Dropped frames are recorded even if no capture is open: the first [`KEPT_OF_DROPPED`] bytes of
 //! the last [`DROPPED_MAX`] frames, at most one frame per [`DROPPED_PACE`]. `linerate why` can
@@ -18,6 +18,7 @@ mod text;
 
 pub use text::{Batch, Caught, Fate, parse};
 
+use crate::policy::Policy;
 use buf::Frame;
 use clock::{Duration, Instant};
 use port::pcap::Direction;
@@ -55,18 +56,32 @@ pub type Place = u16;
 /// Capture point of frames dropped by a host's stack, where the ingress iface is no longer known.
 pub const NOWHERE: Place = Place::MAX;
 
-/// Hook in a port, which copies the port's frames for the open captures.
+/// Hook in a port, which copies the port's frames for the open captures, and applies the policy of
+/// the port.
 #[derive(Debug)]
 pub(crate) struct Watch {
     place: Place,
-    snaplen: AtomicU32, // largest snap length of its open captures; 0: none
+    /// Name of the iface or port.
+    name: Box<str>,
+    /// Largest snap length of its open captures, 0 if there is none, and [`HAS_POLICY`].
+    needs: AtomicU32,
     captures: Arc<Captures>,
+    policy: Mutex<Option<Policy>>,
 }
 
+/// Bit of [`Watch::needs`] that is set if the port has a policy.
+const HAS_POLICY: u32 = 1 << 31;
+
 impl Watch {
-    /// Creates and registers the hook of the port at `place`.
-    pub(crate) fn new(place: Place, captures: &Arc<Captures>) -> Arc<Watch> {
-        let watch = Arc::new(Watch { place, snaplen: AtomicU32::new(0), captures: captures.clone() });
+    /// Creates and registers the hook of the port at `place`, which is called `name`.
+    pub(crate) fn new(place: Place, name: &str, captures: &Arc<Captures>) -> Arc<Watch> {
+        let watch = Arc::new(Watch {
+            place,
+            name: name.into(),
+            needs: AtomicU32::new(0),
+            captures: captures.clone(),
+            policy: Mutex::new(None),
+        });
         let mut shared = captures.lock();
         shared.watches.retain(|watch| watch.strong_count() > 0); // drops removed ports
         shared.watches.push(Arc::downgrade(&watch));
@@ -74,17 +89,50 @@ impl Watch {
         watch
     }
 
-    /// Returns whether a capture needs this port's frames.
+    /// Returns whether a capture or a policy needs this port's frames.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
-        self.snaplen.load(Ordering::Relaxed) != 0
+        self.needs.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns the largest snap length of the captures that select this port; 0 if there is none.
+    fn snaplen(&self) -> u32 {
+        self.needs.load(Ordering::Relaxed) & !HAS_POLICY
+    }
+
+    fn set_snaplen(&self, snaplen: u32) {
+        // Captures change only under the lock of `captures`, policies only under that of `policy`.
+        let set = |needs: u32| Some(needs & HAS_POLICY | snaplen);
+        let _ = self.needs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
+    }
+
+    /// Sets or removes the policy of the port.
+    fn set_policy(&self, policy: Option<Policy>) {
+        let mut place = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
+        match policy {
+            Some(_) => self.needs.fetch_or(HAS_POLICY, Ordering::Relaxed),
+            None => self.needs.fetch_and(!HAS_POLICY, Ordering::Relaxed),
+        };
+        *place = policy;
+    }
+
+    /// Returns the policy of the port.
+    #[cold]
+    pub(crate) fn policy(&self) -> Option<Policy> {
+        if self.needs.load(Ordering::Relaxed) & HAS_POLICY == 0 {
+            return None;
+        }
+        self.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Copies the first bytes of each of `frames`, up to the longest snap length of the captures
     /// that select this port. Must be called before the frames are passed on.
     #[cold]
     pub(crate) fn copy<'f>(&self, frames: impl IntoIterator<Item = &'f Frame>) -> Vec<Copied> {
-        let most = self.snaplen.load(Ordering::Relaxed) as usize;
+        let most = self.snaplen() as usize;
+        if most == 0 {
+            return Vec::new();
+        }
         let copy = |frame: &Frame| Copied {
             data: frame.bytes().get(..most.min(frame.len())).unwrap_or_default().into(),
             len: frame.len() as u32,
@@ -96,6 +144,9 @@ impl Watch {
     /// sent, according to `direction`.
     #[cold]
     pub(crate) fn keep(&self, copies: impl IntoIterator<Item = Copied>, direction: Direction, now: Instant) {
+        if self.snaplen() == 0 {
+            return;
+        }
         let mut shared = self.captures.lock();
         if shared.end_unread(now) {
             self.captures.switch(&shared);
@@ -168,7 +219,8 @@ struct Capture {
     bytes: usize,
     seen: u64,
     missed: u64,
-    read_at: Instant,
+    /// Time of the last read; `None` for a capture that does not end by itself.
+    read_at: Option<Instant>,
 }
 
 impl Capture {
@@ -223,10 +275,21 @@ struct Shared {
 }
 
 impl Shared {
+    /// Adds a capture, and returns its number; `None` if [`CAPTURES_MAX`] are open.
+    fn add(&mut self, wants: Wants, snaplen: u32, filter: Option<Filter>, read_at: Option<Instant>) -> Option<u32> {
+        if self.open.len() >= CAPTURES_MAX {
+            return None;
+        }
+        self.last_id = self.last_id.wrapping_add(1);
+        let (id, held) = (self.last_id, VecDeque::new());
+        self.open.push(Capture { id, wants, filter, snaplen, held, bytes: 0, seen: 0, missed: 0, read_at });
+        Some(id)
+    }
+
     /// Ends captures that were not read for [`PATIENCE`]; returns whether any was ended.
     fn end_unread(&mut self, now: Instant) -> bool {
         let before = self.open.len();
-        self.open.retain(|capture| now.since(capture.read_at) < PATIENCE);
+        self.open.retain(|capture| capture.read_at.is_none_or(|at| now.since(at) < PATIENCE));
         self.open.len() != before
     }
 }
@@ -278,7 +341,7 @@ impl Captures {
     fn switch(&self, shared: &Shared) {
         for watch in shared.watches.iter().filter_map(Weak::upgrade) {
             let wanting = shared.open.iter().filter(|capture| capture.wants.passing(watch.place));
-            watch.snaplen.store(wanting.map(Capture::copied).max().unwrap_or(0), Ordering::Relaxed);
+            watch.set_snaplen(wanting.map(Capture::copied).max().unwrap_or(0));
         }
         let wants_dropped = shared.open.iter().any(|capture| capture.wants.dropped());
         self.wants_dropped.store(wants_dropped, Ordering::Relaxed);
@@ -317,6 +380,13 @@ impl Captures {
         }
     }
 
+    /// Sets or removes the policy of the port at `place`. Returns `false` if there is no such port.
+    pub(crate) fn set_policy(&self, place: Place, policy: Option<&Policy>) -> bool {
+        let watches = self.lock().watches.clone();
+        let of_place = watches.iter().filter_map(Weak::upgrade).filter(|watch| watch.place == place);
+        of_place.inspect(|watch| watch.set_policy(policy.cloned())).count() > 0
+    }
+
     /// Returns the recorded dropped frames that match `filter`, oldest first; `name` maps a capture
     /// point to its name.
     pub(crate) fn dropped(&self, filter: &Filter, now: Instant, name: impl Fn(Place) -> String) -> Batch {
@@ -332,16 +402,26 @@ impl Captures {
     pub(crate) fn open(&self, wants: Wants, snaplen: u32, filter: Option<Filter>, now: Instant) -> Option<u32> {
         let mut shared = self.lock();
         shared.end_unread(now);
-        if shared.open.len() >= CAPTURES_MAX {
-            return None;
-        }
-        shared.last_id = shared.last_id.wrapping_add(1);
-        let id = shared.last_id;
-        let snaplen = snaplen.clamp(1, SNAPLEN);
-        let held = VecDeque::new();
-        shared.open.push(Capture { id, wants, filter, snaplen, held, bytes: 0, seen: 0, missed: 0, read_at: now });
+        let id = shared.add(wants, snaplen.clamp(1, SNAPLEN), filter, Some(now))?;
         self.switch(&shared);
         Some(id)
+    }
+
+    /// Opens a capture of the whole frames that match `filter` at any capture point, which lasts
+    /// until the reader is dropped. Returns `None` if [`CAPTURES_MAX`] captures are open.
+    pub(crate) fn open_reader(self: &Arc<Captures>, filter: Filter) -> Option<CaptureReader> {
+        let mut shared = self.lock();
+        let id = shared.add(Wants::Any, SNAPLEN, Some(filter), None)?;
+        self.switch(&shared);
+        drop(shared);
+        Some(CaptureReader { captures: self.clone(), id })
+    }
+
+    /// Returns the name of a capture point; `-` if its port was removed.
+    fn name(&self, place: Place) -> String {
+        let watches = self.lock().watches.clone();
+        let watch = watches.iter().filter_map(Weak::upgrade).find(|watch| watch.place == place);
+        watch.map_or("-".to_owned(), |watch| watch.name.to_string())
     }
 
     /// Removes frames from capture `id` and returns them, until their size reaches [`READ_MAX`];
@@ -349,7 +429,7 @@ impl Captures {
     pub(crate) fn read(&self, id: u32, now: Instant, name: impl Fn(Place) -> String) -> Option<Batch> {
         let mut shared = self.lock();
         let capture = shared.open.iter_mut().find(|capture| capture.id == id)?;
-        capture.read_at = now;
+        capture.read_at = capture.read_at.map(|_| now);
         let (mut frames, mut bytes) = (Vec::new(), 0);
         while bytes < READ_MAX
             && let Some(held) = capture.held.pop_front()
@@ -387,5 +467,26 @@ impl Captures {
             missed: c.missed,
         };
         shared.open.iter().map(status).collect()
+    }
+}
+
+/// An open capture of a program that uses the library. Dropping it ends the capture.
+#[derive(Debug)]
+pub struct CaptureReader {
+    captures: Arc<Captures>,
+    id: u32,
+}
+
+impl CaptureReader {
+    /// Removes frames from the capture and returns them, until their size reaches [`READ_MAX`].
+    pub fn read(&self) -> Batch {
+        let batch = self.captures.read(self.id, Instant::ZERO, |place| self.captures.name(place));
+        batch.unwrap_or_default() // it exists until it is dropped, unless it was closed by number
+    }
+}
+
+impl Drop for CaptureReader {
+    fn drop(&mut self) {
+        self.captures.close(self.id);
     }
 }

@@ -10,6 +10,10 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+mod policy;
+
+pub use policy::policy;
+
 use crate::config::HostConfig;
 use crate::control::client::read_answer;
 use crate::control::line;
@@ -219,4 +223,4 @@ fn touches_the_world(words: &[&str]) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

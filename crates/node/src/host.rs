@@ -9,12 +9,13 @@ mod error;
 
 pub use error::{AddPortError, NewHostError};
 
-use crate::capture::{Captures, NOWHERE, Watch};
+use crate::capture::{CaptureReader, Captures, NOWHERE, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
 use crate::inputs::{Parts, Receiver};
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
+use crate::policy::Policy;
 use crate::sleep::Sleeper;
 use crate::split::Shard;
 use crate::topology::Topology;
@@ -29,11 +30,12 @@ use port::spec::{Kind, Spec};
 use port::{Caps, Pairs, PortCounts, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive, Errno};
-use stats::Shards;
+use stats::{Described, Entry, Shards};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::Mac;
+use wire::filter::Filter;
 use wire::hash::{Key, Keyed};
 
 /// Interval at which timers, jobs and delayed frames are processed while frames arrive without
@@ -50,6 +52,10 @@ struct PortOutput {
     /// Performs in software the offloads that the port does not support.
     soft: Soft,
     watch: Arc<Watch>,
+    counts: Arc<PortCounts>,
+    /// Number of frames at the front of the queue that the policy has admitted, but the port not
+    /// yet accepted.
+    admitted: usize,
 }
 
 impl Output for PortOutput {
@@ -64,10 +70,9 @@ impl Output for PortOutput {
     #[inline]
     fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         if self.watch.is_on() {
-            let copy = self.watch.copy([&frame]);
-            self.transmit_one(frame, now)?;
-            self.watch.keep(copy, Direction::Outbound, now);
-            return Ok(());
+            let mut burst = Burst::of(frame);
+            self.output_watched(&mut burst, now);
+            return burst.pop().map_or(Ok(()), Err);
         }
         self.transmit_one(frame, now)
     }
@@ -106,10 +111,13 @@ impl PortOutput {
 
     #[cold]
     fn output_watched(&mut self, burst: &mut Burst, now: Instant) -> usize {
+        let rejected = self.watch.policy().map_or(0, |policy| policy.limit(burst, self.admitted, now));
+        self.counts.tx.over_quota.add(rejected as u64);
         let copies = self.watch.copy(burst.as_slice());
         let taken = self.transmit(burst, now);
+        self.admitted = burst.len();
         self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
-        taken
+        rejected + taken
     }
 }
 
@@ -128,6 +136,19 @@ pub struct PortInfo {
     pub counts: Arc<PortCounts>,
     /// Simulated network card of a `nic` port; `None` for other ports.
     pub nic: Option<Arc<port::nic::Nic>>,
+}
+
+impl PortInfo {
+    /// Returns the counters of the queue, with their names and descriptions.
+    pub fn counters(&self) -> Vec<Entry> {
+        let mut out = Vec::new();
+        let mut add = |prefix: &str, field: &str, sentence, value| {
+            out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+        };
+        self.counts.rx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
+        self.counts.tx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
+        out
+    }
 }
 
 /// Result of one round of a host.
@@ -306,6 +327,18 @@ impl<L: Locks> Host<L> {
         &self.captures
     }
 
+    /// Opens a capture of the frames that match `filter` at any port. Returns `None` if
+    /// [`CAPTURES_MAX`](crate::capture::CAPTURES_MAX) captures are open.
+    pub fn capture(&self, filter: Filter) -> Option<CaptureReader> {
+        self.captures.open_reader(filter)
+    }
+
+    /// Sets or removes the policy for the stations behind the port of an iface. Returns `false` if
+    /// the iface has no port.
+    pub fn set_policy(&self, iface: IfaceId, policy: Option<&Policy>) -> bool {
+        self.captures.set_policy(iface.0, policy)
+    }
+
     /// Sets the topology displayed by `show topology`.
     pub fn set_topology(&mut self, topology: Arc<Topology>) {
         self.topology = topology;
@@ -405,12 +438,13 @@ impl<L: Locks> Host<L> {
         let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum, tso };
         let mtu = config.mtu.unwrap_or_else(|| default_mtu(config, caps));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
-        let watch = Watch::new(id.0, &self.captures);
+        let watch = Watch::new(id.0, name, &self.captures);
         let (mut outputs, mut receivers, mut infos) = <(Vec<Box<dyn Output>>, Vec<_>, Vec<_>)>::default();
         for (queue, port) in queues.into_iter().enumerate() {
             let (watch, counts) = (watch.clone(), port.counts.clone());
             let soft = Soft::new(&caps, pool.clone(), counts.clone());
-            outputs.push(Box::new(PortOutput { half: port.tx, soft, watch: watch.clone() }));
+            let (half, counts_of_it) = (port.tx, counts.clone());
+            outputs.push(Box::new(PortOutput { half, soft, watch: watch.clone(), counts: counts_of_it, admitted: 0 }));
             receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
             infos.push(PortInfo { iface: id, queue, spec: port.spec, caps, counts: port.counts, nic: port.nic });
         }

@@ -25,6 +25,7 @@ mod inputs;
 pub mod isr;
 mod jobs;
 pub mod ledgers;
+pub mod policy;
 pub mod remote;
 pub mod run;
 pub mod service;

@@ -63,6 +63,8 @@ stats::counters! {
         /// Frames dropped in the port because the host requested checksum offload, but the frame's
         /// headers do not allow it.
         malformed,
+        /// Frames dropped because they exceeded a quota of the port's policy.
+        over_quota,
         /// Frames dropped on purpose by an impairment.
         impaired,
         /// Frames dropped in an impairment because its queue was full.
@@ -142,7 +144,7 @@ impl TxCounts {
     /// Returns the number of frames dropped in the port.
     pub fn dropped(&self) -> u64 {
         let failed = self.errors.get() + self.too_large.get() + self.malformed.get() + self.bugs.get();
-        failed + self.impaired.get() + self.queue_full.get()
+        failed + self.over_quota.get() + self.impaired.get() + self.queue_full.get()
     }
 
     /// Returns the number of frames that the host passed to the port, computed from the other

@@ -128,6 +128,16 @@ impl Query {
         Some(())
     }
 
+    /// Returns the query that a message contains or answers, which is its first question. Returns
+    /// `None` if it has no valid question.
+    pub fn of_message(message: &[u8]) -> Option<Query> {
+        let [i0, i1] = *message.first_chunk::<2>()?;
+        let mut at = HEADER_LEN;
+        let name = name(message, &mut at).ok()?;
+        let [t0, t1] = take::<2>(message, &mut at).ok()?;
+        Some(Query { id: u16::from_be_bytes([i0, i1]), name, ty: u16::from_be_bytes([t0, t1]) })
+    }
+
     /// Returns the question section.
     fn question(&self) -> Option<Vec<u8>> {
         if !is_name(&self.name) {
@@ -243,16 +253,6 @@ pub fn names(bytes: &[u8]) -> Vec<String> {
         }
     }
     out
-}
-
-/// Returns the question of a message, as a query.
-#[cfg(any(test, fuzzing))]
-pub(crate) fn question_of(message: &[u8]) -> Option<Query> {
-    let [i0, i1] = *message.first_chunk::<2>()?;
-    let mut at = HEADER_LEN;
-    let name = name(message, &mut at).ok()?;
-    let [t0, t1] = take::<2>(message, &mut at).ok()?;
-    Some(Query { id: u16::from_be_bytes([i0, i1]), name, ty: u16::from_be_bytes([t0, t1]) })
 }
 
 fn take<const N: usize>(message: &[u8], at: &mut usize) -> Result<[u8; N], BadDns> {

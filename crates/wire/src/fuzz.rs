@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv6Addr};
 /// aliases end.
 pub fn dns(data: &[u8]) {
     crate::dns::names(data).iter().for_each(|name| assert!(crate::dns::is_name(name)));
-    let Some(requested) = crate::dns::question_of(data) else { return };
+    let Some(requested) = crate::dns::Query::of_message(data) else { return };
     let Ok(answer) = requested.parse_answer(data) else { return };
     // A name has at most 255 octets, each shown in at most four characters.
     assert!(answer.records.iter().all(|record| record.name.len() <= 4 * 255));

@@ -140,6 +140,14 @@ impl<L: Locks> Stack<L> {
     }
 }
 
+/// Removes the link header of a frame to the station `mac` alone, with its priority tags. Returns
+/// the EtherType after them, or `None` if the frame is for other stations, too.
+pub(crate) fn remove_link(frame: &mut Frame, mac: Mac) -> Option<EtherType> {
+    let header = eth::Header::parse(frame.bytes()).ok().filter(|header| header.dst == mac)?;
+    frame.pull_link(eth::HEADER_LEN);
+    Some(untagged(frame, header.ethertype))
+}
+
 /// Removes priority tags (VLAN 0: priority only; IEEE 802.1Q table 9-2) from the payload of a frame
 /// and returns the EtherType after them. A tag with a VLAN stays, and its TPID is returned.
 fn untagged(frame: &mut Frame, mut ethertype: EtherType) -> EtherType {

@@ -544,7 +544,7 @@ impl Stream {
 /// Returns whether the checksum needs no verification: either it was left to the port and the
 /// packet has not been on a wire, or a `trusted` port has verified it.
 #[inline(always)]
-fn is_sound(packet: &Frame, trusted: bool) -> bool {
+pub(super) fn is_sound(packet: &Frame, trusted: bool) -> bool {
     let flags = packet.flags();
     flags.has(Flags::TX_L4_CSUM) || (trusted && flags.has(Flags::RX_L4_OK))
 }
@@ -552,7 +552,7 @@ fn is_sound(packet: &Frame, trusted: bool) -> bool {
 /// Checks the lengths and, unless `sound` is set, the checksum, and fills in `seen` (RFC 9293 3.1).
 /// `seen` has 130 bytes, so it is passed by reference to avoid a copy.
 #[inline(always)]
-fn check<A: Net>(
+pub(super) fn check<A: Net>(
     packet: &Frame,
     zone: Option<IfaceId>,
     sound: bool,

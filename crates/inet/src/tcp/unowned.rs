@@ -3,14 +3,14 @@
 
 use super::counts;
 use super::hold::Held;
-use super::input::{ParsedSegment, mss_of};
+use super::input::{ParsedSegment, check, is_sound, mss_of};
 use super::net::Net;
 use super::output::IpOptions;
 use super::{Kind, Sock, Stream, core_ends};
 use crate::Stack;
 use crate::demux::Ends;
 use crate::ends::{Domain, SockEnds};
-use crate::iface::AtOnce;
+use crate::iface::{AtOnce, Iface};
 use ::tcp::listen::{self, Answer, Refused};
 use ::tcp::time_wait::{self, TimeWaitAction};
 use ::tcp::{Config, Events, SeqNum};
@@ -68,6 +68,16 @@ impl<L: Locks> Stack<L> {
 
     fn tcp_default_ip<A: Net>(&self) -> IpOptions {
         IpOptions::of::<A, L>(&super::NO_OPTIONS, self)
+    }
+
+    /// Answers a segment that a policy rejects as if there were no socket. Invalid segments are not
+    /// answered.
+    pub(crate) fn tcp_refuse<A: Net>(&self, cx: Cx, iface: &Iface<L>, packet: &Frame) {
+        let mut seen = ParsedSegment::<A>::default();
+        let is_valid = check(packet, Some(iface.id), is_sound(packet, iface.offload().rx), &mut seen).is_ok();
+        if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| is_valid) {
+            self.tcp_send_bare(cx, seen.ends, &reset, &self.tcp_default_ip::<A>());
+        }
     }
 
     /// Answers a segment for which there is no socket (RFC 9293 3.10.7.1).

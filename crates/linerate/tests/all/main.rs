@@ -3,7 +3,9 @@
 #[cfg(feature = "files")]
 mod files;
 mod forwarders;
+mod guest;
 mod life;
+mod policy;
 mod ports;
 mod readme;
 #[cfg(feature = "tokio")]

@@ -7,7 +7,7 @@ use buf::PoolStats;
 use grammar::Form;
 use lock::Locks;
 use serde_json::{Map, Value, json};
-use stats::{Described, DropReason, Entry};
+use stats::{DropReason, Entry};
 use std::marker::PhantomData;
 
 /// Syntax forms of `show`.
@@ -127,17 +127,6 @@ fn locks<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     )
 }
 
-/// Returns a port's counters with their names and descriptions.
-fn counts(port: &crate::PortInfo) -> Vec<Entry> {
-    let mut out = Vec::new();
-    let mut add = |prefix: &str, field: &str, sentence, value| {
-        out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
-    };
-    port.counts.rx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
-    port.counts.tx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
-    out
-}
-
 fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let (ports, gone) = (ctl.host.ports(), ctl.host.gone());
     let why = |port: &crate::PortInfo| gone.iter().find(|(id, _)| *id == port.iface).map(|(_, why)| why.clone());
@@ -154,7 +143,7 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             "why": why(port).flatten(), "warnings": of(port), "mtu": caps.mtu,
             "caps": { "tx_ip_csum": caps.tx_ip_csum, "tx_l4_csum": caps.tx_l4_csum, "rx_csum": caps.rx_csum,
                       "tso_max": caps.tso_max, "lro": caps.lro },
-            "counters": counts(port).into_iter().map(|e| (e.name, e.value.into())).collect::<Map<_, _>>(),
+            "counters": port.counters().into_iter().map(|e| (e.name, e.value.into())).collect::<Map<_, _>>(),
         })
     };
     let text = |port: &crate::PortInfo| {
@@ -171,7 +160,7 @@ fn ports<L: Locks>(ctl: &Ctl<'_, L>) -> String {
             out += "\tlink down\n";
         }
         out.extend(of(port).iter().map(|warning| format!("\t{warning}\n")));
-        let reported = counts(port).into_iter().filter(|entry| entry.value > 0);
+        let reported = port.counters().into_iter().filter(|entry| entry.value > 0);
         out + &reported.map(|entry| format!("\t{:<20} {:>12}\n", entry.name, entry.value)).collect::<String>()
     };
     ctl.listing(|| Value::Array(ports.iter().map(row).collect()), || ports.iter().map(text).collect())

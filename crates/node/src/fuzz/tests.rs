@@ -8,7 +8,7 @@ fn hold(target: &str, seeds: &[(&str, &str)], body: fn(&[u8])) {
 }
 
 /// Runs [`hold`] for binary seeds.
-fn hold_bytes(target: &str, seeds: &[(&str, Vec<u8>)], body: fn(&[u8])) {
+pub(crate) fn hold_bytes(target: &str, seeds: &[(&str, Vec<u8>)], body: fn(&[u8])) {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let writable = std::fs::create_dir_all(&dir).is_ok();
     for (name, seed) in seeds {

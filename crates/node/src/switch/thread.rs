@@ -257,7 +257,7 @@ impl SwitchThread {
     }
 
     fn own_of(&self, number: PortNo, port: Port, arrivals: Vec<Arrivals<Frame>>, pool: &Pool) -> Place {
-        let watch = Watch::new(number, &self.captures);
+        let watch = Watch::new(number, &port.name, &self.captures);
         let soft = Soft::new(&port.caps, pool.clone(), port.counts.clone());
         let Port { rx, tx, nic, counts, .. } = port;
         Place::Own(Box::new(Own { rx, tx, soft, nic, arrivals, counts, watch, taken: 0 }))

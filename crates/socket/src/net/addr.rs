@@ -2,6 +2,7 @@
 //! resolve.
 
 use super::{Net, lookup};
+use crate::AnyPrefix;
 use crate::resolve::{Families, LookupError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -150,4 +151,12 @@ fn kind(why: &LookupError) -> io::ErrorKind {
         LookupError::Simulated(_) => io::ErrorKind::Deadlock,
         _ => io::ErrorKind::Other,
     }
+}
+
+/// Parses a prefix such as `10.0.0.0/8`.
+pub(super) fn parsed_prefix(prefix: &str) -> io::Result<AnyPrefix> {
+    AnyPrefix::parse(prefix).ok_or_else(|| {
+        let why = format!("prefix '{prefix}': expected a prefix as in 10.0.0.0/8 or 2001:db8::/32");
+        io::Error::new(io::ErrorKind::InvalidInput, why)
+    })
 }

@@ -4,21 +4,15 @@
 //! `ip -6 route add local ::/0`) and no socket matches its destination. A forwarder serves both
 //! IPv4 and IPv6.
 
+use super::addr::parsed_prefix;
 use super::{Net, Owned, TcpListener, TcpStream, UdpSocket, error};
-use crate::{AnyPrefix, Decision, Domain, Errno, ForwardRequest, Opt};
+use crate::{AnyPrefix, Decision, Errno, ForwardRequest, Opt};
 use std::io;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Maximum number of established connections that wait for [`TcpRequest::accept`].
 const BACKLOG: u32 = 1024;
-
-fn parsed(prefix: &str) -> io::Result<AnyPrefix> {
-    AnyPrefix::parse(prefix).ok_or_else(|| {
-        let why = format!("prefix '{prefix}': expected a prefix as in 10.0.0.0/8 or 2001:db8::/32");
-        io::Error::new(io::ErrorKind::InvalidInput, why)
-    })
-}
 
 /// Receives the first SYN of each connection for any address and port. The SYN is answered after
 /// the application has decided, for example after it has connected to the real destination.
@@ -40,15 +34,12 @@ impl<N: Net + Clone> TcpForwarder<N> {
     /// # Errors
     /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it already has a forwarder.
     pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<TcpForwarder<N>> {
-        TcpForwarder::bind_on(net, parsed(prefix)?)
+        TcpForwarder::bind_on(net, parsed_prefix(prefix)?)
     }
 
     fn bind_on(net: &N, prefix: AnyPrefix) -> io::Result<TcpForwarder<N>> {
-        let fd = net.with(|calls| calls.stream_socket_of(Domain::Inet6)).map_err(error)?;
-        let listener = TcpListener(Arc::new(Owned { net: net.clone(), fd }));
-        [Opt::V6Only(false), Opt::BindAny(true)].into_iter().try_for_each(|opt| listener.0.set(opt))?;
-        listener.0.call(|calls, fd| calls.bind(fd, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))))?;
-        listener.0.call(|calls, fd| calls.listen_on(fd, BACKLOG, prefix))?;
+        let options = [Opt::V6Only(false), Opt::BindAny(true)];
+        let listener = TcpListener::bind_on(net, (Ipv6Addr::UNSPECIFIED, 0), &options, BACKLOG, prefix)?;
         listener.0.call(|calls, fd| calls.hold_requests(fd, true))?;
         Ok(TcpForwarder(listener))
     }
@@ -175,7 +166,7 @@ impl<N: Net + Clone> UdpForwarder<N> {
     /// # Errors
     /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it already has a forwarder.
     pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<UdpForwarder<N>> {
-        UdpForwarder::bind_on(net, parsed(prefix)?)
+        UdpForwarder::bind_on(net, parsed_prefix(prefix)?)
     }
 
     fn bind_on(net: &N, prefix: AnyPrefix) -> io::Result<UdpForwarder<N>> {

@@ -1,10 +1,11 @@
 //! TCP listener with the interface of `std::net::TcpListener`.
 
+use super::addr::parsed_prefix;
 use super::{Net, Owned, TcpStream, ToAddr, error, odd};
-use crate::{Errno, Fd, Opt, OptKind};
+use crate::{AnyPrefix, Errno, Fd, Opt, OptKind};
 use inet::udp::Domain;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// A TCP listener. Dropping it resets the connections that have not been accepted yet.
@@ -50,12 +51,39 @@ impl<N: Net + Clone> TcpListener<N> {
     /// # Errors
     /// Those of [`TcpListener::bind`], and those of setting the options.
     pub fn bind_with(net: &N, addr: impl ToAddr, options: &[Opt], backlog: u32) -> io::Result<TcpListener<N>> {
+        TcpListener::bind_on(net, addr, options, backlog, AnyPrefix::All)
+    }
+
+    /// Listens on all addresses of a prefix such as `10.0.0.0/8` or `2001:db8::/32`, and on all
+    /// their ports. A host can have one such listener or forwarder for each prefix; among those
+    /// that match, the one with the longest prefix accepts the connection. A listener for a single
+    /// port takes precedence.
+    ///
+    /// # Errors
+    /// `InvalidInput` if the prefix is not valid, `AddrInUse` if it already has a listener.
+    pub fn bind_prefix(net: &N, prefix: &str) -> io::Result<TcpListener<N>> {
+        let prefix = parsed_prefix(prefix)?;
+        let any: IpAddr = if matches!(prefix, AnyPrefix::V6(_)) {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
+        };
+        TcpListener::bind_on(net, (any, 0), &[Opt::BindAny(true)], BACKLOG, prefix)
+    }
+
+    pub(super) fn bind_on(
+        net: &N,
+        addr: impl ToAddr,
+        options: &[Opt],
+        backlog: u32,
+        prefix: AnyPrefix,
+    ) -> io::Result<TcpListener<N>> {
         let addr = addr.to_addr(net)?;
         let fd = net.with(|calls| calls.stream_socket_of(Domain::of(&addr))).map_err(error)?;
         let listener = TcpListener(Arc::new(Owned { net: net.clone(), fd }));
         options.iter().try_for_each(|opt| listener.0.set(*opt))?;
         listener.0.call(|calls, fd| calls.bind(fd, addr))?;
-        listener.0.call(|calls, fd| calls.listen(fd, backlog))?;
+        listener.0.call(|calls, fd| calls.listen_on(fd, backlog, prefix))?;
         Ok(listener)
     }
 }

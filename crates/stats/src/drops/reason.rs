@@ -145,6 +145,10 @@ drop_reasons! {
     BridgeQueueFull = "bridge.out" . queue_full,
     /// Bridge: the output port was removed, or accepted no more frames when the switch shut down.
     BridgePortRemoved = "bridge.out" . port_removed,
+    /// Policy of the port: the hook does not allow the packet's flow, or it cannot be parsed.
+    PolicyDenied = "node.policy" . denied,
+    /// Policy of the port: the station exceeded its quota.
+    PolicyQuota = "node.policy" . quota,
     /// Netisr: the workstream's queue for this protocol is full (limits: net.isr).
     NetisrQueueFull = "dispatch.netisr" . queue_full,
     /// Frame is shorter than an Ethernet header.

@@ -1,0 +1,164 @@
+//! The table of flows.
+
+use super::flow::{Decision, Flow, FlowState, Volume};
+use super::packet::{Closes, Packet};
+use clock::{Duration, Instant};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use wire::Proto;
+
+/// Time without a packet after which a flow is forgotten: of TCP (RFC 5382 5), of other protocols
+/// (RFC 4787 4.3), and of flows that are closed, denied, or without packets in one direction.
+const IDLE_TCP: Duration = Duration::from_secs(124 * 60);
+const IDLE: Duration = Duration::from_secs(5 * 60);
+const IDLE_CLOSED: Duration = Duration::from_secs(30);
+/// Minimum time between two searches of a full table for forgotten flows.
+const SEARCH_PACE: Duration = Duration::from_secs(1);
+
+/// Identification of a flow, the same for both directions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Key {
+    pub proto: Proto,
+    pub station: SocketAddr,
+    pub remote: SocketAddr,
+}
+
+impl Key {
+    pub fn of(packet: &Packet, from_station: bool) -> Key {
+        let (station, remote) = match from_station {
+            true => (packet.source, packet.destination),
+            false => (packet.destination, packet.source),
+        };
+        Key { proto: packet.proto, station, remote }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub decision: Decision,
+    /// True if the station sent the first packet.
+    pub by_station: bool,
+    /// True if the hook must decide again.
+    is_stale: bool,
+    name: Option<Arc<str>>,
+    started: Instant,
+    used: Instant,
+    /// Frames from the station and to it.
+    volumes: [Volume; 2],
+    /// Directions in which the flow is closed.
+    closed: [bool; 2],
+}
+
+impl Entry {
+    pub fn new(decision: Decision, by_station: bool, name: Option<Arc<str>>, now: Instant) -> Entry {
+        let (volumes, closed) = Default::default();
+        Entry { decision, by_station, is_stale: false, name, started: now, used: now, volumes, closed }
+    }
+
+    fn idle_max(&self, proto: Proto) -> Duration {
+        let is_silent = self.volumes.iter().any(|volume| volume.packets == 0);
+        match proto {
+            _ if is_silent || self.closed == [true; 2] || self.decision != Decision::Allow => IDLE_CLOSED,
+            Proto::TCP => IDLE_TCP,
+            _ => IDLE,
+        }
+    }
+
+    fn is_over(&self, proto: Proto, now: Instant) -> bool {
+        now.since(self.used) >= self.idle_max(proto)
+    }
+
+    /// Counts a packet of `len` bytes that passes.
+    pub fn count(&mut self, packet: &Packet, direction: usize, len: u64) {
+        if let Some(volume) = self.volumes.get_mut(direction) {
+            volume.packets += 1;
+            volume.bytes += len;
+        }
+        match packet.closes {
+            Closes::Nothing => {}
+            Closes::Half => self.closed.iter_mut().skip(direction).take(1).for_each(|closed| *closed = true),
+            Closes::All => self.closed = [true; 2],
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Flows {
+    table: HashMap<Key, Entry>,
+    most: usize,
+    searched: Option<Instant>,
+}
+
+impl Flows {
+    pub fn new(most: usize) -> Flows {
+        Flows { table: HashMap::new(), most, searched: None }
+    }
+
+    /// Sets the maximum number of flows.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Returns the flow `key` and notes that it is in use. Returns `None` if it does not exist or
+    /// is forgotten, or if its station sends and the hook must decide again.
+    pub fn find(&mut self, key: &Key, from_station: bool, now: Instant) -> Option<&mut Entry> {
+        let entry = self.table.get_mut(key)?;
+        if entry.is_over(key.proto, now) || (entry.is_stale && from_station) {
+            return None;
+        }
+        entry.used = now;
+        Some(entry)
+    }
+
+    /// Returns whether a flow can be inserted, which `key` may replace.
+    pub fn has_room(&mut self, key: &Key, now: Instant) -> bool {
+        if self.table.len() < self.most || self.table.contains_key(key) {
+            return true;
+        }
+        if self.searched.is_none_or(|at| now.since(at) >= SEARCH_PACE) {
+            self.searched = Some(now);
+            self.table.retain(|key, entry| !entry.is_over(key.proto, now));
+        }
+        self.table.len() < self.most
+    }
+
+    /// Inserts a flow. One that exists keeps its start and its counts, unless it is forgotten.
+    pub fn insert(&mut self, key: Key, entry: Entry) -> &mut Entry {
+        use std::collections::hash_map::Entry::{Occupied, Vacant};
+        match self.table.entry(key) {
+            Occupied(mut place) => {
+                if place.get().is_over(key.proto, entry.used) {
+                    place.insert(entry);
+                } else {
+                    let old = place.get_mut();
+                    (old.decision, old.name, old.is_stale) = (entry.decision, entry.name, false);
+                    old.used = entry.used;
+                }
+                place.into_mut()
+            }
+            Vacant(place) => place.insert(entry),
+        }
+    }
+
+    /// Requests new decisions of the hook about the flows of stations.
+    pub fn make_stale(&mut self) {
+        self.table.values_mut().filter(|entry| entry.by_station).for_each(|entry| entry.is_stale = true);
+    }
+
+    /// Returns the flows, oldest first.
+    pub fn list(&self, now: Instant) -> Vec<FlowState> {
+        let mut all: Vec<_> = self.table.iter().filter(|(key, entry)| !entry.is_over(key.proto, now)).collect();
+        all.sort_by_key(|(key, entry)| (entry.started, key.station, key.remote));
+        let state = |(key, entry): (&Key, &Entry)| FlowState {
+            flow: Flow { protocol: key.proto, source: key.station, destination: key.remote, name: entry.name.clone() },
+            decision: entry.decision,
+            by_station: entry.by_station,
+            sent: entry.volumes[0],
+            received: entry.volumes[1],
+            age: now.since(entry.started),
+            idle: now.since(entry.used),
+        };
+        all.into_iter().map(state).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! Limits of bytes and rates for each station.
+
+use clock::{Duration, Instant};
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Maximum number of stations with quotas behind one policy.
+pub const SOURCES_MAX: usize = 4096;
+/// Time without a packet after which a station may be forgotten, unless its bytes are limited.
+const IDLE: Duration = Duration::from_secs(60);
+/// Smallest default burst in bytes.
+const BURST_MIN: u64 = 64 << 10;
+/// Bits of an IPv6 address that distinguish stations.
+const PREFIX6: u32 = 64;
+
+/// Limit of what a station may transfer in one direction.
+///
+/// Bytes are those of Ethernet frames without FCS. A packet beyond the limit is dropped.
+///
+/// ```
+/// # use linerate_node::policy::Quota;
+/// let slow = Quota::rate(1_000_000).burst(100_000); // 1 MB/s on average, 100 kB at once
+/// let trial = Quota::total(10_000_000).with_rate(1_000_000);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Quota {
+    rate: Option<u64>,
+    burst: Option<u64>,
+    total: Option<u64>,
+}
+
+impl Quota {
+    /// Limits the average rate to `bytes` per second. The default burst is a tenth of a second, at
+    /// least 64 KiB.
+    pub const fn rate(bytes: u64) -> Quota {
+        Quota { rate: Some(bytes), burst: None, total: None }
+    }
+
+    /// Limits the number of bytes.
+    pub const fn total(bytes: u64) -> Quota {
+        Quota { rate: None, burst: None, total: Some(bytes) }
+    }
+
+    /// Limits the average rate, too.
+    #[must_use]
+    pub const fn with_rate(self, bytes: u64) -> Quota {
+        Quota { rate: Some(bytes), ..self }
+    }
+
+    /// Sets the number of bytes that may exceed the rate at once. A packet passes whole if any of
+    /// its bytes fits.
+    #[must_use]
+    pub const fn burst(self, bytes: u64) -> Quota {
+        Quota { burst: Some(bytes), ..self }
+    }
+
+    /// Returns the time that `bytes` take at the limited rate.
+    fn time(rate: u64, bytes: u64) -> Duration {
+        let ns = u128::from(bytes) * 1_000_000_000 / u128::from(rate.max(1));
+        Duration::from_nanos(ns.min(u128::from(u64::MAX / 4)) as u64)
+    }
+}
+
+/// Reason why a quota does not admit a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Exceeded {
+    Rate,
+    Total,
+    /// The table of stations is full.
+    Sources,
+}
+
+/// Transfer of a station in one direction.
+#[derive(Clone, Copy, Default, Debug)]
+struct Meter {
+    /// Time at which the bytes so far would have ended at the limited rate.
+    due: Instant,
+    bytes: u64,
+}
+
+impl Meter {
+    /// Admits a packet of `len` bytes, or counts nothing.
+    fn take(&mut self, quota: &Quota, len: u64, now: Instant) -> Result<(), Exceeded> {
+        if quota.total.is_some_and(|total| self.bytes.saturating_add(len) > total) {
+            return Err(Exceeded::Total);
+        }
+        if let Some(rate) = quota.rate {
+            let burst = quota.burst.unwrap_or((rate / 10).max(BURST_MIN));
+            let due = self.due.max(now);
+            if rate == 0 || due.since(now) >= Quota::time(rate, burst.max(1)) {
+                return Err(Exceeded::Rate);
+            }
+            self.due = due.after(Quota::time(rate, len));
+        }
+        self.bytes += len;
+        Ok(())
+    }
+}
+
+#[derive(Debug, Default)]
+struct Source {
+    meters: [Meter; 2],
+    used: Instant,
+}
+
+/// The stations and what they have transferred.
+#[derive(Debug)]
+pub(super) struct Sources {
+    /// Quotas of what stations send and receive.
+    quotas: [Option<Quota>; 2],
+    table: HashMap<IpAddr, Source>,
+}
+
+impl Sources {
+    pub fn new(quotas: [Option<Quota>; 2]) -> Sources {
+        Sources { quotas, table: HashMap::new() }
+    }
+
+    /// Sets the quota of a direction, and forgets what was counted.
+    pub fn limit(&mut self, direction: usize, quota: Quota) {
+        self.table.clear();
+        self.quotas.iter_mut().skip(direction).take(1).for_each(|place| *place = Some(quota));
+    }
+
+    /// Admits `len` bytes that `station` sends (`direction` 0) or receives (1).
+    pub fn take(&mut self, station: IpAddr, direction: usize, len: u64, now: Instant) -> Result<(), Exceeded> {
+        let Some(Some(quota)) = self.quotas.get(direction).copied() else { return Ok(()) };
+        let key = source_of(station);
+        if !self.table.contains_key(&key) && self.table.len() >= SOURCES_MAX {
+            self.forget_idle(now);
+            if self.table.len() >= SOURCES_MAX {
+                return Err(Exceeded::Sources);
+            }
+        }
+        let source = self.table.entry(key).or_default();
+        source.used = now;
+        source.meters.get_mut(direction).map_or(Ok(()), |meter| meter.take(&quota, len, now))
+    }
+
+    /// Forgets the stations that have been idle. Those with limited bytes are kept, since they
+    /// could otherwise transfer them again.
+    fn forget_idle(&mut self, now: Instant) {
+        if self.quotas.iter().flatten().all(|quota| quota.total.is_none()) {
+            self.table.retain(|_, source| now.since(source.used) < IDLE || source.meters.iter().any(|m| m.due > now));
+        }
+    }
+}
+
+/// Returns the address under which a station is counted. A station may use any address of its
+/// IPv6 prefix.
+fn source_of(addr: IpAddr) -> IpAddr {
+    match addr {
+        IpAddr::V4(_) => addr,
+        IpAddr::V6(addr) => Ipv6Addr::from_bits(addr.to_bits() >> (128 - PREFIX6) << (128 - PREFIX6)).into(),
+    }
+}

@@ -1,0 +1,383 @@
+//! The core of policies: parsing, decisions, quotas, names, fragments, and the limits of tables.
+
+use super::packet::{Closes, Parsed, Part, parse};
+use super::*;
+use crate::fuzz::tests::hold_bytes;
+use buf::PoolConfig;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wire::{icmp4, ip4, ip6, tcp, udp};
+
+const STATION: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+fn ethernet(ethertype: [u8; 2], payload: &[u8]) -> Vec<u8> {
+    [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], &ethertype[..], payload].concat()
+}
+
+/// Returns an IPv4 packet; `fragment` has its offset in bytes and the flag MF.
+fn ip(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto, fragment: (u16, bool), payload: &[u8]) -> Vec<u8> {
+    let header = ip4::Header::new(src, dst, proto, payload.len()).unwrap();
+    let is_fragment = fragment != (0, false);
+    let header = ip4::Header { frag_off: fragment.0, mf: fragment.1, df: !is_fragment, id: 7, ..header };
+    let mut bytes = [0; ip4::HEADER_LEN];
+    header.emit(&mut bytes);
+    [&bytes, payload].concat()
+}
+
+fn datagram(src_port: u16, dst_port: u16, payload: &[u8]) -> Vec<u8> {
+    let len = (udp::HEADER_LEN + payload.len()) as u16;
+    [&src_port.to_be_bytes()[..], &dst_port.to_be_bytes(), &len.to_be_bytes(), &[0, 0], payload].concat()
+}
+
+fn segment(src_port: u16, dst_port: u16, flags: tcp::Flags) -> Vec<u8> {
+    let ports = [src_port.to_be_bytes(), dst_port.to_be_bytes()].concat();
+    [&ports[..], &[0; 8], &[0x50, flags.0], &[0; 6]].concat()
+}
+
+/// Returns a frame with a UDP datagram from the station.
+fn up(dst: Ipv4Addr, dst_port: u16, payload: &[u8]) -> Vec<u8> {
+    ethernet([8, 0], &ip(STATION, dst, Proto::UDP, (0, false), &datagram(1000, dst_port, payload)))
+}
+
+/// Returns a frame with a UDP datagram to the station.
+fn down(src: Ipv4Addr, src_port: u16, payload: &[u8]) -> Vec<u8> {
+    ethernet([8, 0], &ip(src, STATION, Proto::UDP, (0, false), &datagram(src_port, 1000, payload)))
+}
+
+struct Rig {
+    policy: Policy,
+    pool: buf::Pool,
+    now: Instant,
+}
+
+impl Rig {
+    fn new(policy: Policy) -> Rig {
+        let pool = buf::Pool::new(&PoolConfig { buffers: 64, ..PoolConfig::default() }).unwrap();
+        Rig { policy, pool, now: Instant::from_millis(1) }
+    }
+
+    fn frame(&self, bytes: &[u8]) -> Frame {
+        let mut frame = self.pool.get().unwrap();
+        frame.extend(bytes).unwrap();
+        frame
+    }
+
+    /// Passes a frame of the station. Returns `None` if it is admitted, and otherwise the reason
+    /// and whether the sender is told.
+    fn sends(&self, bytes: &[u8]) -> Option<(DropReason, bool)> {
+        let (mut burst, mut rejected) = (Burst::of(self.frame(bytes)), None);
+        self.policy.admit(&mut burst, self.now, |_, why, answers| rejected = Some((why, answers)));
+        assert_eq!(burst.is_empty(), rejected.is_some());
+        rejected
+    }
+
+    /// Passes a frame to the station. Returns whether it is sent.
+    fn receives(&self, bytes: &[u8]) -> bool {
+        let mut burst = Burst::of(self.frame(bytes));
+        self.policy.limit(&mut burst, 0, self.now) == 0
+    }
+
+    fn wait(&mut self, seconds: u64) {
+        self.now = self.now.after(Duration::from_secs(seconds));
+    }
+}
+
+const DENIED: Option<(DropReason, bool)> = Some((DropReason::PolicyDenied, false));
+const REFUSED: Option<(DropReason, bool)> = Some((DropReason::PolicyDenied, true));
+const QUOTA: Option<(DropReason, bool)> = Some((DropReason::PolicyQuota, false));
+
+#[test]
+fn packets_are_parsed_with_their_ports_and_fragments() {
+    let Parsed::Packet(packet) = parse(&up(FAR, 53, b"query")) else { panic!() };
+    assert_eq!((packet.source, packet.destination), ((STATION, 1000).into(), (FAR, 53).into()));
+    assert_eq!(
+        (packet.proto, packet.part, packet.payload(&up(FAR, 53, b"query"))),
+        (Proto::UDP, Part::Whole, &b"query"[..])
+    );
+
+    let tagged = ethernet([0x81, 0], &[&[0, 5, 8, 0][..], &up(FAR, 53, b"x")[14..]].concat());
+    let Parsed::Packet(packet) = parse(&tagged) else { panic!() };
+    assert_eq!((packet.destination, packet.payload(&tagged)), ((FAR, 53).into(), &b"x"[..]));
+
+    let tcp = |flags| ethernet([8, 0], &ip(STATION, FAR, Proto::TCP, (0, false), &segment(1, 2, flags)));
+    for (flags, closes) in
+        [(tcp::Flags::SYN, Closes::Nothing), (tcp::Flags::FIN, Closes::Half), (tcp::Flags::RST, Closes::All)]
+    {
+        let Parsed::Packet(packet) = parse(&tcp(flags)) else { panic!() };
+        assert_eq!(packet.closes, closes);
+    }
+    for (fragment, part) in [((0, true), Part::First(7)), ((8, true), Part::Later(7)), ((8, false), Part::Later(7))] {
+        let frame = ethernet([8, 0], &ip(STATION, FAR, Proto::UDP, fragment, &datagram(1000, 53, &[0; 8])));
+        let Parsed::Packet(packet) = parse(&frame) else { panic!() };
+        assert_eq!((packet.part, packet.destination.port()), (part, if fragment.0 == 0 { 53 } else { 0 }));
+    }
+}
+
+#[test]
+fn frames_of_the_link_and_damaged_ones_are_told_apart() {
+    let request = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &[0; 20]].concat();
+    assert_eq!(parse(&ethernet([8, 6], &request)), Parsed::Link);
+    assert_eq!(parse(&ethernet([0x88, 0xcc], &[0; 46])), Parsed::Link);
+    assert_eq!(parse(&[0; 10]), Parsed::Link);
+    let igmp = ip(STATION, Ipv4Addr::new(224, 0, 0, 22), Proto::IGMP, (0, false), &[0x22; 16]);
+    assert_eq!(parse(&ethernet([8, 0], &igmp)), Parsed::Link);
+    assert_eq!(parse(&ethernet([8, 0], &up(FAR, 53, b"")[14..30])), Parsed::Malformed);
+    assert_eq!(parse(&ethernet([0x81, 0], &[0, 5, 0x81, 0, 0, 5, 0x81, 0])), Parsed::Malformed);
+    // A first fragment without the ports, which could hide them from the policy.
+    let tiny = ip(STATION, FAR, Proto::TCP, (0, true), &[0; 2]);
+    assert_eq!(parse(&ethernet([8, 0], &tiny)), Parsed::Malformed);
+}
+
+#[test]
+fn ipv6_packets_have_ports_behind_extension_headers() {
+    let (src, dst): (Ipv6Addr, Ipv6Addr) = ("2001:db8::2".parse().unwrap(), "2001:db8:1::1".parse().unwrap());
+    let packet = |next, payload: &[u8]| {
+        let header = ip6::Header {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len: payload.len() as u16,
+            next,
+            hop_limit: 64,
+            src,
+            dst,
+        };
+        let mut bytes = [0; ip6::HEADER_LEN];
+        header.emit(&mut bytes);
+        ethernet([0x86, 0xdd], &[&bytes, payload].concat())
+    };
+    let options = [&[17, 0, 1, 4, 0, 0, 0, 0][..], &datagram(1000, 53, b"x")].concat();
+    let Parsed::Packet(seen) = parse(&packet(Proto::DEST_OPTIONS, &options)) else { panic!() };
+    assert_eq!((seen.proto, seen.source, seen.destination), (Proto::UDP, (src, 1000).into(), (dst, 53).into()));
+    let later = [&[17, 0, 0, 8, 0, 0, 0, 9][..], &[1; 16]].concat();
+    let Parsed::Packet(seen) = parse(&packet(Proto::FRAGMENT, &later)) else { panic!() };
+    assert_eq!((seen.part, seen.destination), (Part::Later(9), (dst, 0).into()));
+    let solicitation = [&[135, 0, 0, 0][..], &[0; 20]].concat();
+    assert_eq!(parse(&packet(Proto::IPV6_ICMP, &solicitation)), Parsed::Link);
+    // Chain of headers that ends in the middle of a header.
+    assert_eq!(parse(&packet(Proto::DEST_OPTIONS, &[17, 9, 0, 0])), Parsed::Malformed);
+}
+
+#[test]
+fn the_hook_is_asked_once_for_each_flow_and_again_on_request() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let allowed = Arc::new(AtomicU64::new(53));
+    let (count, port) = (asked.clone(), allowed.clone());
+    let mut rig = Rig::new(Policy::new(move |flow| {
+        count.fetch_add(1, Ordering::Relaxed);
+        match flow.destination.port() {
+            9 => Decision::Drop,
+            port_of_it if u64::from(port_of_it) == port.load(Ordering::Relaxed) => Decision::Allow,
+            _ => Decision::Refuse,
+        }
+    }));
+    for _ in 0..3 {
+        assert_eq!(rig.sends(&up(FAR, 53, b"x")), None);
+        assert!(rig.receives(&down(FAR, 53, b"y")));
+        assert_eq!(rig.sends(&up(FAR, 80, b"x")), REFUSED);
+        assert_eq!(rig.sends(&up(FAR, 9, b"x")), DENIED);
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    let counts = rig.policy.counts();
+    assert_eq!([counts.allowed.get(), counts.refused.get(), counts.dropped.get(), counts.denied.get()], [1, 1, 1, 6]);
+
+    allowed.store(80, Ordering::Relaxed);
+    assert_eq!(rig.sends(&up(FAR, 53, b"x")), None, "the decision holds");
+    rig.policy.recheck();
+    assert_eq!([rig.sends(&up(FAR, 53, b"x")), rig.sends(&up(FAR, 80, b"x"))], [REFUSED, None]);
+    // A flow that was refused is forgotten after 30 s, one of both directions after 5 minutes.
+    assert!(rig.receives(&down(FAR, 80, b"y")));
+    rig.wait(31);
+    assert_eq!(rig.sends(&up(FAR, 80, b"x")), None);
+    assert_eq!(asked.load(Ordering::Relaxed), 5);
+    assert_eq!(rig.sends(&up(FAR, 53, b"x")), REFUSED);
+    assert_eq!(asked.load(Ordering::Relaxed), 6);
+    rig.wait(301);
+    assert_eq!(rig.sends(&up(FAR, 80, b"x")), None);
+    assert_eq!(asked.load(Ordering::Relaxed), 7);
+
+    let flows = rig.policy.flows();
+    assert_eq!(flows.len(), 1, "{flows:#?}");
+    assert_eq!((flows[0].decision, flows[0].by_station, flows[0].sent.packets), (Decision::Allow, true, 1));
+    assert_eq!(flows[0].sent.bytes, up(FAR, 80, b"x").len() as u64);
+}
+
+#[test]
+fn flows_of_the_other_side_pass_and_their_replies_too() {
+    let rig = Rig::new(Policy::new(|_| Decision::Drop));
+    assert!(rig.receives(&down(FAR, 4000, b"hello")));
+    assert_eq!(rig.sends(&up(FAR, 4000, b"reply")), None);
+    assert_eq!(rig.sends(&up(FAR, 4001, b"other")), DENIED);
+    assert!(!rig.policy.flows()[0].by_station);
+}
+
+#[test]
+fn icmp_errors_pass_with_the_flow_that_they_are_about() {
+    let rig =
+        Rig::new(Policy::new(|flow| if flow.destination.port() == 53 { Decision::Allow } else { Decision::Drop }));
+    let error = |port: u16| {
+        // From a router behind the port, about a datagram that was sent to the station.
+        let quoted = ip(FAR, STATION, Proto::UDP, (0, false), &datagram(port, 1000, b"01234567"));
+        let message = [&[icmp4::ty::UNREACHABLE, icmp4::unreachable::PORT, 0, 0, 0, 0, 0, 0][..], &quoted].concat();
+        ethernet([8, 0], &ip(Ipv4Addr::new(10, 0, 0, 9), FAR, Proto::ICMP, (0, false), &message))
+    };
+    assert_eq!(rig.sends(&error(53)), DENIED);
+    assert_eq!(rig.sends(&up(FAR, 53, b"x")), None);
+    assert_eq!(rig.sends(&error(53)), None);
+    assert_eq!(rig.sends(&up(FAR, 54, b"x")), DENIED);
+    assert_eq!(rig.sends(&error(54)), DENIED);
+    assert_eq!(rig.policy.counts().errors.get(), 1, "the other error belongs to a flow that is denied");
+}
+
+#[test]
+fn fragments_follow_their_first_one() {
+    let rig =
+        Rig::new(Policy::new(|flow| if flow.destination.port() == 53 { Decision::Allow } else { Decision::Drop }));
+    let fragment = |offset, more, port: u16| {
+        let first = datagram(1000, port, &[0; 8]);
+        let payload = if offset == 0 { first } else { vec![0; 16] };
+        ethernet([8, 0], &ip(STATION, FAR, Proto::UDP, (offset, more), &payload))
+    };
+    assert_eq!(rig.sends(&fragment(16, true, 0)), DENIED);
+    assert_eq!(rig.policy.counts().fragments.get(), 1);
+    assert_eq!([rig.sends(&fragment(0, true, 53)), rig.sends(&fragment(16, false, 0))], [None, None]);
+    assert_eq!([rig.sends(&fragment(0, true, 54)), rig.sends(&fragment(16, false, 0))], [DENIED, DENIED]);
+}
+
+/// Returns a response to a query for `name`, with an A record for each of `addrs`.
+fn response(name: &str, addrs: &[Ipv4Addr]) -> Vec<u8> {
+    let mut message = Vec::new();
+    dns::Query { id: 77, name: name.to_owned(), ty: dns::ty::A }.emit(&mut message).unwrap();
+    (message[2], message[7]) = (0x80, addrs.len() as u8);
+    for addr in addrs {
+        message.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]); // the name of the question; 60 s
+        message.extend(addr.octets());
+    }
+    message
+}
+
+#[test]
+fn names_come_from_responses_in_allowed_flows() {
+    let [good, evil] = [Ipv4Addr::new(198, 51, 100, 1), Ipv4Addr::new(198, 51, 100, 2)];
+    let server = Ipv4Addr::new(10, 0, 0, 1);
+    let mut rig = Rig::new(Policy::new(move |flow| match (flow.destination.ip(), flow.name.as_deref()) {
+        (addr, _) if addr == server => Decision::Allow,
+        (_, Some("example.org")) => Decision::Allow,
+        _ => Decision::Refuse,
+    }));
+    assert_eq!(rig.sends(&up(server, 53, b"query")), None);
+    assert!(rig.receives(&down(server, 53, &response("Example.ORG", &[good]))));
+    assert_eq!(rig.policy.counts().names.get(), 1);
+    // A server that the hook does not allow, and a response from which a byte is missing.
+    assert_eq!(rig.sends(&up(FAR, 53, b"query")), REFUSED);
+    assert!(rig.receives(&down(FAR, 53, &response("example.org", &[evil]))));
+    let damaged = response("example.org", &[evil]);
+    assert!(rig.receives(&down(server, 53, &damaged[..damaged.len() - 1])));
+    assert_eq!(rig.policy.counts().names.get(), 1);
+    assert_eq!([rig.sends(&up(good, 443, b"x")), rig.sends(&up(evil, 443, b"x"))], [None, REFUSED]);
+    assert_eq!(rig.policy.flows().iter().filter(|state| state.flow.name.as_deref() == Some("example.org")).count(), 1);
+    // Known for five minutes, although the TTL is one minute.
+    rig.wait(250);
+    assert_eq!(rig.sends(&up(good, 444, b"x")), None);
+    rig.wait(51);
+    assert_eq!(rig.sends(&up(good, 445, b"x")), REFUSED);
+}
+
+#[test]
+fn a_rate_limits_bytes_for_each_station_and_direction() {
+    let len = up(FAR, 9, &[0; 958]).len() as u64;
+    assert_eq!(len, 1000);
+    let mut rig = Rig::new(Policy::allow_all().upload(Quota::rate(10_000).burst(5_000)));
+    let send = |rig: &Rig, count: usize| (0..count).filter(|_| rig.sends(&up(FAR, 9, &[0; 958])).is_none()).count();
+    assert_eq!(send(&rig, 20), 5);
+    assert_eq!(rig.sends(&up(FAR, 9, &[0; 958])), QUOTA);
+    assert!((0..20).all(|_| rig.receives(&down(FAR, 9, &[0; 958]))), "the other direction has no limit");
+    let other = ethernet([8, 0], &ip(Ipv4Addr::new(10, 0, 0, 3), FAR, Proto::UDP, (0, false), &datagram(1, 9, b"")));
+    assert_eq!(rig.sends(&other), None);
+    // 10 kB a second: in ten seconds at most 105 packets of 1000 bytes.
+    let mut admitted = 0;
+    for _ in 0..100 {
+        rig.now = rig.now.after(Duration::from_millis(100));
+        admitted += send(&rig, 20);
+    }
+    assert_eq!(admitted, 100);
+    assert_eq!(rig.policy.counts().over_rate.get(), 16 + 1900);
+    // A packet larger than the burst passes whole.
+    let rig = Rig::new(Policy::allow_all().upload(Quota::rate(1_000).burst(10)));
+    assert_eq!(send(&rig, 2), 1);
+    let rig = Rig::new(Policy::allow_all().upload(Quota::rate(0)));
+    assert_eq!(send(&rig, 2), 0);
+}
+
+#[test]
+fn a_total_is_never_exceeded() {
+    let mut rig = Rig::new(Policy::allow_all().download(Quota::total(2_500)));
+    let received = |rig: &Rig| (0..5).filter(|_| rig.receives(&down(FAR, 9, &[0; 958]))).count();
+    assert_eq!((received(&rig), rig.policy.counts().over_total.get()), (2, 3));
+    rig.wait(100_000);
+    assert_eq!(received(&rig), 0);
+    assert_eq!(rig.policy.flows()[0].received, Volume::default(), "the flow of then is forgotten");
+}
+
+#[test]
+fn a_full_table_of_flows_drops_new_ones_until_others_are_forgotten() {
+    let mut rig = Rig::new(Policy::allow_all().max_flows(3));
+    let sent =
+        |rig: &Rig, ports: std::ops::Range<u16>| ports.map(|port| rig.sends(&up(FAR, port, b""))).collect::<Vec<_>>();
+    assert_eq!(sent(&rig, 1..6), [None, None, None, DENIED, DENIED]);
+    assert_eq!(sent(&rig, 1..4), [None, None, None]);
+    assert_eq!(rig.policy.counts().flows_full.get(), 2);
+    rig.wait(31); // nothing was received
+    assert_eq!(sent(&rig, 4..8), [None, None, None, DENIED]);
+}
+
+#[test]
+fn a_table_of_stations_is_bounded() {
+    let mut rig = Rig::new(Policy::allow_all().max_flows(10_000).upload(Quota::rate(1_000_000)));
+    let from = |rig: &Rig, station: u32| {
+        let src = Ipv4Addr::from_bits(10 << 24 | station);
+        rig.sends(&ethernet([8, 0], &ip(src, FAR, Proto::UDP, (0, false), &datagram(1, 9, b""))))
+    };
+    let limited = (0..SOURCES_MAX as u32 + 10).filter(|station| from(&rig, *station) == QUOTA).count();
+    assert_eq!((limited as u64, rig.policy.counts().sources_full.get()), (10, 10));
+    rig.wait(61);
+    assert_eq!(from(&rig, 5000), None);
+    // Addresses of one IPv6 prefix are one station, which a mapped table of addresses would not see.
+    let six = |last: u16| std::net::IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last));
+    let mut sources = Sources::new([Some(Quota::total(150)), None]);
+    assert!(sources.take(six(1), SENT, 100, rig.now).is_ok());
+    assert_eq!(sources.take(six(2), SENT, 100, rig.now), Err(Exceeded::Total));
+}
+
+#[test]
+fn frames_that_the_port_did_not_accept_are_not_counted_twice() {
+    let rig = Rig::new(Policy::allow_all().download(Quota::total(2_000)));
+    let mut burst = Burst::new();
+    for _ in 0..3 {
+        burst.push(rig.frame(&down(FAR, 9, &[0; 958]))).unwrap();
+    }
+    assert_eq!(rig.policy.limit(&mut burst, 0, rig.now), 1);
+    assert_eq!(rig.policy.limit(&mut burst, 2, rig.now), 0);
+    assert_eq!(burst.len(), 2);
+}
+
+#[test]
+fn seeds_hold_the_invariants() {
+    let record = |kind: u8, frame: Vec<u8>| [&[kind][..], &(frame.len() as u16).to_be_bytes(), &frame].concat();
+    let fragment = |offset, more| {
+        let payload = if offset == 0 { datagram(1000, 54, &[0; 8]) } else { vec![0; 16] };
+        ethernet([8, 0], &ip(STATION, FAR, Proto::UDP, (offset, more), &payload))
+    };
+    let tcp = |flags| ethernet([8, 0], &ip(STATION, FAR, Proto::TCP, (0, false), &segment(1, 2, flags)));
+    let seeds = [
+        ("names", vec![record(0, up(FAR, 54, b"query")), record(1, down(FAR, 53, &response("example.org", &[FAR])))]),
+        ("fragments", vec![record(0, fragment(0, true)), record(0, fragment(16, false))]),
+        (
+            "segments",
+            vec![record(0, tcp(tcp::Flags::SYN)), record(0, tcp(tcp::Flags::FIN)), record(255, tcp(tcp::Flags::RST))],
+        ),
+        ("flows", (0..12).map(|port| record(port as u8 * 16, up(FAR, port, &[0; 900]))).collect()),
+    ];
+    let seeds = seeds.map(|(name, records)| (name, records.concat()));
+    hold_bytes("node_policy", &seeds, crate::fuzz::policy);
+}
