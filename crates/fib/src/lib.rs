@@ -238,7 +238,7 @@ impl<A: Matched> fmt::Debug for Reader<A> {
 /// The forwarding table of a host or router.
 ///
 /// ```
-/// # use linerate_inet::fib::{Fib, NextHopId};
+/// # use linerate_fib::{Fib, NextHopId};
 /// let (wan, lan) = (NextHopId::new(0).unwrap(), NextHopId::new(1).unwrap());
 /// let mut fib: Fib = Fib::new();
 /// fib.insert("0.0.0.0/0".parse()?, wan)?;

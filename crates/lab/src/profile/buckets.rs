@@ -145,7 +145,7 @@ const RULES: &[(Bucket, &[&str])] = &[
         Bucket::RouteNeighbor,
         &[
             "inet::route",
-            "inet::fib",
+            "fib",
             "inet::neigh",
             "inet::arp",
             "inet::nd",
