@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::pcap::{Direction, LINKTYPE_ETHERNET, Record, Writer};
 use lock::Locks;
-use node::capture::{CAPTURES_MAX, CaptureReader, Fate};
+use node::capture::{BYTES_MAX, CAPTURES_MAX, CaptureReader, Fate, READ_MAX};
 use std::io::{self, Write};
 use wire::filter::Filter;
 
@@ -64,11 +64,12 @@ impl Capture {
     /// Returns the frames copied since the last call, without waiting.
     pub fn read(&mut self) -> Vec<CapturedFrame> {
         let mut frames = Vec::new();
-        loop {
+        // As many batches as wait now, since further frames may arrive as fast as they are read.
+        for _ in 0..=BYTES_MAX / READ_MAX {
             let batch = self.reader.read();
             self.missed = batch.missed;
             if batch.frames.is_empty() {
-                return frames;
+                break;
             }
             frames.extend(batch.frames.into_iter().filter_map(|frame| match frame.fate {
                 Fate::Passed(direction) => {
@@ -77,6 +78,7 @@ impl Capture {
                 Fate::Dropped(_) => None,
             }));
         }
+        frames
     }
 
     /// Writes the frames copied since the last call to a capture file, as frames of its first

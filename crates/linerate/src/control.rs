@@ -80,13 +80,13 @@ fn run<L: Locks>(node: &node::Host<L>, what: impl FnOnce() -> String, words: &[&
     done.map_err(|why| Error::Rejected { what: what(), why: why.to_string() })
 }
 
-fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str]) -> Result<(), Error> {
+fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str], policy: Option<&Policy>) -> Result<(), Error> {
     let mut config = IfaceConfig::on(spec);
     for text in addrs {
         let (addr, len) = address(text)?;
         config.add_address(addr, len);
     }
-    let added = node.add_port(&config, crate::port::pairs());
+    let added = node.add_port_with(&config, crate::port::pairs(), policy);
     added.map(drop).map_err(|why| Error::Port { port: spec.to_owned(), why: Box::new(why) })
 }
 
@@ -153,7 +153,16 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`], and adds nothing.
             pub fn add_port(&self, spec: &str, addrs: &[&str]) -> Result<(), Error> {
-                add_port(self.node(), spec, addrs)
+                add_port(self.node(), spec, addrs, None)
+            }
+
+            /// Adds an interface as [`add_port`](Self::add_port) does, with a policy for the
+            /// stations behind the port ([`policy`](crate::policy)).
+            ///
+            /// # Errors
+            /// Returns an [`Error`], and adds nothing.
+            pub fn add_port_with_policy(&self, spec: &str, addrs: &[&str], policy: &Policy) -> Result<(), Error> {
+                add_port(self.node(), spec, addrs, Some(policy))
             }
 
             /// Removes an interface with its addresses and routes, and closes its port. Returns

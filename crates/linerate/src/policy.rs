@@ -33,17 +33,24 @@
 //!
 //! # Names
 //!
-//! The policy reads DNS responses over UDP that pass to the station. It accepts those of every
-//! server that the hook allows the station to reach, so a hook that relies on names should allow
-//! port 53 of trusted servers only. Several names may have one address; the flow has the last one
-//! that the station looked up. Names from DNS over TCP, TLS or HTTPS are not seen.
+//! The policy reads DNS responses over UDP, in flows that the station opened and the hook allowed.
+//! A hook that relies on names should allow port 53 of trusted servers only. Several names may have
+//! one address; the flow has the last one that the station looked up. The station is identified by
+//! its MAC address, so names apply to its IPv4 and IPv6 addresses. Names from DNS over TCP, TLS or
+//! HTTPS are not seen.
 //!
 //! # Limits
 //!
-//! Addresses are not verified: a station may use any source address. Quotas therefore apply to
-//! each address, or to each IPv6 prefix of 64 bits, and not to a machine. Packets in a tunnel are
-//! one flow. At most 65,536 flows ([`Policy::max_flows`]), 8,192 names and 4,096 stations with
-//! quotas are on record.
+//! Addresses are not verified: a station may use any source address. A hook can compare
+//! `flow.source` with the addresses of its guest, and the sysctls `net.inet.ip.source_validation`
+//! and `net.inet6.ip6.source_validation` drop sources that belong to other interfaces. Quotas apply
+//! to each address, or to each IPv6 prefix of 64 bits, and not to a machine. Packets in a tunnel
+//! are one flow.
+//!
+//! The tables of a policy are shared among its stations: at most 65,536 flows
+//! ([`Policy::max_flows`]), 8,192 names, and 4,096 addresses with quotas. A station that fills them
+//! affects the others, so tenants should have policies of their own. If quotas limit a total, the
+//! table of addresses is never cleared.
 
 pub use ::node::policy::{Decision, Flow, FlowState, Policy, PolicyCounts, Quota, SOURCES_MAX, Volume};
 pub use ::wire::Proto;

@@ -66,7 +66,15 @@ pub(crate) struct Watch {
     /// Largest snap length of its open captures, 0 if there is none, and [`HAS_POLICY`].
     needs: AtomicU32,
     captures: Arc<Captures>,
-    policy: Mutex<Option<Policy>>,
+    policy: Mutex<PortPolicy>,
+}
+
+/// Policy of a port.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PortPolicy {
+    pub(crate) policy: Option<Policy>,
+    /// Number of changes of the policy.
+    pub(crate) generation: u64,
 }
 
 /// Bit of [`Watch::needs`] that is set if the port has a policy.
@@ -80,7 +88,7 @@ impl Watch {
             name: name.into(),
             needs: AtomicU32::new(0),
             captures: captures.clone(),
-            policy: Mutex::new(None),
+            policy: Mutex::default(),
         });
         let mut shared = captures.lock();
         shared.watches.retain(|watch| watch.strong_count() > 0); // drops removed ports
@@ -107,20 +115,20 @@ impl Watch {
     }
 
     /// Sets or removes the policy of the port.
-    fn set_policy(&self, policy: Option<Policy>) {
+    pub(crate) fn set_policy(&self, policy: Option<&Policy>) {
         let mut place = self.policy.lock().unwrap_or_else(PoisonError::into_inner);
         match policy {
             Some(_) => self.needs.fetch_or(HAS_POLICY, Ordering::Relaxed),
             None => self.needs.fetch_and(!HAS_POLICY, Ordering::Relaxed),
         };
-        *place = policy;
+        *place = PortPolicy { policy: policy.cloned(), generation: place.generation + 1 };
     }
 
     /// Returns the policy of the port.
     #[cold]
-    pub(crate) fn policy(&self) -> Option<Policy> {
+    pub(crate) fn policy(&self) -> PortPolicy {
         if self.needs.load(Ordering::Relaxed) & HAS_POLICY == 0 {
-            return None;
+            return PortPolicy::default();
         }
         self.policy.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -384,7 +392,7 @@ impl Captures {
     pub(crate) fn set_policy(&self, place: Place, policy: Option<&Policy>) -> bool {
         let watches = self.lock().watches.clone();
         let of_place = watches.iter().filter_map(Weak::upgrade).filter(|watch| watch.place == place);
-        of_place.inspect(|watch| watch.set_policy(policy.cloned())).count() > 0
+        of_place.inspect(|watch| watch.set_policy(policy)).count() > 0
     }
 
     /// Returns the recorded dropped frames that match `filter`, oldest first; `name` maps a capture

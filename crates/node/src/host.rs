@@ -9,7 +9,7 @@ mod error;
 
 pub use error::{AddPortError, NewHostError};
 
-use crate::capture::{CaptureReader, Captures, NOWHERE, Watch};
+use crate::capture::{CaptureReader, Captures, NOWHERE, PortPolicy, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
 use crate::inputs::{Parts, Receiver};
@@ -53,9 +53,9 @@ struct PortOutput {
     soft: Soft,
     watch: Arc<Watch>,
     counts: Arc<PortCounts>,
-    /// Number of frames at the front of the queue that the policy has admitted, but the port not
-    /// yet accepted.
-    admitted: usize,
+    /// Number of frames at the front of the queue that the policy of this generation has admitted,
+    /// but the port not yet accepted.
+    admitted: (u64, usize),
 }
 
 impl Output for PortOutput {
@@ -111,11 +111,13 @@ impl PortOutput {
 
     #[cold]
     fn output_watched(&mut self, burst: &mut Burst, now: Instant) -> usize {
-        let rejected = self.watch.policy().map_or(0, |policy| policy.limit(burst, self.admitted, now));
+        let PortPolicy { policy, generation } = self.watch.policy();
+        let judged = if self.admitted.0 == generation { self.admitted.1 } else { 0 };
+        let rejected = policy.map_or(0, |policy| policy.limit(burst, judged, now));
         self.counts.tx.over_quota.add(rejected as u64);
         let copies = self.watch.copy(burst.as_slice());
         let taken = self.transmit(burst, now);
-        self.admitted = burst.len();
+        self.admitted = (generation, burst.len());
         self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
         rejected + taken
     }
@@ -374,6 +376,19 @@ impl<L: Locks> Host<L> {
     /// # Errors
     /// Returns an [`AddPortError`], and adds nothing.
     pub fn add_port(&self, config: &IfaceConfig, pairs: &Pairs) -> Result<IfaceId, AddPortError> {
+        self.add_port_with(config, pairs, None)
+    }
+
+    /// Adds a port as [`Host::add_port`] does, with a policy that judges its first frame, too.
+    ///
+    /// # Errors
+    /// Those of [`Host::add_port`].
+    pub fn add_port_with(
+        &self,
+        config: &IfaceConfig,
+        pairs: &Pairs,
+        policy: Option<&Policy>,
+    ) -> Result<IfaceId, AddPortError> {
         let spec = Spec::parse(&config.port)?;
         let name = config.name.clone().unwrap_or_else(|| spec.name.clone());
         if self.stack.iface_named(&name).is_some() {
@@ -387,7 +402,7 @@ impl<L: Locks> Host<L> {
             let _rights = dispatch::sandbox::port_rights();
             (0..spec.queues().min(self.threads)).map(|_| open()).collect::<Result<Vec<_>, _>>()?
         };
-        self.attach_with(&name, mac, queues, config, pool)
+        self.attach_with(&name, mac, queues, config, pool, policy)
     }
 
     /// Adds an iface for a port of the caller's own, which `open` opens. The iface has the name
@@ -417,7 +432,7 @@ impl<L: Locks> Host<L> {
         port: port::Port,
         config: &IfaceConfig,
     ) -> Result<IfaceId, AddPortError> {
-        self.attach_with(name, mac, vec![port], config, self.stack.pool.clone())
+        self.attach_with(name, mac, vec![port], config, self.stack.pool.clone(), None)
     }
 
     /// Adds an iface for the queues of an open port. If the port does not support TSO, large TCP
@@ -429,6 +444,7 @@ impl<L: Locks> Host<L> {
         queues: Vec<port::Port>,
         config: &IfaceConfig,
         pool: Pool,
+        policy: Option<&Policy>,
     ) -> Result<IfaceId, AddPortError> {
         let refused = |why| AddPortError::Config { iface: name.to_string(), why };
         config.check_on_port().map_err(refused)?;
@@ -439,12 +455,19 @@ impl<L: Locks> Host<L> {
         let mtu = config.mtu.unwrap_or_else(|| default_mtu(config, caps));
         let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
         let watch = Watch::new(id.0, name, &self.captures);
+        watch.set_policy(policy);
         let (mut outputs, mut receivers, mut infos) = <(Vec<Box<dyn Output>>, Vec<_>, Vec<_>)>::default();
         for (queue, port) in queues.into_iter().enumerate() {
             let (watch, counts) = (watch.clone(), port.counts.clone());
             let soft = Soft::new(&caps, pool.clone(), counts.clone());
             let (half, counts_of_it) = (port.tx, counts.clone());
-            outputs.push(Box::new(PortOutput { half, soft, watch: watch.clone(), counts: counts_of_it, admitted: 0 }));
+            outputs.push(Box::new(PortOutput {
+                half,
+                soft,
+                watch: watch.clone(),
+                counts: counts_of_it,
+                admitted: (0, 0),
+            }));
             receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
             infos.push(PortInfo { iface: id, queue, spec: port.spec, caps, counts: port.counts, nic: port.nic });
         }

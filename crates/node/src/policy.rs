@@ -4,9 +4,9 @@
 //! [`Policy::admit`] before the stack, and each frame that is sent to [`Policy::limit`]. The first
 //! packet of a flow that a station opens is shown to a hook of the user, with its addresses, ports,
 //! and the domain name under which the station looked up the destination. The decision applies to
-//! all packets of the flow until the flow is forgotten. Flows in the other direction are allowed.
-//! ARP, neighbor discovery, MLD, IGMP and protocols other than IP always pass, since the stack
-//! processes or drops them itself.
+//! all packets of the station in this flow until the flow is forgotten. Flows in the other
+//! direction are allowed. ARP and protocols other than IP pass, as do neighbor discovery, MLD and
+//! IGMP to addresses to which the stack does not forward: it processes or drops them itself.
 //!
 //! All tables are bounded. A packet for which they have no room is dropped and counted.
 
@@ -19,19 +19,21 @@ mod recent;
 mod tests;
 
 pub use flow::{Decision, Flow, FlowState, Volume};
+#[cfg(any(test, fuzzing))]
+pub(crate) use quota::source_of;
 pub use quota::{Quota, SOURCES_MAX};
 
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use flows::{Entry, Flows, Key};
-use packet::{Packet, Parsed, Part};
+use packet::{Kind, Packet, Parsed, Part};
 use quota::{Exceeded, Sources};
 use recent::Recent;
 use stats::DropReason;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::{Proto, dns};
+use wire::{Mac, Proto, dns};
 
 /// Default maximum number of flows of a policy.
 pub const FLOWS_MAX: usize = 65_536;
@@ -80,9 +82,12 @@ type Hook = dyn Fn(&Flow) -> Decision + Send + Sync;
 
 /// A policy for the stations behind a port.
 ///
-/// A `Policy` is a handle: clones refer to the same policy, which several ports may share.
+/// A `Policy` is a handle: clones refer to the same policy, which several ports of one host may
+/// share. Stations that must not affect each other have policies of their own, since the tables of
+/// a policy are shared among all its stations.
 ///
-/// The hook runs in the thread of the host, which waits for it. It must not use the host's sockets.
+/// The hook runs in the thread of the host, which waits for it. It must neither use the host,
+/// except through this policy, nor panic.
 #[derive(Clone)]
 pub struct Policy(Arc<Shared>);
 
@@ -96,8 +101,9 @@ struct Shared {
 struct State {
     flows: Flows,
     sources: Sources,
-    /// Names of addresses, by station and address, and the time until which they are valid.
-    names: Recent<(IpAddr, IpAddr), (Arc<str>, Instant)>,
+    /// Names of addresses, by the MAC address of the station, which may have addresses of both
+    /// families, and the address; and the time until which they are valid.
+    names: Recent<(Mac, IpAddr), (Arc<str>, Instant)>,
     /// Flows of fragmented packets, by source, destination and identification.
     fragmented: Recent<(IpAddr, IpAddr, Proto, u32), (Key, Instant)>,
     /// Time of the last packet.
@@ -133,18 +139,18 @@ impl Policy {
         Policy::new(|_| Decision::Allow)
     }
 
-    /// Limits the bytes that each station sends. Replaces an earlier limit and resets its counts.
+    /// Limits what each station sends, or removes the limit (`None`), for all clones of the policy.
     #[must_use]
-    pub fn upload(self, quota: Quota) -> Policy {
-        self.lock().sources.limit(SENT, quota);
+    pub fn upload(self, quota: impl Into<Option<Quota>>) -> Policy {
+        self.lock().sources.limit(SENT, quota.into());
         self
     }
 
-    /// Limits the bytes that each station receives. Replaces an earlier limit and resets its
-    /// counts.
+    /// Limits what each station receives, or removes the limit (`None`), for all clones of the
+    /// policy.
     #[must_use]
-    pub fn download(self, quota: Quota) -> Policy {
-        self.lock().sources.limit(RECEIVED, quota);
+    pub fn download(self, quota: impl Into<Option<Quota>>) -> Policy {
+        self.lock().sources.limit(RECEIVED, quota.into());
         self
     }
 
@@ -178,9 +184,17 @@ impl Policy {
 
     /// Removes the frames from `frames`, which a port received, that the policy does not admit.
     /// Passes each of them to `reject`, with the reason, and whether the sender is to be notified.
-    pub(crate) fn admit(&self, frames: &mut Burst, now: Instant, mut reject: impl FnMut(Frame, DropReason, bool)) {
+    /// `stays_here` returns whether packets to an address are never forwarded.
+    pub(crate) fn admit(
+        &self,
+        frames: &mut Burst,
+        now: Instant,
+        stays_here: impl Fn(IpAddr) -> bool,
+        mut reject: impl FnMut(Frame, DropReason, bool),
+    ) {
         let mut rejected = Vec::new();
-        self.sort(frames, |policy, frame| policy.judge(frame, true, now), |frame, why| rejected.push((frame, why)));
+        let judge = |frame: &Frame| self.judge_sent(frame.bytes(), &stays_here, now);
+        sort(frames, judge, |frame, why| rejected.push((frame, why)));
         // Afterwards, since answers to the senders pass through `limit`.
         rejected.into_iter().for_each(|(frame, Rejection { why, answers })| reject(frame, why, answers));
     }
@@ -189,70 +203,98 @@ impl Policy {
     /// `judged` frames were admitted before. Returns the number of frames removed.
     pub(crate) fn limit(&self, frames: &mut Burst, judged: usize, now: Instant) -> usize {
         let (mut at, before) = (0, frames.len());
-        let judge = |policy: &Policy, frame: &Frame| {
+        let judge = |frame: &Frame| {
             at += 1;
-            if at <= judged { Ok(()) } else { policy.judge(frame, false, now) }
+            if at <= judged { Ok(()) } else { self.judge_received(frame.bytes(), now) }
         };
-        self.sort(frames, judge, |_, _| ());
+        sort(frames, judge, |_, _| ());
         before - frames.len()
     }
 
-    /// Moves the frames that `judge` rejects from `frames` to `reject`.
-    fn sort(
-        &self,
-        frames: &mut Burst,
-        mut judge: impl FnMut(&Policy, &Frame) -> Result<(), Rejection>,
-        mut reject: impl FnMut(Frame, Rejection),
-    ) {
-        let mut kept = Burst::new();
-        for frame in frames.drain() {
-            match judge(self, &frame) {
-                Ok(()) => kept.put(frame, || ()), // has space, since it takes no more frames than came
-                Err(why) => reject(frame, why),
-            }
-        }
-        frames.take_from(&mut kept);
-    }
-
-    /// Decides about a frame that a station sends or receives.
-    fn judge(&self, frame: &Frame, from_station: bool, now: Instant) -> Result<(), Rejection> {
-        let (bytes, counts) = (frame.bytes(), &self.0.counts);
+    /// Decides about a frame that a station sends.
+    fn judge_sent(&self, frame: &[u8], stays_here: &impl Fn(IpAddr) -> bool, now: Instant) -> Result<(), Rejection> {
+        let counts = &self.0.counts;
         let denied = |answers| Rejection { why: DropReason::PolicyDenied, answers };
-        let packet = match packet::parse(bytes) {
-            Parsed::Link => return Ok(()),
+        let packet = match packet::parse(frame) {
+            Parsed::NotIp => return Ok(()),
             Parsed::Packet(packet) => packet,
-            Parsed::Malformed if !from_station => return Ok(()),
             Parsed::Malformed => {
                 counts.malformed.bump();
                 return Err(denied(false));
             }
         };
+        if packet.kind == Kind::Upkeep && stays_here(packet.destination.ip()) {
+            return Ok(());
+        }
         let mut state = self.lock();
         state.now = now;
-        let Some(key) = state.key(&packet, from_station, now) else {
-            counts.fragments.add(u64::from(from_station));
-            return if from_station { Err(denied(false)) } else { Ok(()) };
+        let Some(key) = state.key(&packet, true, now) else {
+            counts.fragments.bump();
+            return Err(denied(false));
         };
-        if state.flows.find(&key, from_station, now).is_none() {
-            if packet.is_error {
-                counts.errors.add(u64::from(from_station));
-                return if from_station { Err(denied(false)) } else { Ok(()) };
+        if state.flows.find(&key, packet.event, true, now).is_none() {
+            if packet.kind == Kind::Error {
+                counts.errors.bump();
+                return Err(denied(false));
             }
             if !state.flows.has_room(&key, now) {
                 counts.flows_full.bump();
                 return Err(denied(false));
             }
-            let (mut decision, mut name) = (Decision::Allow, None);
-            if from_station {
-                name = state.name(&key, now);
-                // Without the lock, since the hook may use the policy.
-                drop(state);
-                (decision, name) = self.ask(&key, name);
-                state = self.lock();
-            }
-            state.flows.insert(key, Entry::new(decision, from_station, name, now));
+            let (name, generation) = (state.name(packet.macs.source, key.remote.ip(), now), state.flows.generation());
+            // Without the lock, since the hook may use the policy.
+            drop(state);
+            let (decision, name) = self.ask(&key, name);
+            state = self.lock();
+            state.flows.insert(key, Entry::new(decision, true, name, now), generation);
         }
-        state.pass(counts, &key, &packet, bytes, from_station, now)
+        let State { flows, sources, .. } = &mut *state;
+        let Some(entry) = flows.get(&key) else { return Err(denied(false)) }; // it was inserted above
+        if entry.decision != Decision::Allow {
+            counts.denied.bump();
+            return Err(denied(entry.decision == Decision::Refuse && packet.kind != Kind::Error));
+        }
+        charge(counts, sources, (key.station.ip(), SENT), frame, now)?;
+        entry.count(&packet, SENT, frame.len() as u64);
+        Ok(())
+    }
+
+    /// Decides about a frame that a station receives. Only quotas reject it.
+    fn judge_received(&self, frame: &[u8], now: Instant) -> Result<(), Rejection> {
+        let counts = &self.0.counts;
+        let packet = match packet::parse(frame) {
+            Parsed::Packet(packet) if packet.kind != Kind::Upkeep => packet,
+            Parsed::Packet(_) | Parsed::NotIp => return Ok(()),
+            // The parts that routers do not read are malformed.
+            Parsed::Malformed => match packet::destination(frame) {
+                Some(station) => return charge(counts, &mut self.lock().sources, (station, RECEIVED), frame, now),
+                None => return Ok(()),
+            },
+        };
+        let mut state = self.lock();
+        state.now = now;
+        charge(counts, &mut state.sources, (packet.destination.ip(), RECEIVED), frame, now)?;
+        let Some(key) = state.key(&packet, false, now) else { return Ok(()) };
+        if state.flows.find(&key, packet.event, false, now).is_none() {
+            // Without an entry, the hook decides about what the station replies.
+            let is_opened = packet.kind == Kind::Data && !state.flows.is_reply(&key);
+            if !is_opened || !state.flows.has_room(&key, now) {
+                return Ok(());
+            }
+            let generation = state.flows.generation();
+            state.flows.insert(key, Entry::new(Decision::Allow, false, None, now), generation);
+        }
+        let Some(entry) = state.flows.get(&key) else { return Ok(()) };
+        // To a station whose flow is not allowed, the stack sends its answers.
+        if entry.decision != Decision::Allow {
+            return Ok(());
+        }
+        entry.count(&packet, RECEIVED, frame.len() as u64);
+        let is_from_server = key.proto == Proto::UDP && key.remote.port() == dns::PORT && entry.by_station;
+        if is_from_server {
+            counts.names.add(state.learn(packet.macs.destination, packet.payload(frame), now));
+        }
+        Ok(())
     }
 
     /// Calls the hook for a flow.
@@ -286,50 +328,14 @@ impl State {
         }
     }
 
-    /// Returns the name under which the station of a flow looked up the other side.
-    fn name(&self, key: &Key, now: Instant) -> Option<Arc<str>> {
-        let (name, until) = self.names.get(&(key.station.ip(), key.remote.ip()))?;
+    /// Returns the name under which a station looked up an address.
+    fn name(&self, station: Mac, addr: IpAddr, now: Instant) -> Option<Arc<str>> {
+        let (name, until) = self.names.get(&(station, addr))?;
         (now < *until).then(|| name.clone())
     }
 
-    /// Applies the decision about the flow of a packet, and the quotas, and counts the packet.
-    fn pass(
-        &mut self,
-        counts: &PolicyCounts,
-        key: &Key,
-        packet: &Packet,
-        frame: &[u8],
-        from_station: bool,
-        now: Instant,
-    ) -> Result<(), Rejection> {
-        let (direction, len) = (if from_station { SENT } else { RECEIVED }, frame.len() as u64);
-        let Some(entry) = self.flows.find(key, false, now) else { return Ok(()) };
-        let is_allowed = entry.decision == Decision::Allow;
-        if !is_allowed && from_station {
-            counts.denied.bump();
-            let answers = entry.decision == Decision::Refuse && !packet.is_error;
-            return Err(Rejection { why: DropReason::PolicyDenied, answers });
-        }
-        if let Err(exceeded) = self.sources.take(key.station.ip(), direction, len, now) {
-            match exceeded {
-                Exceeded::Rate => counts.over_rate.bump(),
-                Exceeded::Total => counts.over_total.bump(),
-                Exceeded::Sources => counts.sources_full.bump(),
-            }
-            return Err(Rejection { why: DropReason::PolicyQuota, answers: false });
-        }
-        // To a station whose flow is not allowed, only answers of the stack are sent.
-        if is_allowed {
-            entry.count(packet, direction, len);
-            if !from_station && key.proto == Proto::UDP && key.remote.port() == dns::PORT {
-                counts.names.add(self.learn(key.station.ip(), packet.payload(frame), now));
-            }
-        }
-        Ok(())
-    }
-
     /// Records the addresses in a DNS response to `station`. Returns their number.
-    fn learn(&mut self, station: IpAddr, message: &[u8], now: Instant) -> u64 {
+    fn learn(&mut self, station: Mac, message: &[u8], now: Instant) -> u64 {
         let Some(query) = dns::Query::of_message(message) else { return 0 };
         let Ok(answer) = query.parse_answer(message) else { return 0 };
         if !dns::is_host_name(&query.name) {
@@ -343,6 +349,39 @@ impl State {
         learned.clone().for_each(|addr| self.names.insert((station, *addr), (name.clone(), until)));
         learned.len() as u64
     }
+}
+
+/// Moves the frames that `judge` rejects from `frames` to `reject`.
+fn sort(
+    frames: &mut Burst,
+    mut judge: impl FnMut(&Frame) -> Result<(), Rejection>,
+    mut reject: impl FnMut(Frame, Rejection),
+) {
+    let mut kept = Burst::new();
+    for frame in frames.drain() {
+        match judge(&frame) {
+            Ok(()) => kept.put(frame, || ()), // has space, since it takes no more frames than came
+            Err(why) => reject(frame, why),
+        }
+    }
+    frames.take_from(&mut kept);
+}
+
+/// Charges the quota of a station and a direction with a frame.
+fn charge(
+    counts: &PolicyCounts,
+    sources: &mut Sources,
+    (station, direction): (IpAddr, usize),
+    frame: &[u8],
+    now: Instant,
+) -> Result<(), Rejection> {
+    let Err(exceeded) = sources.take(station, direction, frame.len() as u64, now) else { return Ok(()) };
+    match exceeded {
+        Exceeded::Rate => counts.over_rate.bump(),
+        Exceeded::Total => counts.over_total.bump(),
+        Exceeded::Sources => counts.sources_full.bump(),
+    }
+    Err(Rejection { why: DropReason::PolicyQuota, answers: false })
 }
 
 impl fmt::Debug for Policy {

@@ -13,9 +13,17 @@ use crate::stack::{CHUNK, SlowFrames};
 use buf::Burst;
 use lock::{Cx, Locks, Pinned};
 
-/// Value of the sysctl that selects the strict mode: the route to the source must lead to the
-/// interface that received the packet (RFC 3704 2.2, 2.3).
+/// Value of the sysctl that selects the strict mode.
 const STRICT: i64 = 2;
+
+/// Mode of source validation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// The route to the source may use any interface (RFC 3704 2.4).
+    Loose,
+    /// The route to the source must use the interface that received the packet (RFC 3704 2.2, 2.3).
+    Strict,
+}
 
 impl<L: Locks> Stack<L> {
     /// Returns whether source validation is on for the address family `F`.
@@ -31,12 +39,12 @@ impl<L: Locks> Stack<L> {
         for (packet, src) in packets.as_slice().iter().zip(&mut src) {
             *src = F::source_in(packet.bytes());
         }
-        let reader = F::routes_reader(self);
+        let (reader, mode) = (F::routes_reader(self), self.mode::<F>());
         let pinned = reader.pin(cx);
         reader.lookup_chunk(&pinned, src.get(..packets.len()).unwrap_or_default(), &mut ids);
         for (at, (id, src)) in ids.iter().zip(src).enumerate().take(packets.len()) {
             let via = id.and_then(|id| reader.hop(&pinned, id)).map(|hop| hop.via);
-            if !src.is_near() && !self.leads_back::<F>(&pinned, via, iface.id) {
+            if !src.is_near() && !self.leads_back::<F>(&pinned, via, iface.id, mode) {
                 slow.add(at);
             }
         }
@@ -46,22 +54,32 @@ impl<L: Locks> Stack<L> {
     /// Returns whether a packet from `src` may arrive by `iface`.
     #[inline(always)]
     pub(crate) fn is_valid_source<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
-        !self.validates::<F>() || self.is_behind(cx, iface, src)
+        !self.validates::<F>() || self.is_behind(cx, iface, src, self.mode::<F>())
+    }
+
+    /// Returns whether the route to `src` uses `iface`, whether source validation is on or not.
+    pub(crate) fn is_reached_by<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
+        self.is_behind(cx, iface, src, Mode::Strict)
+    }
+
+    fn mode<F: Input>(&self) -> Mode {
+        if F::source_validation(&self.sysctls).get() >= STRICT { Mode::Strict } else { Mode::Loose }
     }
 
     #[inline(never)]
-    fn is_behind<F: Input>(&self, cx: Cx, iface: IfaceId, src: F) -> bool {
+    fn is_behind<F: Input>(&self, cx: Cx, iface: IfaceId, src: F, mode: Mode) -> bool {
         let reader = F::routes_reader(self);
         let pinned = reader.pin(cx);
-        src.is_near() || self.leads_back::<F>(&pinned, reader.lookup_within(&pinned, src).map(|hop| hop.via), iface)
+        let via = || reader.lookup_within(&pinned, src).map(|hop| hop.via);
+        src.is_near() || self.leads_back::<F>(&pinned, via(), iface, mode)
     }
 
     /// Returns whether the route `via` to the source of a packet permits that the packet arrives by
-    /// `iface`. In loose mode, the route may use any interface (RFC 3704 2.4). In strict mode, it
-    /// must use `iface`; of a multipath route, one path must use it. Reject and blackhole routes
-    /// never permit a packet, so they can block a source at all interfaces (RFC 5635 4).
-    fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId) -> bool {
-        let strict = F::source_validation(&self.sysctls).get() >= STRICT;
+    /// `iface`. In strict mode, one path of a multipath route must use `iface`. Reject and
+    /// blackhole routes never permit a packet, so they can block a source at all interfaces (RFC
+    /// 5635 4).
+    fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId, mode: Mode) -> bool {
+        let strict = mode == Mode::Strict;
         match via {
             Some(Via::Link(out) | Via::Gateway(out, _)) => !strict || out == iface,
             Some(Via::Paths(set)) => !strict || F::routes_reader(self).has_path_by(pinned, set, iface),

@@ -7,7 +7,7 @@ use linerate::net::{self};
 use linerate::pcap::{Direction, Format, MAX_SNAPLEN, Reader, Writer};
 use linerate::policy::{Decision, FlowState, Policy, Quota};
 use linerate::sim::World;
-use linerate::{Host, LocalHost};
+use linerate::{Host, LocalHost, wire};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -184,11 +184,18 @@ fn a_policy_is_set_and_removed_while_the_host_runs() {
     passes(b"one");
     host.set_policy("live", Some(&policy)).unwrap();
     from.send_to(b"two", "10.0.0.1:9").unwrap();
+    let began = std::time::Instant::now();
     while policy.counts().denied.get() == 0 {
+        assert!(began.elapsed() < Duration::from_secs(10), "{policy:?}");
         std::thread::yield_now();
     }
     host.set_policy("live", None).unwrap();
     passes(b"three");
+    let denying = Policy::new(|_| Decision::Refuse);
+    host.add_port_with_policy("pair:live2", &["10.0.1.1/24"], &denying).unwrap();
+    let other = Host::builder().port("pair:live2").addr("10.0.1.2/24").build().unwrap();
+    let refused = net::TcpStream::connect(&other, "10.0.1.1:80").unwrap_err();
+    assert_eq!((refused.kind(), denying.counts().refused.get()), (ErrorKind::ConnectionRefused, 1));
     let error = host.set_policy("em9", Some(&policy)).unwrap_err().to_string();
     assert!(error.contains("em9"), "{error}");
     assert!(Host::builder().policy(&policy).build().is_err(), "there is no port");
@@ -253,4 +260,46 @@ fn listeners_for_any_port_have_prefixes() {
     let invalid = net::TcpListener::bind_prefix(&gateway, "203.0.113.0/33").unwrap_err();
     assert_eq!(invalid.kind(), ErrorKind::InvalidInput);
     end(&world);
+}
+
+/// A refused station gets an answer, and nobody else: a packet whose source is not behind the port
+/// is dropped silently.
+#[test]
+fn only_stations_behind_the_port_get_answers() {
+    let (end, sender, receiver) = linerate::port::channel(64);
+    let policy = Policy::new(|_| Decision::Refuse);
+    let gateway = Host::builder().channel("vm", end).addr("10.0.0.1/24").policy(&policy).mac([2, 0, 0, 0, 0, 1]);
+    let gateway = gateway.port("pair:wan-of-policy").addr("192.0.2.1/24").build().unwrap();
+    let count = |name| {
+        let all = gateway.port_counters("wan-of-policy");
+        all.into_iter().find(|counter| counter.name == name).unwrap().value
+    };
+    while receiver.recv(Duration::from_millis(300)).is_ok() {} // announcements of the addresses
+    let before = count("port.tx.frames");
+    let syn = |src: [u8; 4]| {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        let mut header = [0; 20];
+        let (src, dst) = (src.into(), [203, 0, 113, 7].into());
+        wire::ip4::Header::new(src, dst, wire::Proto::TCP, 20).unwrap().emit(&mut header);
+        let mut segment = [&[0x12, 0x34, 0, 80][..], &[0; 8], &[0x50, 2, 0x20, 0], &[0; 4]].concat();
+        let pseudo = wire::checksum::Partial::pseudo4(src, dst, wire::Proto::TCP, 20);
+        wire::tcp::fill_checksum(pseudo, &mut segment);
+        frame.extend(header);
+        frame.extend(segment);
+        frame
+    };
+    for source in [[192, 0, 2, 9], [192, 0, 2, 1], [224, 0, 0, 1], [127, 0, 0, 1], [0, 0, 0, 0]] {
+        sender.send(&syn(source)).unwrap();
+    }
+    sender.send(&syn([10, 0, 0, 2])).unwrap();
+    let answer = receiver.recv(Duration::from_secs(10)).unwrap();
+    assert_eq!(
+        (&answer[12..14], &answer[38..42]),
+        (&[8, 6][..], &[10, 0, 0, 2][..]),
+        "the only frame is for the station"
+    );
+    assert!(receiver.recv(Duration::from_millis(100)).is_err());
+    assert_eq!((count("port.tx.frames"), policy.counts().denied.get()), (before, 6));
+    gateway.shutdown(Duration::from_secs(1)).unwrap();
+    assert_eq!(gateway.audit().unaccounted, 0);
 }

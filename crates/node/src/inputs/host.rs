@@ -7,7 +7,6 @@ use buf::Burst;
 use clock::Instant;
 use inet::iface::IfaceId;
 use lock::{Cx, Locks};
-use port::pcap::Direction;
 use stats::Stage;
 use std::sync::atomic::Ordering;
 
@@ -96,7 +95,7 @@ impl<L: Locks> Host<L> {
                 frames += n;
                 receiver.gave = cx.now;
                 if receiver.watch.is_on() {
-                    self.take_watched(cx, receiver, &mut burst);
+                    receiver.take_watched(&self.stack, cx, &mut burst);
                 }
                 match feed {
                     None => self.stack.input(cx, receiver.iface, &mut burst),
@@ -111,16 +110,6 @@ impl<L: Locks> Host<L> {
             frames += shard.take(&self.stack, cx, receivers);
         }
         frames
-    }
-
-    /// Copies a burst for the captures, and removes the frames that the port's policy rejects.
-    #[cold]
-    fn take_watched(&self, cx: Cx, receiver: &Receiver, burst: &mut Burst) {
-        receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);
-        if let Some(policy) = receiver.watch.policy() {
-            let reject = |frame, why, answers| self.stack.reject(cx, receiver.iface, frame, why, answers);
-            policy.admit(burst, cx.now, reject);
-        }
     }
 
     /// Returns the earliest time at which a port releases a delayed frame; `None` if no frame is

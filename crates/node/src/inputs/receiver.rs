@@ -1,8 +1,12 @@
 //! Receive half of a port of a host.
 
 use crate::capture::Watch;
+use buf::Burst;
 use clock::Instant;
+use inet::Stack;
 use inet::iface::IfaceId;
+use lock::{Cx, Locks};
+use port::pcap::Direction;
 use port::{PortCounts, RxHalf};
 use std::sync::Arc;
 
@@ -14,4 +18,16 @@ pub(crate) struct Receiver {
     pub(crate) counts: Arc<PortCounts>,
     /// Time at which the port last delivered frames.
     pub(crate) gave: Instant,
+}
+
+impl Receiver {
+    /// Copies a burst for the captures, and removes the frames that the port's policy rejects.
+    #[cold]
+    pub(crate) fn take_watched<L: Locks>(&self, stack: &Stack<L>, cx: Cx, burst: &mut Burst) {
+        self.watch.keep(self.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);
+        if let Some(policy) = self.watch.policy().policy {
+            let reject = |frame, why, answers| stack.reject(cx, self.iface, frame, why, answers);
+            policy.admit(burst, cx.now, |addr| stack.stays_here(cx, addr), reject);
+        }
+    }
 }

@@ -10,10 +10,10 @@ use wire::Proto;
 pub enum Decision {
     /// All packets of the flow pass, within the quotas.
     Allow,
-    /// Packets of the flow are dropped. The sender receives a TCP RST or, for other protocols, an
-    /// ICMP error (administratively prohibited).
+    /// Packets that the station sends are dropped. It receives a TCP RST or, for other protocols,
+    /// an ICMP error (administratively prohibited).
     Refuse,
-    /// Packets of the flow are dropped silently.
+    /// Packets that the station sends are dropped silently.
     Drop,
 }
 

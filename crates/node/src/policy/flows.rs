@@ -1,7 +1,7 @@
 //! The table of flows.
 
 use super::flow::{Decision, Flow, FlowState, Volume};
-use super::packet::{Closes, Packet};
+use super::packet::{Event, Packet};
 use clock::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,10 +9,13 @@ use std::sync::Arc;
 use wire::Proto;
 
 /// Time without a packet after which a flow is forgotten: of TCP (RFC 5382 5), of other protocols
-/// (RFC 4787 4.3), and of flows that are closed, denied, or without packets in one direction.
+/// (RFC 4787 4.3), and of flows that are closed, denied, or not established.
 const IDLE_TCP: Duration = Duration::from_secs(124 * 60);
 const IDLE: Duration = Duration::from_secs(5 * 60);
 const IDLE_CLOSED: Duration = Duration::from_secs(30);
+/// Number of packets that establish a flow: those of a TCP handshake. Both sides must have sent
+/// one.
+const ESTABLISHED: u64 = 3;
 /// Minimum time between two searches of a full table for forgotten flows.
 const SEARCH_PACE: Duration = Duration::from_secs(1);
 
@@ -58,9 +61,11 @@ impl Entry {
 
     fn idle_max(&self, proto: Proto) -> Duration {
         let is_silent = self.volumes.iter().any(|volume| volume.packets == 0);
+        let is_established = self.volumes.iter().map(|volume| volume.packets).sum::<u64>() >= ESTABLISHED;
         match proto {
             _ if is_silent || self.closed == [true; 2] || self.decision != Decision::Allow => IDLE_CLOSED,
-            Proto::TCP => IDLE_TCP,
+            Proto::TCP if is_established => IDLE_TCP,
+            Proto::TCP => IDLE_CLOSED,
             _ => IDLE,
         }
     }
@@ -75,10 +80,10 @@ impl Entry {
             volume.packets += 1;
             volume.bytes += len;
         }
-        match packet.closes {
-            Closes::Nothing => {}
-            Closes::Half => self.closed.iter_mut().skip(direction).take(1).for_each(|closed| *closed = true),
-            Closes::All => self.closed = [true; 2],
+        match packet.event {
+            Event::Nothing | Event::Opens => {}
+            Event::HalfCloses => self.closed.iter_mut().skip(direction).take(1).for_each(|closed| *closed = true),
+            Event::Resets => self.closed = [true; 2],
         }
     }
 }
@@ -88,11 +93,12 @@ pub(super) struct Flows {
     table: HashMap<Key, Entry>,
     most: usize,
     searched: Option<Instant>,
+    generation: u64,
 }
 
 impl Flows {
     pub fn new(most: usize) -> Flows {
-        Flows { table: HashMap::new(), most, searched: None }
+        Flows { table: HashMap::new(), most, searched: None, generation: 0 }
     }
 
     /// Sets the maximum number of flows.
@@ -100,15 +106,32 @@ impl Flows {
         self.most = most;
     }
 
-    /// Returns the flow `key` and notes that it is in use. Returns `None` if it does not exist or
-    /// is forgotten, or if its station sends and the hook must decide again.
-    pub fn find(&mut self, key: &Key, from_station: bool, now: Instant) -> Option<&mut Entry> {
+    /// Returns the flow of a packet and notes that it is in use. Returns `None` if it does not
+    /// exist or is forgotten, if the packet begins the next connection of a flow that is closed, or
+    /// if its station sends and the hook must decide again.
+    pub fn find(&mut self, key: &Key, event: Event, from_station: bool, now: Instant) -> Option<&mut Entry> {
         let entry = self.table.get_mut(key)?;
         if entry.is_over(key.proto, now) || (entry.is_stale && from_station) {
             return None;
         }
+        if event == Event::Opens && entry.closed == [true; 2] {
+            self.table.remove(key);
+            return None;
+        }
         entry.used = now;
-        Some(entry)
+        self.table.get_mut(key)
+    }
+
+    /// Returns a flow in the table.
+    pub fn get(&mut self, key: &Key) -> Option<&mut Entry> {
+        self.table.get_mut(key)
+    }
+
+    /// Returns whether the other side of `key`, as a station, opened the same flow: both are
+    /// stations behind the policy.
+    pub fn is_reply(&self, key: &Key) -> bool {
+        let reverse = Key { proto: key.proto, station: key.remote, remote: key.station };
+        self.table.get(&reverse).is_some_and(|entry| entry.by_station)
     }
 
     /// Returns whether a flow can be inserted, which `key` may replace.
@@ -123,26 +146,34 @@ impl Flows {
         self.table.len() < self.most
     }
 
-    /// Inserts a flow. One that exists keeps its start and its counts, unless it is forgotten.
-    pub fn insert(&mut self, key: Key, entry: Entry) -> &mut Entry {
+    /// Inserts a flow about which the hook decided in `generation`. One that exists keeps its start
+    /// and its counts, unless it is forgotten.
+    pub fn insert(&mut self, key: Key, entry: Entry, generation: u64) {
         use std::collections::hash_map::Entry::{Occupied, Vacant};
+        let is_stale = generation != self.generation;
+        let entry = Entry { is_stale, ..entry };
         match self.table.entry(key) {
             Occupied(mut place) => {
                 if place.get().is_over(key.proto, entry.used) {
                     place.insert(entry);
                 } else {
                     let old = place.get_mut();
-                    (old.decision, old.name, old.is_stale) = (entry.decision, entry.name, false);
+                    (old.decision, old.name, old.is_stale) = (entry.decision, entry.name, is_stale);
                     old.used = entry.used;
                 }
-                place.into_mut()
             }
-            Vacant(place) => place.insert(entry),
+            Vacant(place) => _ = place.insert(entry),
         }
+    }
+
+    /// Returns a number that changes with each call of [`Flows::make_stale`].
+    pub fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Requests new decisions of the hook about the flows of stations.
     pub fn make_stale(&mut self) {
+        self.generation += 1;
         self.table.values_mut().filter(|entry| entry.by_station).for_each(|entry| entry.is_stale = true);
     }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use wire::eth::{self, EtherType};
 use wire::icmp6::is_link_upkeep;
 use wire::ip6::{self, Chain};
-use wire::{Proto, icmp4, icmp6, ip4, tcp, udp, vlan};
+use wire::{Mac, Proto, icmp4, icmp6, ip4, tcp, udp, vlan};
 
 /// Maximum number of VLAN tags parsed.
 const TAGS_MAX: usize = 2;
@@ -12,9 +12,8 @@ const TAGS_MAX: usize = 2;
 /// A parsed frame.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
-    /// The frame belongs to the link, and to no flow: it contains ARP, neighbor discovery, MLD,
-    /// IGMP, or a protocol other than IP.
-    Link,
+    /// The frame contains ARP or another protocol than IP. The stack does not forward it.
+    NotIp,
     /// An IP packet whose addresses and ports cannot be parsed.
     Malformed,
     Packet(Packet),
@@ -23,7 +22,10 @@ pub(super) enum Parsed {
 /// Addresses and ports of an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Packet {
+    pub kind: Kind,
     pub proto: Proto,
+    /// MAC addresses of the frame.
+    pub macs: Macs,
     /// Address and port of the sender; port 0 if the protocol has no ports, and in later fragments.
     /// For an ICMP error these are the destination of the quoted packet, since the error belongs to
     /// the flow of that packet.
@@ -31,11 +33,27 @@ pub(super) struct Packet {
     /// Address and port of the receiver.
     pub destination: SocketAddr,
     pub part: Part,
-    /// True for an ICMP error.
-    pub is_error: bool,
-    pub closes: Closes,
+    pub event: Event,
     /// Offset and length of the UDP payload in the frame; (0, 0) for other protocols.
     payload: (usize, usize),
+}
+
+/// Source and destination of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Macs {
+    pub source: Mac,
+    pub destination: Mac,
+}
+
+/// Purpose of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// The packet belongs to a flow of its own.
+    Data,
+    /// An ICMP error about a packet of a flow.
+    Error,
+    /// Neighbor discovery, MLD or IGMP: part of the link if it is not forwarded.
+    Upkeep,
 }
 
 /// Part of an IP packet that a frame contains.
@@ -48,14 +66,16 @@ pub(super) enum Part {
     Later(u32),
 }
 
-/// End of a connection that a TCP segment announces.
+/// Change of a connection that a TCP segment announces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Closes {
+pub(super) enum Event {
     Nothing,
+    /// The segment has SYN, without ACK: a connection begins.
+    Opens,
     /// The segment has FIN: the sender has sent everything.
-    Half,
+    HalfCloses,
     /// The segment has RST.
-    All,
+    Resets,
 }
 
 impl Packet {
@@ -67,33 +87,48 @@ impl Packet {
 
 /// Parses a frame.
 pub(super) fn parse(frame: &[u8]) -> Parsed {
-    let Ok(header) = eth::Header::parse(frame) else { return Parsed::Link };
-    let (mut ethertype, mut at) = (header.ethertype, eth::HEADER_LEN);
+    let (Ok(header), Some((ethertype, at))) = (eth::Header::parse(frame), network(frame)) else {
+        return if frame.len() < eth::HEADER_LEN { Parsed::NotIp } else { Parsed::Malformed };
+    };
+    let bytes = frame.get(at..).unwrap_or_default();
+    let packet = match ethertype {
+        EtherType::IPV4 => four(bytes),
+        EtherType::IPV6 => six(bytes),
+        _ => return Parsed::NotIp,
+    };
+    let Some(mut packet) = packet else { return Parsed::Malformed };
+    packet.macs = Macs { source: header.src, destination: header.dst };
+    packet.payload.0 += at;
+    Parsed::Packet(packet)
+}
+
+/// Returns the destination of an IP packet whose other parts may be malformed.
+pub(super) fn destination(frame: &[u8]) -> Option<IpAddr> {
+    let (ethertype, at) = network(frame)?;
+    let bytes = frame.get(at..)?;
+    match ethertype {
+        EtherType::IPV4 => ip4::Header::parse(bytes).ok().map(|header| header.dst.into()),
+        EtherType::IPV6 => ip6::Header::parse(bytes).ok().map(|header| header.dst.into()),
+        _ => None,
+    }
+}
+
+/// Returns the EtherType of a frame's payload and its offset, after VLAN tags. Returns `None` if
+/// the frame is too short for them, or has too many.
+fn network(frame: &[u8]) -> Option<(EtherType, usize)> {
+    let (mut ethertype, mut at) = (eth::Header::parse(frame).ok()?.ethertype, eth::HEADER_LEN);
     for _ in 0..TAGS_MAX {
         if !ethertype.is_tag() {
             break;
         }
-        let Ok(tag) = vlan::Tag::parse(frame.get(at..).unwrap_or_default()) else { return Parsed::Malformed };
-        (ethertype, at) = (tag.ethertype, at + vlan::TAG_LEN);
+        ethertype = vlan::Tag::parse(frame.get(at..)?).ok()?.ethertype;
+        at += vlan::TAG_LEN;
     }
-    let bytes = frame.get(at..).unwrap_or_default();
-    let packet = match ethertype {
-        EtherType::IPV4 => four(bytes, at),
-        EtherType::IPV6 if is_link_upkeep(bytes) => return Parsed::Link,
-        EtherType::IPV6 => six(bytes, at),
-        ethertype if ethertype.is_tag() => return Parsed::Malformed,
-        _ => return Parsed::Link,
-    };
-    match packet {
-        Some(Packet { proto: Proto::IGMP, .. }) => Parsed::Link,
-        Some(packet) => Parsed::Packet(packet),
-        None => Parsed::Malformed,
-    }
+    (!ethertype.is_tag()).then_some((ethertype, at))
 }
 
-fn four(bytes: &[u8], at: usize) -> Option<Packet> {
+fn four(bytes: &[u8]) -> Option<Packet> {
     let header = ip4::Header::parse(bytes).ok()?;
-    let addrs = (header.src.into(), header.dst.into());
     let part = match (header.frag_off, header.mf) {
         (0, false) => Part::Whole,
         (0, true) => Part::First(header.id.into()),
@@ -102,28 +137,38 @@ fn four(bytes: &[u8], at: usize) -> Option<Packet> {
     let upper = header.payload(bytes);
     if header.proto == Proto::ICMP && part == Part::Whole && upper.first().is_some_and(|ty| is_error4(*ty)) {
         let inner = icmp4::Inner::parse(upper.get(icmp4::HEADER_LEN..)?).ok()?;
-        return quoted(inner.header.proto, (inner.header.src.into(), inner.header.dst.into()), inner.payload);
+        // The error is for the sender of the packet that it quotes.
+        let is_for_sender = inner.header.src == header.dst && inner.header.frag_off == 0;
+        let addrs = (inner.header.src.into(), inner.header.dst.into());
+        return if is_for_sender { quoted(inner.header.proto, addrs, inner.payload) } else { None };
     }
-    packet(header.proto, addrs, part, upper, at + header.ihl_len)
+    let packet = packet(header.proto, (header.src.into(), header.dst.into()), part, upper, header.ihl_len)?;
+    let is_upkeep = header.proto == Proto::IGMP && part == Part::Whole && header.dst.is_multicast();
+    Some(Packet { kind: if is_upkeep { Kind::Upkeep } else { Kind::Data }, ..packet })
 }
 
-fn six(bytes: &[u8], at: usize) -> Option<Packet> {
+fn six(bytes: &[u8]) -> Option<Packet> {
     let header = ip6::Header::parse(bytes).ok()?;
     let chain = Chain::walk(&header, bytes).ok()?;
-    let addrs = (header.src.into(), header.dst.into());
     let part = match chain.fragment {
         None | Some(ip6::Fragment { offset: 0, more: false, .. }) => Part::Whole,
         Some(ip6::Fragment { offset: 0, id, .. }) => Part::First(id),
         Some(ip6::Fragment { id, .. }) => Part::Later(id),
     };
     let upper = chain.payload(&header, bytes);
-    if chain.upper == Proto::IPV6_ICMP && part == Part::Whole && upper.first().is_some_and(|ty| icmp6::is_error(*ty)) {
+    let is_icmp = chain.upper == Proto::IPV6_ICMP && part == Part::Whole;
+    if is_icmp && upper.first().is_some_and(|ty| icmp6::is_error(*ty)) {
         let inner = icmp6::Inner::parse(upper.get(icmp6::HEADER_LEN..)?).ok()?;
-        return quoted(inner.upper, (inner.header.src.into(), inner.header.dst.into()), inner.payload);
+        let addrs = (inner.header.src.into(), inner.header.dst.into());
+        let is_for_sender = inner.header.src == header.dst && !inner.is_later;
+        return if is_for_sender { quoted(inner.upper, addrs, inner.payload) } else { None };
     }
-    packet(chain.upper, addrs, part, upper, at + chain.offset)
+    let packet = packet(chain.upper, (header.src.into(), header.dst.into()), part, upper, chain.offset)?;
+    // No router forwarded the packet (RFC 4861 7.1, RFC 3810 5, RFC 4291 2.5.2).
+    let is_near = header.hop_limit == 255 || header.src.is_unicast_link_local() || header.src.is_unspecified();
+    let is_upkeep = is_icmp && is_near && is_link_upkeep(bytes);
+    Some(Packet { kind: if is_upkeep { Kind::Upkeep } else { Kind::Data }, ..packet })
 }
-
 /// Returns whether an ICMP message of this type is an error, which quotes a packet.
 const fn is_error4(ty: u8) -> bool {
     use icmp4::ty::{PARAMETER_PROBLEM, REDIRECT, SOURCE_QUENCH, TIME_EXCEEDED, UNREACHABLE};
@@ -135,10 +180,11 @@ const fn is_error4(ty: u8) -> bool {
 fn quoted(proto: Proto, addrs: (IpAddr, IpAddr), upper: &[u8]) -> Option<Packet> {
     let quoted = packet(proto, addrs, Part::Whole, upper, 0)?;
     let (source, destination) = (quoted.destination, quoted.source);
-    Some(Packet { source, destination, is_error: true, closes: Closes::Nothing, payload: (0, 0), ..quoted })
+    Some(Packet { source, destination, kind: Kind::Error, event: Event::Nothing, payload: (0, 0), ..quoted })
 }
 
-/// Returns the packet with the ports in `upper`, which is the payload at offset `at` of the frame.
+/// Returns the packet with the ports in `upper`, which is the payload at offset `at` of the packet.
+/// Its MAC addresses are not filled in.
 fn packet(proto: Proto, addrs: (IpAddr, IpAddr), part: Part, upper: &[u8], at: usize) -> Option<Packet> {
     let has_ports = matches!(proto, Proto::TCP | Proto::UDP | Proto::SCTP) && !matches!(part, Part::Later(_));
     let ports = match has_ports {
@@ -147,9 +193,9 @@ fn packet(proto: Proto, addrs: (IpAddr, IpAddr), part: Part, upper: &[u8], at: u
         }
         false => [0, 0],
     };
-    let closes = match upper.get(13) {
-        Some(flags) if proto == Proto::TCP && has_ports => closes(tcp::Flags(*flags)),
-        _ => Closes::Nothing,
+    let event = match upper.get(13) {
+        Some(flags) if proto == Proto::TCP && has_ports => event(tcp::Flags(*flags)),
+        _ => Event::Nothing,
     };
     let payload = match udp::Header::parse(upper) {
         Ok(header) if proto == Proto::UDP && has_ports => (at + udp::HEADER_LEN, header.payload(upper).len()),
@@ -157,13 +203,15 @@ fn packet(proto: Proto, addrs: (IpAddr, IpAddr), part: Part, upper: &[u8], at: u
     };
     let [source, destination] =
         [(addrs.0, ports[0]), (addrs.1, ports[1])].map(|(addr, port)| SocketAddr::new(addr, port));
-    Some(Packet { proto, source, destination, part, is_error: false, closes, payload })
+    let macs = Macs { source: Mac::ZERO, destination: Mac::ZERO };
+    Some(Packet { kind: Kind::Data, proto, macs, source, destination, part, event, payload })
 }
 
-fn closes(flags: tcp::Flags) -> Closes {
+fn event(flags: tcp::Flags) -> Event {
     match flags {
-        flags if flags.contains(tcp::Flags::RST) => Closes::All,
-        flags if flags.contains(tcp::Flags::FIN) => Closes::Half,
-        _ => Closes::Nothing,
+        flags if flags.contains(tcp::Flags::RST) => Event::Resets,
+        flags if flags.contains(tcp::Flags::FIN) => Event::HalfCloses,
+        flags if flags.contains(tcp::Flags::SYN) && !flags.contains(tcp::Flags::ACK) => Event::Opens,
+        _ => Event::Nothing,
     }
 }

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv6Addr};
 pub const SOURCES_MAX: usize = 4096;
 /// Time without a packet after which a station may be forgotten, unless its bytes are limited.
 const IDLE: Duration = Duration::from_secs(60);
+/// Minimum time between two searches of a full table for idle stations.
+const SEARCH_PACE: Duration = Duration::from_secs(1);
 /// Smallest default burst in bytes.
 const BURST_MIN: u64 = 64 << 10;
 /// Bits of an IPv6 address that distinguish stations.
@@ -109,17 +111,19 @@ pub(super) struct Sources {
     /// Quotas of what stations send and receive.
     quotas: [Option<Quota>; 2],
     table: HashMap<IpAddr, Source>,
+    searched: Option<Instant>,
 }
 
 impl Sources {
     pub fn new(quotas: [Option<Quota>; 2]) -> Sources {
-        Sources { quotas, table: HashMap::new() }
+        Sources { quotas, table: HashMap::new(), searched: None }
     }
 
-    /// Sets the quota of a direction, and forgets what was counted.
-    pub fn limit(&mut self, direction: usize, quota: Quota) {
-        self.table.clear();
-        self.quotas.iter_mut().skip(direction).take(1).for_each(|place| *place = Some(quota));
+    /// Sets or removes the quota of a direction, and resets its meters.
+    pub fn limit(&mut self, direction: usize, quota: Option<Quota>) {
+        let meters = self.table.values_mut().flat_map(|source| source.meters.get_mut(direction));
+        meters.for_each(|meter| *meter = Meter::default());
+        self.quotas.iter_mut().skip(direction).take(1).for_each(|place| *place = quota);
     }
 
     /// Admits `len` bytes that `station` sends (`direction` 0) or receives (1).
@@ -140,6 +144,10 @@ impl Sources {
     /// Forgets the stations that have been idle. Those with limited bytes are kept, since they
     /// could otherwise transfer them again.
     fn forget_idle(&mut self, now: Instant) {
+        if self.searched.is_some_and(|at| now.since(at) < SEARCH_PACE) {
+            return;
+        }
+        self.searched = Some(now);
         if self.quotas.iter().flatten().all(|quota| quota.total.is_none()) {
             self.table.retain(|_, source| now.since(source.used) < IDLE || source.meters.iter().any(|m| m.due > now));
         }
@@ -148,7 +156,7 @@ impl Sources {
 
 /// Returns the address under which a station is counted. A station may use any address of its
 /// IPv6 prefix.
-fn source_of(addr: IpAddr) -> IpAddr {
+pub(crate) fn source_of(addr: IpAddr) -> IpAddr {
     match addr {
         IpAddr::V4(_) => addr,
         IpAddr::V6(addr) => Ipv6Addr::from_bits(addr.to_bits() >> (128 - PREFIX6) << (128 - PREFIX6)).into(),

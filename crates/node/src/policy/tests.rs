@@ -1,6 +1,6 @@
 //! The core of policies: parsing, decisions, quotas, names, fragments, and the limits of tables.
 
-use super::packet::{Closes, Parsed, Part, parse};
+use super::packet::{Event, Parsed, Part, parse};
 use super::*;
 use crate::fuzz::tests::hold_bytes;
 use buf::PoolConfig;
@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wire::{icmp4, ip4, ip6, tcp, udp};
 
 const STATION: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// Address of the host that has the policy.
+const HOST: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 const FAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 fn ethernet(ethertype: [u8; 2], payload: &[u8]) -> Vec<u8> {
@@ -42,7 +44,9 @@ fn up(dst: Ipv4Addr, dst_port: u16, payload: &[u8]) -> Vec<u8> {
 
 /// Returns a frame with a UDP datagram to the station.
 fn down(src: Ipv4Addr, src_port: u16, payload: &[u8]) -> Vec<u8> {
-    ethernet([8, 0], &ip(src, STATION, Proto::UDP, (0, false), &datagram(src_port, 1000, payload)))
+    let mut frame = ethernet([8, 0], &ip(src, STATION, Proto::UDP, (0, false), &datagram(src_port, 1000, payload)));
+    (frame[5], frame[11]) = (2, 1); // MAC addresses of the other direction
+    frame
 }
 
 struct Rig {
@@ -67,7 +71,12 @@ impl Rig {
     /// and whether the sender is told.
     fn sends(&self, bytes: &[u8]) -> Option<(DropReason, bool)> {
         let (mut burst, mut rejected) = (Burst::of(self.frame(bytes)), None);
-        self.policy.admit(&mut burst, self.now, |_, why, answers| rejected = Some((why, answers)));
+        self.policy.admit(
+            &mut burst,
+            self.now,
+            |addr| addr.is_multicast() || addr == HOST,
+            |_, why, answers| rejected = Some((why, answers)),
+        );
         assert_eq!(burst.is_empty(), rejected.is_some());
         rejected
     }
@@ -101,11 +110,14 @@ fn packets_are_parsed_with_their_ports_and_fragments() {
     assert_eq!((packet.destination, packet.payload(&tagged)), ((FAR, 53).into(), &b"x"[..]));
 
     let tcp = |flags| ethernet([8, 0], &ip(STATION, FAR, Proto::TCP, (0, false), &segment(1, 2, flags)));
-    for (flags, closes) in
-        [(tcp::Flags::SYN, Closes::Nothing), (tcp::Flags::FIN, Closes::Half), (tcp::Flags::RST, Closes::All)]
-    {
+    for (flags, event) in [
+        (tcp::Flags::SYN, Event::Opens),
+        (tcp::Flags::ACK, Event::Nothing),
+        (tcp::Flags::FIN, Event::HalfCloses),
+        (tcp::Flags::RST, Event::Resets),
+    ] {
         let Parsed::Packet(packet) = parse(&tcp(flags)) else { panic!() };
-        assert_eq!(packet.closes, closes);
+        assert_eq!(packet.event, event);
     }
     for (fragment, part) in [((0, true), Part::First(7)), ((8, true), Part::Later(7)), ((8, false), Part::Later(7))] {
         let frame = ethernet([8, 0], &ip(STATION, FAR, Proto::UDP, fragment, &datagram(1000, 53, &[0; 8])));
@@ -117,11 +129,9 @@ fn packets_are_parsed_with_their_ports_and_fragments() {
 #[test]
 fn frames_of_the_link_and_damaged_ones_are_told_apart() {
     let request = [&[0, 1, 8, 0, 6, 4, 0, 1][..], &[0; 20]].concat();
-    assert_eq!(parse(&ethernet([8, 6], &request)), Parsed::Link);
-    assert_eq!(parse(&ethernet([0x88, 0xcc], &[0; 46])), Parsed::Link);
-    assert_eq!(parse(&[0; 10]), Parsed::Link);
-    let igmp = ip(STATION, Ipv4Addr::new(224, 0, 0, 22), Proto::IGMP, (0, false), &[0x22; 16]);
-    assert_eq!(parse(&ethernet([8, 0], &igmp)), Parsed::Link);
+    assert_eq!(parse(&ethernet([8, 6], &request)), Parsed::NotIp);
+    assert_eq!(parse(&ethernet([0x88, 0xcc], &[0; 46])), Parsed::NotIp);
+    assert_eq!(parse(&[0; 10]), Parsed::NotIp);
     assert_eq!(parse(&ethernet([8, 0], &up(FAR, 53, b"")[14..30])), Parsed::Malformed);
     assert_eq!(parse(&ethernet([0x81, 0], &[0, 5, 0x81, 0, 0, 5, 0x81, 0])), Parsed::Malformed);
     // A first fragment without the ports, which could hide them from the policy.
@@ -152,10 +162,35 @@ fn ipv6_packets_have_ports_behind_extension_headers() {
     let later = [&[17, 0, 0, 8, 0, 0, 0, 9][..], &[1; 16]].concat();
     let Parsed::Packet(seen) = parse(&packet(Proto::FRAGMENT, &later)) else { panic!() };
     assert_eq!((seen.part, seen.destination), (Part::Later(9), (dst, 0).into()));
-    let solicitation = [&[135, 0, 0, 0][..], &[0; 20]].concat();
-    assert_eq!(parse(&packet(Proto::IPV6_ICMP, &solicitation)), Parsed::Link);
     // Chain of headers that ends in the middle of a header.
     assert_eq!(parse(&packet(Proto::DEST_OPTIONS, &[17, 9, 0, 0])), Parsed::Malformed);
+}
+
+/// Neighbor discovery, MLD and IGMP need no decision, unless the stack might forward them.
+#[test]
+fn packets_of_the_link_pass_only_to_addresses_here() {
+    let rig = Rig::new(Policy::new(|_| Decision::Drop));
+    let igmp = |dst, fragment| ethernet([8, 0], &ip(STATION, dst, Proto::IGMP, fragment, &[0x22; 16]));
+    assert_eq!(rig.sends(&igmp(Ipv4Addr::new(224, 0, 0, 22), (0, false))), None);
+    assert_eq!(rig.sends(&igmp(FAR, (0, false))), DENIED);
+    assert_eq!(rig.sends(&igmp(Ipv4Addr::new(224, 0, 0, 22), (8, false))), DENIED);
+    let solicitation = |dst: &str, hop_limit| {
+        let message = [&[135, 0, 0, 0][..], &[0; 20]].concat();
+        let (src, dst) = ("2001:db8::2".parse().unwrap(), dst.parse().unwrap());
+        let (traffic_class, flow_label, payload_len) = (0, 0, message.len() as u16);
+        let header =
+            ip6::Header { traffic_class, flow_label, payload_len, next: Proto::IPV6_ICMP, hop_limit, src, dst };
+        let mut bytes = [0; ip6::HEADER_LEN];
+        header.emit(&mut bytes);
+        ethernet([0x86, 0xdd], &[&bytes[..], &message].concat())
+    };
+    assert_eq!(rig.sends(&solicitation("ff02::1:ff00:1", 255)), None);
+    assert_eq!(rig.sends(&solicitation("ff02::1:ff00:1", 254)), DENIED);
+    assert_eq!(rig.sends(&solicitation("2001:db8:1::1", 255)), DENIED);
+    // Those of a remote sender count for the quota of the station; those of the stack do not.
+    let rig = Rig::new(Policy::allow_all().download(Quota::total(100)));
+    assert!((0..5).all(|_| rig.receives(&solicitation("2001:db8::3", 255))));
+    assert_eq!((0..5).filter(|_| rig.receives(&solicitation("2001:db8::3", 254))).count(), 1);
 }
 
 #[test]
@@ -211,19 +246,92 @@ fn flows_of_the_other_side_pass_and_their_replies_too() {
     assert!(!rig.policy.flows()[0].by_station);
 }
 
+/// A station that answers itself under a foreign address does not create a flow.
+#[test]
+fn a_flow_between_two_stations_needs_a_decision_in_each_direction() {
+    let rig =
+        Rig::new(Policy::new(
+            |flow| if flow.destination.ip() == IpAddr::V4(FAR) { Decision::Drop } else { Decision::Allow },
+        ));
+    assert_eq!(rig.sends(&up(FAR, 25, b"x")), DENIED);
+    let rig =
+        Rig::new(Policy::new(
+            |flow| if flow.destination.ip() == IpAddr::V4(FAR) { Decision::Drop } else { Decision::Allow },
+        ));
+    let spoofed = down(FAR, 25, b"x");
+    assert_eq!(rig.sends(&spoofed), None, "from FAR to the station, which the hook allows");
+    assert!(rig.receives(&spoofed), "the host forwards it back");
+    assert_eq!(rig.sends(&up(FAR, 25, b"x")), DENIED);
+}
+
+#[test]
+fn a_decision_during_a_change_of_the_rules_is_made_again() {
+    let policy = Arc::new(std::sync::OnceLock::<Policy>::new());
+    let (inner, calls) = (policy.clone(), Arc::new(AtomicU64::new(0)));
+    let made = Policy::new(move |_| {
+        // The rules change while the first call decides by the old ones.
+        match calls.fetch_add(1, Ordering::Relaxed) {
+            0 => {
+                inner.get().unwrap().recheck();
+                Decision::Allow
+            }
+            _ => Decision::Refuse,
+        }
+    });
+    policy.set(made.clone()).unwrap();
+    let rig = Rig::new(made);
+    assert_eq!(rig.sends(&up(FAR, 53, b"x")), None);
+    assert_eq!(rig.sends(&up(FAR, 53, b"x")), REFUSED);
+}
+
+#[test]
+fn a_connection_with_the_ports_of_a_closed_one_is_another_flow() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    let mut rig = Rig::new(Policy::new(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+        Decision::Allow
+    }));
+    let tcp = |src, dst, flags| ethernet([8, 0], &ip(src, dst, Proto::TCP, (0, false), &segment(7, 7, flags)));
+    let (to, from) = (|flags| tcp(STATION, FAR, flags), |flags| tcp(FAR, STATION, flags));
+    let syn_ack = tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0);
+    assert_eq!(rig.sends(&to(tcp::Flags::SYN)), None);
+    // Forgotten after 30 s: neither a SYN alone nor its answer is a connection.
+    rig.wait(31);
+    assert_eq!(rig.sends(&to(tcp::Flags::SYN)), None);
+    assert!(rig.receives(&from(syn_ack)));
+    rig.wait(31);
+    assert_eq!(rig.sends(&to(tcp::Flags::SYN)), None);
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    assert!(rig.receives(&from(syn_ack)));
+    assert_eq!(rig.sends(&to(tcp::Flags::ACK)), None);
+    rig.wait(7000);
+    assert_eq!(rig.sends(&to(tcp::Flags::ACK)), None);
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    assert_eq!(rig.sends(&to(tcp::Flags::FIN)), None);
+    assert!(rig.receives(&from(tcp::Flags::FIN)));
+    assert_eq!(rig.sends(&to(tcp::Flags::ACK)), None);
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    assert_eq!(rig.sends(&to(tcp::Flags::SYN)), None);
+    assert_eq!(asked.load(Ordering::Relaxed), 4);
+    assert_eq!(rig.policy.flows()[0].sent.packets, 1);
+}
+
 #[test]
 fn icmp_errors_pass_with_the_flow_that_they_are_about() {
     let rig =
         Rig::new(Policy::new(|flow| if flow.destination.port() == 53 { Decision::Allow } else { Decision::Drop }));
-    let error = |port: u16| {
+    let error_to = |to: Ipv4Addr, port: u16| {
         // From a router behind the port, about a datagram that was sent to the station.
         let quoted = ip(FAR, STATION, Proto::UDP, (0, false), &datagram(port, 1000, b"01234567"));
         let message = [&[icmp4::ty::UNREACHABLE, icmp4::unreachable::PORT, 0, 0, 0, 0, 0, 0][..], &quoted].concat();
-        ethernet([8, 0], &ip(Ipv4Addr::new(10, 0, 0, 9), FAR, Proto::ICMP, (0, false), &message))
+        ethernet([8, 0], &ip(Ipv4Addr::new(10, 0, 0, 9), to, Proto::ICMP, (0, false), &message))
     };
+    let error = |port| error_to(FAR, port);
     assert_eq!(rig.sends(&error(53)), DENIED);
     assert_eq!(rig.sends(&up(FAR, 53, b"x")), None);
     assert_eq!(rig.sends(&error(53)), None);
+    assert_eq!(rig.sends(&error_to(Ipv4Addr::new(198, 51, 100, 9), 53)), DENIED, "to someone else");
     assert_eq!(rig.sends(&up(FAR, 54, b"x")), DENIED);
     assert_eq!(rig.sends(&error(54)), DENIED);
     assert_eq!(rig.policy.counts().errors.get(), 1, "the other error belongs to a flow that is denied");
@@ -271,6 +379,8 @@ fn names_come_from_responses_in_allowed_flows() {
     // A server that the hook does not allow, and a response from which a byte is missing.
     assert_eq!(rig.sends(&up(FAR, 53, b"query")), REFUSED);
     assert!(rig.receives(&down(FAR, 53, &response("example.org", &[evil]))));
+    // A response that the station did not ask for.
+    assert!(rig.receives(&down(Ipv4Addr::new(10, 0, 0, 3), 53, &response("example.org", &[evil]))));
     let damaged = response("example.org", &[evil]);
     assert!(rig.receives(&down(server, 53, &damaged[..damaged.len() - 1])));
     assert_eq!(rig.policy.counts().names.get(), 1);
@@ -316,7 +426,7 @@ fn a_total_is_never_exceeded() {
     assert_eq!((received(&rig), rig.policy.counts().over_total.get()), (2, 3));
     rig.wait(100_000);
     assert_eq!(received(&rig), 0);
-    assert_eq!(rig.policy.flows()[0].received, Volume::default(), "the flow of then is forgotten");
+    assert!(rig.policy.flows().is_empty(), "the flow of then is forgotten");
 }
 
 #[test]

@@ -12,7 +12,6 @@ use clock::Instant;
 use dispatch::netisr::{Items, Netisr, ProtoId, Worker};
 use inet::Stack;
 use lock::{Cx, Locks};
-use port::pcap::Direction;
 use port::{Port, PortCounts, RxHalf, TxHalf};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,7 +61,10 @@ impl Sharded {
         self.worker.round(&mut |_: ProtoId, items: &mut Items<'_, Received>| {
             let take = |iface, burst: &mut Burst| {
                 if let Some(receiver) = receivers.iter().find(|receiver| receiver.iface == iface) {
-                    note_received(receiver, burst, cx.now);
+                    note_received(receiver, burst);
+                    if receiver.watch.is_on() {
+                        receiver.take_watched(stack, cx, burst);
+                    }
                 }
                 stack.input(cx, iface, burst);
             };
@@ -78,13 +80,10 @@ impl Sharded {
     }
 }
 
-fn note_received(receiver: &Receiver, burst: &Burst, now: Instant) {
+fn note_received(receiver: &Receiver, burst: &Burst) {
     let counts = &receiver.counts.rx;
     counts.frames.add(burst.len() as u64);
     counts.bytes.add(burst.bytes() as u64);
-    if receiver.watch.is_on() {
-        receiver.watch.keep(receiver.watch.copy(burst.as_slice()), Direction::Inbound, now);
-    }
 }
 
 /// State of a port, which the dispatcher writes and the stacks read: whether the port has ended,
