@@ -191,7 +191,7 @@ const TO: ([u8; 4], u16) = ([10, 0, 0, 2], 9);
 const GENERATED: &str = "1.0.0.1:54321";
 
 fn library_send() -> anyhow::Result<impl FnMut() -> bool> {
-    let host = Host::builder().port("null:n0").addr("10.0.0.1/24").neighbor(TO.0.into(), [2, 0, 0, 0, 0, 2]);
+    let host = Host::builder().port("null:n0").addr("10.0.0.1/24").neighbor(TO.0, [2, 0, 0, 0, 0, 2]);
     let (socket, to) = (UdpSocket::bind(&host.build_local()?, "10.0.0.1:9")?, SocketAddr::from(TO));
     Ok(move || socket.send_to(&TEXT, to).is_ok_and(|len| len == TEXT.len()))
 }

@@ -2,9 +2,11 @@
 
 use crate::background::OnWarning;
 use crate::port::{ChannelPort, FrameSink, FrameSource, OpenPort};
-use crate::{Error, Host, LocalHost, background, sim};
+use crate::{Error, Host, LocalHost, Offload, Tunnel, background, sim};
+use ::port::spec::Spec;
 use clock::Clock;
 use inet::fib::{Prefix, Prefix6};
+use inet::tunnel::Kind;
 use lock::{Light, Locks, Up};
 use node::OpenOwn;
 use node::config::keys::Item;
@@ -98,11 +100,11 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
 }
 
 /// Sets the policies of the ports of a new host.
-fn apply<L: Locks>(policies: BTreeMap<usize, Policy>, node: &node::Host<L>) {
-    let ifaces: Vec<_> = node.ports().into_iter().map(|port| port.iface).collect();
+fn apply<L: Locks>(policies: BTreeMap<usize, Policy>, ifaces: &[IfaceConfig], node: &node::Host<L>) {
     for (at, policy) in policies {
-        if let Some(iface) = ifaces.get(at) {
-            node.set_policy(*iface, Some(&policy));
+        let is_it = |name: &str| ifaces.get(at).is_some_and(|config| config.is_named(name));
+        if let Some(iface) = node.stack.ifaces().into_iter().find(|iface| is_it(&iface.name)) {
+            node.set_policy(iface.id, Some(&policy));
         }
     }
 }
@@ -295,9 +297,57 @@ impl HostBuilder {
         self
     }
 
-    /// Adds a static entry to the IPv4 neighbor table.
-    pub fn neighbor(mut self, addr: Ipv4Addr, mac: [u8; 6]) -> HostBuilder {
-        self.config.neighbors.push(NeighborConfig { addr, mac: Mac(mac), dev: None });
+    /// Adds a static entry to the neighbor table. An IPv6 neighbor is on the link of the interface
+    /// that was added last.
+    pub fn neighbor(mut self, addr: impl Into<IpAddr>, mac: [u8; 6]) -> HostBuilder {
+        let addr = addr.into();
+        let last = self.config.ifaces.last().filter(|_| addr.is_ipv6());
+        let name = |iface: &IfaceConfig| iface.name.clone().or_else(|| Some(Spec::parse(&iface.port).ok()?.name));
+        let dev = last.and_then(name);
+        if addr.is_ipv6() && dev.is_none() {
+            return self.iface(|_| Ok(())); // reports that there is none, or that its port is not valid
+        }
+        self.config.neighbors.push(NeighborConfig { addr, mac: Mac(mac), dev });
+        self
+    }
+
+    /// Sets whether the port performs `what`. By default, it does so if it can, but for IPv4 header
+    /// checksums of sent packets. Building the host fails if the port does not support it.
+    pub fn offload(self, what: Offload, on: bool) -> HostBuilder {
+        self.iface(|iface| {
+            match what {
+                Offload::IpChecksum => iface.ip4csum = on,
+                Offload::TransportChecksum => iface.udp4csum = Some(on),
+                Offload::Segmentation => iface.tso4 = Some(on),
+                Offload::ReceiveChecksum => iface.rxcsum = Some(on),
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds a tunnel. The methods for interfaces apply to it, such as [`addr`](HostBuilder::addr)
+    /// for the inner address. Its name selects the kind and ends with a number: `gif0` (IP in IP),
+    /// `gre0`, `etherip0`, `vxlan0`.
+    ///
+    /// ```
+    /// use linerate::{Host, Tunnel};
+    ///
+    /// let ends = Tunnel::between([192, 0, 2, 1], [192, 0, 2, 2]).key(7);
+    /// let host = Host::builder().port("pair:outer").addr("192.0.2.1/24");
+    /// let host = host.tunnel("gre0", ends).addr("10.9.0.1/24").build()?;
+    /// # Ok::<(), linerate::Error>(())
+    /// ```
+    pub fn tunnel(mut self, name: &str, ends: Tunnel) -> HostBuilder {
+        let Some(kind) = Kind::of_name(name) else {
+            self.fault.get_or_insert(Error::Value {
+                what: "tunnel",
+                value: name.to_owned(),
+                expected: "gif, gre, etherip or vxlan with a number, as in gre0".to_owned(),
+            });
+            return self;
+        };
+        let (name, tunnel) = (Some(name.to_owned()), Some(kind));
+        self.config.ifaces.push(IfaceConfig { name, tunnel, ends: ends.config(kind), ..IfaceConfig::default() });
         self
     }
 
@@ -375,7 +425,7 @@ impl HostBuilder {
         let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
         let pairs = crate::port::pairs();
         let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
-        apply(policies, &node);
+        apply(policies, &config.ifaces, &node);
         let host = background::start(node, &config, on_warning)?;
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
@@ -389,7 +439,7 @@ impl HostBuilder {
     pub fn build_local(self) -> Result<LocalHost, Error> {
         let HostBuilder { config, own, locals, policies, .. } = self.without_thread()?;
         let node = build_with_own::<Up>(&config, crate::port::pairs(), Clock::live(config.clock), own)?;
-        apply(policies, &node);
+        apply(policies, &config.ifaces, &node);
         let host = LocalHost::new(Rc::new(node));
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
@@ -408,7 +458,7 @@ impl HostBuilder {
         }
         let id = world.0.add_configured(&config)?;
         let host = LocalHost::new(world.0.handle(id));
-        apply(policies, host.node());
+        apply(policies, &config.ifaces, host.node());
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
     }

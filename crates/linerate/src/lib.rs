@@ -63,6 +63,7 @@ mod driver;
 mod error;
 #[cfg(doctest)]
 mod guide;
+mod iface;
 mod local;
 pub mod net;
 pub mod pcap;
@@ -79,6 +80,7 @@ pub use capture::{Capture, CapturedFrame};
 pub use control::{Audit, Connection, Counter, State};
 pub use driver::Driver;
 pub use error::Error;
+pub use iface::{Offload, Tunnel};
 pub use local::LocalHost;
 pub use router::Router;
 

@@ -252,7 +252,7 @@ impl IfaceConfig {
 
     /// Returns whether the iface is called `name`. Its name is the configured one, or else that of
     /// its port.
-    pub(crate) fn is_named(&self, name: &str) -> bool {
+    pub fn is_named(&self, name: &str) -> bool {
         match &self.name {
             Some(own) => own == name,
             None => Spec::parse(&self.port).is_ok_and(|spec| spec.name == name),
@@ -298,16 +298,17 @@ impl Default for RouteConfig {
 /// Configuration of a static neighbor entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighborConfig {
-    /// IPv4 address of the neighbor.
-    pub addr: Ipv4Addr,
+    /// Address of the neighbor.
+    pub addr: IpAddr,
     /// MAC address of the neighbor.
     pub mac: Mac,
-    /// Iface of the neighbor; `None` for the iface on whose link the address is.
+    /// Iface of the neighbor; `None` for the iface on whose link the address is. IPv6 addresses
+    /// require it.
     pub dev: Option<String>,
 }
 
 impl Default for NeighborConfig {
     fn default() -> NeighborConfig {
-        NeighborConfig { addr: Ipv4Addr::UNSPECIFIED, mac: Mac::ZERO, dev: None }
+        NeighborConfig { addr: Ipv4Addr::UNSPECIFIED.into(), mac: Mac::ZERO, dev: None }
     }
 }

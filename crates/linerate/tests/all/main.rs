@@ -1,5 +1,6 @@
 //! Tests of the library through its public interface only.
 
+mod builder;
 #[cfg(feature = "files")]
 mod files;
 mod forwarders;

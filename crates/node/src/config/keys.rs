@@ -5,7 +5,7 @@ use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig,
 use crate::{commands, isr, sysctl};
 use inet::iface::IfaceAddr;
 use port::spec::Spec;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 use wire::L4Port;
@@ -556,13 +556,13 @@ pub const ROUTE: &[Key<RouteConfig>] = &[
 
 /// Keys of a `[[host.neighbor]]`.
 pub const NEIGHBOR: &[Key<NeighborConfig>] = &[
-    key("addr", Text("an IPv4 address such as 10.0.0.2"), Required, "IPv4 address of the neighbor.", |c, v| {
-        let addr: Ipv4Addr = v.text()?;
-        let good = !addr.is_multicast() && !addr.is_unspecified() && !addr.is_broadcast();
-        put(&mut c.addr, good.then_some(addr).ok_or_else(|| "expected a unicast IPv4 address".to_string()))
+    key("addr", Text("an address such as 10.0.0.2"), Required, "Address of the neighbor.", |c, v| {
+        let addr: IpAddr = v.text()?;
+        let good = !addr.is_multicast() && !addr.is_unspecified() && addr != Ipv4Addr::BROADCAST;
+        put(&mut c.addr, good.then_some(addr).ok_or_else(|| "expected a unicast address".to_string()))
     }),
     key("mac", MAC, Required, "MAC address of the neighbor.", |c, v| put(&mut c.mac, station(v))),
-    key("dev", Name(32), Means("the iface that reaches addr"), "Iface of the neighbor.", |c, v| {
+    key("dev", Name(32), Means("the iface that reaches addr"), "Iface of the neighbor. IPv6 requires it.", |c, v| {
         put(&mut c.dev, v.name().map(Some))
     }),
 ];
