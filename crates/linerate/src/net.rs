@@ -6,6 +6,9 @@
 //!
 //! [`tasks`] has sockets with `async` methods.
 
+#[cfg(feature = "quinn")]
+pub mod quinn;
+
 use crate::Host;
 
 pub use ::socket::net::{Alone, Incoming, Net, Reply, Target, ToAddr, lookup};

@@ -30,6 +30,7 @@ prints! {
     own_port: "received 18 bytes";
     proxy: "TCP: an answer; UDP: 6 bytes; port 81: Connection refused";
     rewrite: "an answer from 10.0.0.2:80";
+    quic: "5000000 bytes echoed";
 }
 
 /// The kernel sends a datagram through a TAP device, in a network namespace of its own.

@@ -1,6 +1,6 @@
 //! UDP socket for tasks.
 
-use super::{PEEK, RECV, attempt, lookup_one};
+use super::{PEEK, RECV, attempt, lookup_one, wait_for_buffers};
 use crate::net as blocking;
 use crate::net::{Net, ToAddr};
 use crate::{Ancillary, Calls, Errno, Message};
@@ -102,6 +102,18 @@ impl<N: Net> UdpSocket<N> {
         ancillary: &Ancillary,
     ) -> Poll<io::Result<usize>> {
         self.poll(cx, |calls| calls.send_msg(self.0.fd(), buf, Some(&addr), ancillary))
+    }
+
+    /// Returns `Ready` if the host has a free buffer, so that a datagram can probably be sent.
+    /// Otherwise registers the task to be woken when it may have one.
+    ///
+    /// # Errors
+    /// `ConnectionAborted` if the host is stopped.
+    pub fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.0.net.with(|calls| match calls.stack().pool.get() {
+            Some(_) => Poll::Ready(Ok(())),
+            None => wait_for_buffers(calls, cx),
+        })
     }
 
     /// Receives the next datagram, truncated to `buf`. Returns its length and its sender. No
