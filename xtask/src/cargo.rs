@@ -42,6 +42,7 @@ const IN_WORKSPACE: &[(&str, &str)] = &[
     ("linerate", "dhcp"),
     ("linerate", "files"),
     ("linerate", "full"),
+    ("linerate", "quinn"),
     ("linerate", "tokio"),
     ("linerate-socket", "tokio"),
 ];

@@ -7,15 +7,15 @@
 //! use linerate::{Host, net};
 //! use std::sync::Arc;
 //!
-//! # fn endpoint(runtime: Arc<dyn quinn::Runtime>) -> Result<(), Box<dyn std::error::Error>> {
-//! let host = Host::builder().port("tap:tap0").addr("10.0.0.2/24").build()?;
-//! let socket = net::quinn::bind(&host, "10.0.0.2:4433".parse()?)?;
-//! let config = quinn::EndpointConfig::default();
 //! // `runtime` is quinn::TokioRuntime, for example.
-//! let endpoint = quinn::Endpoint::new_with_abstract_socket(config, None, socket, runtime)?;
-//! # drop(endpoint);
-//! # Ok(())
-//! # }
+//! fn endpoint(
+//!     host: &Host,
+//!     config: quinn::EndpointConfig,
+//!     runtime: Arc<dyn quinn::Runtime>,
+//! ) -> Result<quinn::Endpoint, Box<dyn std::error::Error>> {
+//!     let socket = net::quinn::bind(host, "10.0.0.2:4433".parse()?)?;
+//!     Ok(quinn::Endpoint::new_with_abstract_socket(config, None, socket, runtime)?)
+//! }
 //! ```
 
 use crate::Host;
