@@ -7,6 +7,8 @@
 //! | `tasks.rtt64` | the same over 64 connections at once |
 //! | `library.send` | `UdpSocket::send_to` of 22 bytes on a local host with a `null:` port |
 //! | `library.recv` | `UdpSocket::recv_from` of a datagram that `pktgen:` generates |
+//! | `policy.send` | `library.send` to a station behind a policy with a quota, compared with no policy |
+//! | `policy.recv` | `library.recv` from such a station, compared with no policy |
 
 use anyhow::{Context, bail};
 use clock::Clock;
@@ -17,7 +19,8 @@ use lab::subject::{Reading, Subject, from_fn, measure};
 use lab::timer;
 use linerate::net::UdpSocket;
 use linerate::net::tokio::{TcpListener, TcpStream};
-use linerate::{Driver, Host, LocalHost};
+use linerate::policy::{Policy, Quota};
+use linerate::{Driver, Host, HostBuilder, LocalHost};
 use lock::Up;
 use node::config::{HostConfig, IfaceConfig, NeighborConfig};
 use port::Pairs;
@@ -65,6 +68,18 @@ pub fn rows() -> Vec<ForeignRow> {
             "UdpSocket::recv_from, which runs the host, frames of pktgen:",
             Unit::TICKS,
             vec![calls("internal.library.recv", internal_recv)],
+        ),
+        row(
+            calls("policy.send", || send_to(Some(&policy()))),
+            "library.send, with a policy of one flow and a quota",
+            Unit::TICKS,
+            vec![calls("no-policy.send", library_send)],
+        ),
+        row(
+            calls("policy.recv", || recv_from(Some(&policy()))),
+            "library.recv, with a policy of one flow and a quota",
+            Unit::TICKS,
+            vec![calls("no-policy.recv", library_recv)],
         ),
     ]
 }
@@ -191,13 +206,36 @@ const TO: ([u8; 4], u16) = ([10, 0, 0, 2], 9);
 const GENERATED: &str = "1.0.0.1:54321";
 
 fn library_send() -> anyhow::Result<impl FnMut() -> bool> {
+    send_to(None)
+}
+
+fn library_recv() -> anyhow::Result<impl FnMut() -> bool> {
+    recv_from(None)
+}
+
+/// Returns a policy that allows all flows, with quotas that are never reached.
+fn policy() -> Policy {
+    let quota = Quota::rate(u64::MAX / 16).with_total(u64::MAX / 16);
+    Policy::allow_all().upload(quota).download(quota)
+}
+
+/// Returns `host` with a policy for the port that was added last.
+fn with(host: HostBuilder, policy: Option<&Policy>) -> HostBuilder {
+    match policy {
+        Some(policy) => host.policy(policy),
+        None => host,
+    }
+}
+
+fn send_to(policy: Option<&Policy>) -> anyhow::Result<impl FnMut() -> bool + use<>> {
     let host = Host::builder().port("null:n0").addr("10.0.0.1/24").neighbor(TO.0, [2, 0, 0, 0, 0, 2]);
+    let host = with(host, policy);
     let (socket, to) = (UdpSocket::bind(&host.build_local()?, "10.0.0.1:9")?, SocketAddr::from(TO));
     Ok(move || socket.send_to(&TEXT, to).is_ok_and(|len| len == TEXT.len()))
 }
 
-fn library_recv() -> anyhow::Result<impl FnMut() -> bool> {
-    let host = Host::builder().port("pktgen:pg0").addr("1.0.0.1/8").build_local()?;
+fn recv_from(policy: Option<&Policy>) -> anyhow::Result<impl FnMut() -> bool + use<>> {
+    let host = with(Host::builder().port("pktgen:pg0").addr("1.0.0.1/8"), policy).build_local()?;
     let (socket, mut buf) = (UdpSocket::bind(&host, GENERATED)?, [0; 2048]);
     Ok(move || socket.recv_from(&mut buf).is_ok_and(|(len, _)| len > 0))
 }

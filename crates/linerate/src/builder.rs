@@ -100,13 +100,23 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
 }
 
 /// Sets the policies of the ports of a new host.
-fn apply<L: Locks>(policies: BTreeMap<usize, Policy>, ifaces: &[IfaceConfig], node: &node::Host<L>) {
+fn apply<L: Locks>(
+    policies: BTreeMap<usize, Policy>,
+    ifaces: &[IfaceConfig],
+    node: &node::Host<L>,
+) -> Result<(), Error> {
     for (at, policy) in policies {
         let is_it = |name: &str| ifaces.get(at).is_some_and(|config| config.is_named(name));
-        if let Some(iface) = node.stack.ifaces().into_iter().find(|iface| is_it(&iface.name)) {
-            node.set_policy(iface.id, Some(&policy));
+        let iface = node.stack.ifaces().into_iter().find(|iface| is_it(&iface.name));
+        if !iface.as_ref().is_some_and(|iface| node.set_policy(iface.id, Some(&policy))) {
+            let name = iface.map_or_else(|| at.to_string(), |iface| iface.name.clone());
+            return Err(Error::Rejected {
+                what: format!("policy of {name}"),
+                why: "the interface has no port".to_owned(),
+            });
         }
     }
+    Ok(())
 }
 
 impl HostBuilder {
@@ -425,7 +435,7 @@ impl HostBuilder {
         let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
         let pairs = crate::port::pairs();
         let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
-        apply(policies, &config.ifaces, &node);
+        apply(policies, &config.ifaces, &node)?;
         let host = background::start(node, &config, on_warning)?;
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
@@ -439,7 +449,7 @@ impl HostBuilder {
     pub fn build_local(self) -> Result<LocalHost, Error> {
         let HostBuilder { config, own, locals, policies, .. } = self.without_thread()?;
         let node = build_with_own::<Up>(&config, crate::port::pairs(), Clock::live(config.clock), own)?;
-        apply(policies, &config.ifaces, &node);
+        apply(policies, &config.ifaces, &node)?;
         let host = LocalHost::new(Rc::new(node));
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
@@ -458,7 +468,7 @@ impl HostBuilder {
         }
         let id = world.0.add_configured(&config)?;
         let host = LocalHost::new(world.0.handle(id));
-        apply(policies, &config.ifaces, host.node());
+        apply(policies, &config.ifaces, host.node())?;
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
     }

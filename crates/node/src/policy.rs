@@ -26,7 +26,7 @@ pub use quota::{Quota, SOURCES_MAX};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use flows::{Entry, Flows, Key};
-use packet::{Kind, Packet, Parsed, Part};
+use packet::{Event, Kind, Packet, Parsed, Part};
 use quota::{Exceeded, Sources};
 use recent::Recent;
 use stats::DropReason;
@@ -104,10 +104,19 @@ struct State {
     /// Names of addresses, by the MAC address of the station, which may have addresses of both
     /// families, and the address; and the time until which they are valid.
     names: Recent<(Mac, IpAddr), (Arc<str>, Instant)>,
-    /// Flows of fragmented packets, by source, destination and identification.
-    fragmented: Recent<(IpAddr, IpAddr, Proto, u32), (Key, Instant)>,
+    /// Flows of fragmented packets, and the time until which their fragments belong together.
+    fragmented: Recent<Fragmented, (Key, Instant)>,
     /// Time of the last packet.
     now: Instant,
+}
+
+/// Identification of a fragmented packet.
+#[derive(PartialEq, Eq, Hash, Debug)]
+struct Fragmented {
+    from_station: bool,
+    addrs: (IpAddr, IpAddr),
+    proto: Proto,
+    id: u32,
 }
 
 /// Rejection of a frame.
@@ -232,31 +241,29 @@ impl Policy {
             counts.fragments.bump();
             return Err(denied(false));
         };
-        if state.flows.find(&key, packet.event, true, now).is_none() {
-            if packet.kind == Kind::Error {
-                counts.errors.bump();
-                return Err(denied(false));
-            }
-            if !state.flows.has_room(&key, now) {
-                counts.flows_full.bump();
-                return Err(denied(false));
-            }
-            let (name, generation) = (state.name(packet.macs.source, key.remote.ip(), now), state.flows.generation());
-            // Without the lock, since the hook may use the policy.
-            drop(state);
-            let (decision, name) = self.ask(&key, name);
-            state = self.lock();
-            state.flows.insert(key, Entry::new(decision, true, name, now), generation);
-        }
         let State { flows, sources, .. } = &mut *state;
-        let Some(entry) = flows.get(&key) else { return Err(denied(false)) }; // it was inserted above
-        if entry.decision != Decision::Allow {
-            counts.denied.bump();
-            return Err(denied(entry.decision == Decision::Refuse && packet.kind != Kind::Error));
+        if let Some(entry) = flows.find(&key, packet.event, true, now) {
+            return pass(counts, sources, entry, &packet, frame, now);
         }
-        charge(counts, sources, (key.station.ip(), SENT), frame, now)?;
-        entry.count(&packet, SENT, frame.len() as u64);
-        Ok(())
+        if packet.kind == Kind::Error {
+            counts.errors.bump();
+            return Err(denied(false));
+        }
+        if !flows.has_room(&key, now) {
+            counts.flows_full.bump();
+            return Err(denied(false));
+        }
+        let (name, generation) = (state.name(packet.macs.source, key.remote.ip(), now), state.flows.generation());
+        // Without the lock, since the hook may use the policy.
+        drop(state);
+        let (decision, name) = self.ask(&key, name);
+        let mut state = self.lock();
+        let State { flows, sources, .. } = &mut *state;
+        flows.insert(key, Entry::new(decision, true, name, now), generation);
+        match flows.get(&key) {
+            Some(entry) => pass(counts, sources, entry, &packet, frame, now),
+            None => Err(denied(false)), // it was inserted above
+        }
     }
 
     /// Decides about a frame that a station receives. Only quotas reject it.
@@ -276,8 +283,13 @@ impl Policy {
         charge(counts, &mut state.sources, (packet.destination.ip(), RECEIVED), frame, now)?;
         let Some(key) = state.key(&packet, false, now) else { return Ok(()) };
         if state.flows.find(&key, packet.event, false, now).is_none() {
-            // Without an entry, the hook decides about what the station replies.
-            let is_opened = packet.kind == Kind::Data && !state.flows.is_reply(&key);
+            // Without an entry, the hook decides about what the station replies. A flow of the
+            // station does not become one of the other side because it was idle.
+            let begins = match key.proto {
+                Proto::TCP => packet.event == Event::Opens,
+                _ => !state.flows.is_by_station(&key),
+            };
+            let is_opened = packet.kind == Kind::Data && begins && !state.flows.is_reply(&key);
             if !is_opened || !state.flows.has_room(&key, now) {
                 return Ok(());
             }
@@ -291,7 +303,8 @@ impl Policy {
         }
         entry.count(&packet, RECEIVED, frame.len() as u64);
         let is_from_server = key.proto == Proto::UDP && key.remote.port() == dns::PORT && entry.by_station;
-        if is_from_server {
+        // Not a response that a station sent to itself, under the address of the server.
+        if is_from_server && !state.flows.is_reply(&key) {
             counts.names.add(state.learn(packet.macs.destination, packet.payload(frame), now));
         }
         Ok(())
@@ -314,7 +327,8 @@ impl State {
     /// Returns the flow of a packet. A fragment without ports belongs to the flow of the first
     /// fragment; returns `None` if that was not seen.
     fn key(&mut self, packet: &Packet, from_station: bool, now: Instant) -> Option<Key> {
-        let fragmented = |id| (packet.source.ip(), packet.destination.ip(), packet.proto, id);
+        let addrs = (packet.source.ip(), packet.destination.ip());
+        let fragmented = |id| Fragmented { from_station, addrs, proto: packet.proto, id };
         match packet.part {
             Part::Whole => Some(Key::of(packet, from_station)),
             Part::First(id) => {
@@ -365,6 +379,26 @@ fn sort(
         }
     }
     frames.take_from(&mut kept);
+}
+
+/// Applies the decision about the flow of a packet that a station sends, and its quota, and counts
+/// the packet.
+fn pass(
+    counts: &PolicyCounts,
+    sources: &mut Sources,
+    entry: &mut Entry,
+    packet: &Packet,
+    frame: &[u8],
+    now: Instant,
+) -> Result<(), Rejection> {
+    if entry.decision != Decision::Allow {
+        counts.denied.bump();
+        let answers = entry.decision == Decision::Refuse && packet.kind != Kind::Error;
+        return Err(Rejection { why: DropReason::PolicyDenied, answers });
+    }
+    charge(counts, sources, (packet.source.ip(), SENT), frame, now)?;
+    entry.count(packet, SENT, frame.len() as u64);
+    Ok(())
 }
 
 /// Charges the quota of a station and a direction with a frame.

@@ -62,7 +62,10 @@ impl AsyncUdpSocket for Socket {
         let ancillary = Ancillary { info, tos: transmit.ecn.map(|ecn| ecn as u8), ..Ancillary::default() };
         let mut cx = Context::from_waker(Waker::noop());
         match self.0.poll_send_msg(&mut cx, transmit.contents, transmit.destination, &ancillary) {
-            Poll::Ready(sent) => sent.map(drop),
+            // quinn ends the connection at an error. A datagram that is too long, as probes of the
+            // path MTU are, or has no route is lost instead.
+            Poll::Ready(Err(why)) if why.kind() == ErrorKind::ConnectionAborted => Err(why),
+            Poll::Ready(_) => Ok(()),
             Poll::Pending => Err(ErrorKind::WouldBlock.into()),
         }
     }

@@ -199,6 +199,9 @@ fn a_policy_is_set_and_removed_while_the_host_runs() {
     let error = host.set_policy("em9", Some(&policy)).unwrap_err().to_string();
     assert!(error.contains("em9"), "{error}");
     assert!(Host::builder().policy(&policy).build().is_err(), "there is no port");
+    let tunnel = linerate::Tunnel::between([10, 0, 0, 1], [10, 0, 0, 2]);
+    let error = Host::builder().tunnel("gif0", tunnel).policy(&policy).build().unwrap_err().to_string();
+    assert!(error.contains("gif0") && error.contains("no port"), "{error}");
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(super) struct Entry {
     pub by_station: bool,
     /// True if the hook must decide again.
     is_stale: bool,
+    /// True if the next connection of the flow has begun.
+    is_ended: bool,
     name: Option<Arc<str>>,
     started: Instant,
     used: Instant,
@@ -56,7 +58,8 @@ pub(super) struct Entry {
 impl Entry {
     pub fn new(decision: Decision, by_station: bool, name: Option<Arc<str>>, now: Instant) -> Entry {
         let (volumes, closed) = Default::default();
-        Entry { decision, by_station, is_stale: false, name, started: now, used: now, volumes, closed }
+        let (is_stale, is_ended) = (false, false);
+        Entry { decision, by_station, is_stale, is_ended, name, started: now, used: now, volumes, closed }
     }
 
     fn idle_max(&self, proto: Proto) -> Duration {
@@ -71,7 +74,7 @@ impl Entry {
     }
 
     fn is_over(&self, proto: Proto, now: Instant) -> bool {
-        now.since(self.used) >= self.idle_max(proto)
+        self.is_ended || now.since(self.used) >= self.idle_max(proto)
     }
 
     /// Counts a packet of `len` bytes that passes.
@@ -108,18 +111,18 @@ impl Flows {
 
     /// Returns the flow of a packet and notes that it is in use. Returns `None` if it does not
     /// exist or is forgotten, if the packet begins the next connection of a flow that is closed, or
-    /// if its station sends and the hook must decide again.
+    /// if its station sends and the hook must decide: again, or about a connection that the station
+    /// opens.
     pub fn find(&mut self, key: &Key, event: Event, from_station: bool, now: Instant) -> Option<&mut Entry> {
         let entry = self.table.get_mut(key)?;
-        if entry.is_over(key.proto, now) || (entry.is_stale && from_station) {
-            return None;
-        }
-        if event == Event::Opens && entry.closed == [true; 2] {
-            self.table.remove(key);
+        let is_next = event == Event::Opens && entry.closed == [true; 2];
+        let needs_hook = from_station && (entry.is_stale || event == Event::Opens && !entry.by_station);
+        if is_next || needs_hook || entry.is_over(key.proto, now) {
+            entry.is_ended |= is_next;
             return None;
         }
         entry.used = now;
-        self.table.get_mut(key)
+        Some(entry)
     }
 
     /// Returns a flow in the table.
@@ -127,11 +130,15 @@ impl Flows {
         self.table.get_mut(key)
     }
 
+    /// Returns whether the station opened the flow `key`, which may be forgotten.
+    pub fn is_by_station(&self, key: &Key) -> bool {
+        self.table.get(key).is_some_and(|entry| entry.by_station)
+    }
+
     /// Returns whether the other side of `key`, as a station, opened the same flow: both are
     /// stations behind the policy.
     pub fn is_reply(&self, key: &Key) -> bool {
-        let reverse = Key { proto: key.proto, station: key.remote, remote: key.station };
-        self.table.get(&reverse).is_some_and(|entry| entry.by_station)
+        self.is_by_station(&Key { proto: key.proto, station: key.remote, remote: key.station })
     }
 
     /// Returns whether a flow can be inserted, which `key` may replace.
@@ -158,8 +165,8 @@ impl Flows {
                     place.insert(entry);
                 } else {
                     let old = place.get_mut();
-                    (old.decision, old.name, old.is_stale) = (entry.decision, entry.name, is_stale);
-                    old.used = entry.used;
+                    (old.decision, old.by_station, old.name) = (entry.decision, entry.by_station, entry.name);
+                    (old.used, old.is_stale) = (entry.used, is_stale);
                 }
             }
             Vacant(place) => _ = place.insert(entry),

@@ -135,10 +135,11 @@ fn four(bytes: &[u8]) -> Option<Packet> {
         _ => Part::Later(header.id.into()),
     };
     let upper = header.payload(bytes);
-    if header.proto == Proto::ICMP && part == Part::Whole && upper.first().is_some_and(|ty| is_error4(*ty)) {
+    let is_later = matches!(part, Part::Later(_));
+    if header.proto == Proto::ICMP && !is_later && upper.first().is_some_and(|ty| is_error4(*ty)) {
         let inner = icmp4::Inner::parse(upper.get(icmp4::HEADER_LEN..)?).ok()?;
         // The error is for the sender of the packet that it quotes.
-        let is_for_sender = inner.header.src == header.dst && inner.header.frag_off == 0;
+        let is_for_sender = inner.header.src == header.dst && inner.header.frag_off == 0 && part == Part::Whole;
         let addrs = (inner.header.src.into(), inner.header.dst.into());
         return if is_for_sender { quoted(inner.header.proto, addrs, inner.payload) } else { None };
     }
@@ -156,17 +157,17 @@ fn six(bytes: &[u8]) -> Option<Packet> {
         Some(ip6::Fragment { id, .. }) => Part::Later(id),
     };
     let upper = chain.payload(&header, bytes);
-    let is_icmp = chain.upper == Proto::IPV6_ICMP && part == Part::Whole;
+    let is_icmp = chain.upper == Proto::IPV6_ICMP && !matches!(part, Part::Later(_));
     if is_icmp && upper.first().is_some_and(|ty| icmp6::is_error(*ty)) {
         let inner = icmp6::Inner::parse(upper.get(icmp6::HEADER_LEN..)?).ok()?;
         let addrs = (inner.header.src.into(), inner.header.dst.into());
-        let is_for_sender = inner.header.src == header.dst && !inner.is_later;
+        let is_for_sender = inner.header.src == header.dst && !inner.is_later && part == Part::Whole;
         return if is_for_sender { quoted(inner.upper, addrs, inner.payload) } else { None };
     }
     let packet = packet(chain.upper, (header.src.into(), header.dst.into()), part, upper, chain.offset)?;
     // No router forwarded the packet (RFC 4861 7.1, RFC 3810 5, RFC 4291 2.5.2).
     let is_near = header.hop_limit == 255 || header.src.is_unicast_link_local() || header.src.is_unspecified();
-    let is_upkeep = is_icmp && is_near && is_link_upkeep(bytes);
+    let is_upkeep = is_icmp && part == Part::Whole && is_near && is_link_upkeep(bytes);
     Some(Packet { kind: if is_upkeep { Kind::Upkeep } else { Kind::Data }, ..packet })
 }
 /// Returns whether an ICMP message of this type is an error, which quotes a packet.
@@ -210,8 +211,8 @@ fn packet(proto: Proto, addrs: (IpAddr, IpAddr), part: Part, upper: &[u8], at: u
 fn event(flags: tcp::Flags) -> Event {
     match flags {
         flags if flags.contains(tcp::Flags::RST) => Event::Resets,
-        flags if flags.contains(tcp::Flags::FIN) => Event::HalfCloses,
         flags if flags.contains(tcp::Flags::SYN) && !flags.contains(tcp::Flags::ACK) => Event::Opens,
+        flags if flags.contains(tcp::Flags::FIN) => Event::HalfCloses,
         _ => Event::Nothing,
     }
 }

@@ -49,6 +49,12 @@ impl Quota {
         Quota { rate: Some(bytes), ..self }
     }
 
+    /// Limits the number of bytes, too.
+    #[must_use]
+    pub const fn with_total(self, bytes: u64) -> Quota {
+        Quota { total: Some(bytes), ..self }
+    }
+
     /// Sets the number of bytes that may exceed the rate at once. A packet passes whole if any of
     /// its bytes fits.
     #[must_use]
@@ -105,6 +111,13 @@ struct Source {
     used: Instant,
 }
 
+impl Source {
+    fn take(&mut self, direction: usize, quota: &Quota, len: u64, now: Instant) -> Result<(), Exceeded> {
+        self.used = now;
+        self.meters.get_mut(direction).map_or(Ok(()), |meter| meter.take(quota, len, now))
+    }
+}
+
 /// The stations and what they have transferred.
 #[derive(Debug)]
 pub(super) struct Sources {
@@ -130,15 +143,16 @@ impl Sources {
     pub fn take(&mut self, station: IpAddr, direction: usize, len: u64, now: Instant) -> Result<(), Exceeded> {
         let Some(Some(quota)) = self.quotas.get(direction).copied() else { return Ok(()) };
         let key = source_of(station);
-        if !self.table.contains_key(&key) && self.table.len() >= SOURCES_MAX {
+        if let Some(source) = self.table.get_mut(&key) {
+            return source.take(direction, &quota, len, now);
+        }
+        if self.table.len() >= SOURCES_MAX {
             self.forget_idle(now);
             if self.table.len() >= SOURCES_MAX {
                 return Err(Exceeded::Sources);
             }
         }
-        let source = self.table.entry(key).or_default();
-        source.used = now;
-        source.meters.get_mut(direction).map_or(Ok(()), |meter| meter.take(&quota, len, now))
+        self.table.entry(key).or_default().take(direction, &quota, len, now)
     }
 
     /// Forgets the stations that have been idle. Those with limited bytes are kept, since they

@@ -264,6 +264,52 @@ fn a_flow_between_two_stations_needs_a_decision_in_each_direction() {
     assert_eq!(rig.sends(&up(FAR, 25, b"x")), DENIED);
 }
 
+/// A flow that the hook refuses stays refused, whatever the other side sends and however long the
+/// station waits.
+#[test]
+fn the_other_side_does_not_revive_a_flow_of_the_station() {
+    let allowed = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let hook = allowed.clone();
+    let decide = move |_: &Flow| if hook.load(Ordering::Relaxed) { Decision::Allow } else { Decision::Refuse };
+    let mut rig = Rig::new(Policy::new(decide));
+    let tcp = |src, dst, flags| ethernet([8, 0], &ip(src, dst, Proto::TCP, (0, false), &segment(7, 7, flags)));
+    let (to, from) = (|flags| tcp(STATION, FAR, flags), |flags| tcp(FAR, STATION, flags));
+    let syn_ack = tcp::Flags(tcp::Flags::SYN.0 | tcp::Flags::ACK.0);
+    assert_eq!([rig.sends(&to(tcp::Flags::SYN)), rig.sends(&up(FAR, 53, b"x"))], [None, None]);
+    assert!(rig.receives(&from(syn_ack)) && rig.receives(&down(FAR, 53, b"y")));
+    allowed.store(false, Ordering::Relaxed);
+    rig.policy.recheck();
+    for seconds in [0, 31, 301, 10_000] {
+        rig.wait(seconds);
+        assert!(rig.receives(&from(tcp::Flags::ACK)) && rig.receives(&down(FAR, 53, b"y")));
+        assert_eq!([rig.sends(&to(tcp::Flags::ACK)), rig.sends(&up(FAR, 53, b"x"))], [REFUSED; 2], "{seconds}");
+    }
+    // Nor does a SYN-ACK that the station did not ask for open one.
+    assert!(rig.receives(&ethernet([8, 0], &ip(FAR, STATION, Proto::TCP, (0, false), &segment(25, 9, syn_ack)))));
+    let reply = ethernet([8, 0], &ip(STATION, FAR, Proto::TCP, (0, false), &segment(9, 25, tcp::Flags::ACK)));
+    assert_eq!(rig.sends(&reply), REFUSED);
+    // A connection of the other side is allowed, until the station opens one with the same ports.
+    assert!(
+        rig.receives(&ethernet([8, 0], &ip(FAR, STATION, Proto::TCP, (0, false), &segment(80, 8, tcp::Flags::SYN))))
+    );
+    let station = |flags| ethernet([8, 0], &ip(STATION, FAR, Proto::TCP, (0, false), &segment(8, 80, flags)));
+    assert_eq!([rig.sends(&station(syn_ack)), rig.sends(&station(tcp::Flags::SYN))], [None, REFUSED]);
+    assert_eq!(rig.sends(&station(tcp::Flags::ACK)), REFUSED);
+}
+
+/// A station that sends itself a response, under the address of its server, gets no name by it.
+#[test]
+fn a_reflected_response_gives_no_name() {
+    let rig = Rig::new(Policy::allow_all());
+    let datagram_of =
+        |src, dst, payload: &[u8]| ethernet([8, 0], &ip(src, dst, Proto::UDP, (0, false), &datagram(53, 53, payload)));
+    let forged = datagram_of(FAR, STATION, &response("example.org", &[FAR]));
+    assert_eq!(rig.sends(&datagram_of(STATION, FAR, b"query")), None);
+    assert_eq!(rig.sends(&forged), None, "the hook allows it");
+    assert!(rig.receives(&forged));
+    assert_eq!(rig.policy.counts().names.get(), 0);
+}
+
 #[test]
 fn a_decision_during_a_change_of_the_rules_is_made_again() {
     let policy = Arc::new(std::sync::OnceLock::<Policy>::new());
@@ -332,6 +378,9 @@ fn icmp_errors_pass_with_the_flow_that_they_are_about() {
     assert_eq!(rig.sends(&up(FAR, 53, b"x")), None);
     assert_eq!(rig.sends(&error(53)), None);
     assert_eq!(rig.sends(&error_to(Ipv4Addr::new(198, 51, 100, 9), 53)), DENIED, "to someone else");
+    let quoted = ip(FAR, STATION, Proto::UDP, (0, false), &datagram(53, 1000, b"01234567"));
+    let message = [&[icmp4::ty::UNREACHABLE, icmp4::unreachable::PORT, 0, 0, 0, 0, 0, 0][..], &quoted].concat();
+    assert_eq!(rig.sends(&ethernet([8, 0], &ip(STATION, FAR, Proto::ICMP, (0, true), &message))), DENIED, "a fragment");
     assert_eq!(rig.sends(&up(FAR, 54, b"x")), DENIED);
     assert_eq!(rig.sends(&error(54)), DENIED);
     assert_eq!(rig.policy.counts().errors.get(), 1, "the other error belongs to a flow that is denied");
