@@ -73,13 +73,13 @@ pub fn rows() -> Vec<ForeignRow> {
             calls("policy.send", || send_to(Some(&policy()))),
             "library.send, with a policy of one flow and a quota",
             Unit::TICKS,
-            vec![calls("no-policy.send", library_send)],
+            vec![calls("off.policy.send", library_send)],
         ),
         row(
             calls("policy.recv", || recv_from(Some(&policy()))),
             "library.recv, with a policy of one flow and a quota",
             Unit::TICKS,
-            vec![calls("no-policy.recv", library_recv)],
+            vec![calls("off.policy.recv", library_recv)],
         ),
     ]
 }

@@ -123,6 +123,7 @@ fn library(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<
     let notes = [
         "tasks.*: tokio's current-thread runtime; one driver runs both hosts; peers: tokio over the kernel's loopback",
         "library.*: calls of the library; peers (internal): the same calls on socket::Calls, in the same rounds",
+        "policy.*: library.* with a policy at the port; peers (off): without, in the same rounds",
     ];
     lab::bench::foreign("bench library", &notes, linerate_bench::library::rows(), options, tell)
 }

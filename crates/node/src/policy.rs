@@ -282,29 +282,33 @@ impl Policy {
         state.now = now;
         charge(counts, &mut state.sources, (packet.destination.ip(), RECEIVED), frame, now)?;
         let Some(key) = state.key(&packet, false, now) else { return Ok(()) };
-        if state.flows.find(&key, packet.event, false, now).is_none() {
-            // Without an entry, the hook decides about what the station replies. A flow of the
-            // station does not become one of the other side because it was idle.
-            let begins = match key.proto {
-                Proto::TCP => packet.event == Event::Opens,
-                _ => !state.flows.is_by_station(&key),
-            };
-            let is_opened = packet.kind == Kind::Data && begins && !state.flows.is_reply(&key);
-            if !is_opened || !state.flows.has_room(&key, now) {
-                return Ok(());
+        let len = frame.len() as u64;
+        let may_have_name = match state.flows.find(&key, packet.event, false, now) {
+            // To a station whose flow is not allowed, the stack sends its answers.
+            Some(entry) if entry.decision != Decision::Allow => false,
+            Some(entry) => {
+                entry.count(&packet, RECEIVED, len);
+                entry.by_station && key.proto == Proto::UDP && key.remote.port() == dns::PORT
             }
-            let generation = state.flows.generation();
-            state.flows.insert(key, Entry::new(Decision::Allow, false, None, now), generation);
-        }
-        let Some(entry) = state.flows.get(&key) else { return Ok(()) };
-        // To a station whose flow is not allowed, the stack sends its answers.
-        if entry.decision != Decision::Allow {
-            return Ok(());
-        }
-        entry.count(&packet, RECEIVED, frame.len() as u64);
-        let is_from_server = key.proto == Proto::UDP && key.remote.port() == dns::PORT && entry.by_station;
+            None => {
+                // Without an entry, the hook decides about what the station replies. A flow of the
+                // station does not become one of the other side because it was idle.
+                let begins = match key.proto {
+                    Proto::TCP => packet.event == Event::Opens,
+                    _ => !state.flows.is_by_station(&key),
+                };
+                let is_opened = packet.kind == Kind::Data && begins && !state.flows.is_reply(&key);
+                if is_opened && state.flows.has_room(&key, now) {
+                    let generation = state.flows.generation();
+                    let mut entry = Entry::new(Decision::Allow, false, None, now);
+                    entry.count(&packet, RECEIVED, len);
+                    state.flows.insert(key, entry, generation);
+                }
+                false
+            }
+        };
         // Not a response that a station sent to itself, under the address of the server.
-        if is_from_server && !state.flows.is_reply(&key) {
+        if may_have_name && !state.flows.is_reply(&key) {
             counts.names.add(state.learn(packet.macs.destination, packet.payload(frame), now));
         }
         Ok(())
