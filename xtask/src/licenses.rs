@@ -49,9 +49,31 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
             checked.insert(line.split('\t').next().map(str::to_owned));
         }
     }
+    findings.extend(missing_files(root)?);
     findings.iter().for_each(|finding| println!("{finding}"));
     println!("licenses: {} packages, findings: {}", checked.len(), findings.len());
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Returns the published packages of the workspace without the texts of their licenses.
+fn missing_files(root: &Path) -> anyhow::Result<Vec<String>> {
+    let mut metadata = cargo(root);
+    metadata.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let output = metadata.output().context("cannot run cargo metadata")?;
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
+    let is_published = |package: &&serde_json::Value| package["publish"].as_array().is_none_or(|list| !list.is_empty());
+    let mut missing = Vec::new();
+    for package in packages.iter().filter(is_published) {
+        let manifest = Path::new(package["manifest_path"].as_str().context("a package has no path")?);
+        for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            if !manifest.with_file_name(file).is_file() {
+                missing.push(format!("{}: {file} is missing; link it to that of the repository", package["name"]));
+            }
+        }
+    }
+    Ok(missing)
 }
 
 /// Returns what is wrong with a package, given as `name version`, tab, license, tab.

@@ -71,4 +71,4 @@ pub mod zone;
 
 pub use ::fib;
 pub use slots::{Slot, Slots};
-pub use stack::{Config, LockUse, LoopUse, Stack};
+pub use stack::{Config, LockUse, LoopUse, Notice, Stack};

@@ -13,6 +13,8 @@ mod statistics;
 mod tasks;
 mod transmit;
 
+pub use reject::Notice;
+
 pub use lock_use::LockUse;
 pub(crate) use own::{OwnAddresses, OwnFilter};
 pub(crate) use slow::{CHUNK, SlowFrames};

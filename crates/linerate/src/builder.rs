@@ -47,6 +47,8 @@ pub struct HostBuilder {
     own: BTreeMap<usize, OpenOwn>,
     /// Policies of ports, by the number of the interface.
     policies: BTreeMap<usize, Policy>,
+    /// IPv6 neighbors without their interfaces, whose names may change, and the numbers of these.
+    neighbors6: Vec<(usize, NeighborConfig)>,
     /// Prefixes of which all addresses are the host's own.
     locals: Vec<String>,
     on_warning: Option<OnWarning>,
@@ -310,14 +312,12 @@ impl HostBuilder {
     /// Adds a static entry to the neighbor table. An IPv6 neighbor is on the link of the interface
     /// that was added last.
     pub fn neighbor(mut self, addr: impl Into<IpAddr>, mac: [u8; 6]) -> HostBuilder {
-        let addr = addr.into();
-        let last = self.config.ifaces.last().filter(|_| addr.is_ipv6());
-        let name = |iface: &IfaceConfig| iface.name.clone().or_else(|| Some(Spec::parse(&iface.port).ok()?.name));
-        let dev = last.and_then(name);
-        if addr.is_ipv6() && dev.is_none() {
-            return self.iface(|_| Ok(())); // reports that there is none, or that its port is not valid
+        let (addr, mac) = (addr.into(), Mac(mac));
+        match self.config.ifaces.len().checked_sub(1) {
+            Some(last) if addr.is_ipv6() => self.neighbors6.push((last, NeighborConfig { addr, mac, dev: None })),
+            None if addr.is_ipv6() => return self.iface(|_| Ok(())), // reports that there is none
+            _ => self.config.neighbors.push(NeighborConfig { addr, mac, dev: None }),
         }
-        self.config.neighbors.push(NeighborConfig { addr, mac: Mac(mac), dev });
         self
     }
 
@@ -412,6 +412,11 @@ impl HostBuilder {
 
     /// Returns the builder, or the error of its first invalid value.
     fn checked(mut self) -> Result<HostBuilder, Error> {
+        for (at, neighbor) in std::mem::take(&mut self.neighbors6) {
+            let name = |iface: &IfaceConfig| iface.name.clone().or_else(|| Some(Spec::parse(&iface.port).ok()?.name));
+            let dev = self.config.ifaces.get(at).and_then(name); // the port is checked later
+            self.config.neighbors.push(NeighborConfig { dev, ..neighbor });
+        }
         self.fault.take().map_or(Ok(self), Err)
     }
 

@@ -36,8 +36,8 @@
 //! The policy reads DNS responses over UDP, in flows that the station opened and the hook allowed.
 //! A hook that relies on names should allow port 53 of trusted servers only. Several names may have
 //! one address; the flow has the last one that the station looked up. The station is identified by
-//! its MAC address, so names apply to its IPv4 and IPv6 addresses. Names from DNS over TCP, TLS or
-//! HTTPS are not seen.
+//! its MAC address, so names apply to its IPv4 and IPv6 addresses. All stations behind a port for
+//! IP packets have one MAC address. Names from DNS over TCP, TLS or HTTPS are not seen.
 //!
 //! # Limits
 //!

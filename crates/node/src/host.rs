@@ -53,8 +53,8 @@ struct PortOutput {
     soft: Soft,
     watch: Arc<Watch>,
     counts: Arc<PortCounts>,
-    /// Number of frames at the front of the queue that the policy of this generation has admitted,
-    /// but the port not yet accepted.
+    /// Generation of the policy, and the number of frames at the front of the queue that it has
+    /// admitted: those that the port rejected because it was full.
     admitted: (u64, usize),
 }
 
@@ -460,14 +460,9 @@ impl<L: Locks> Host<L> {
         for (queue, port) in queues.into_iter().enumerate() {
             let (watch, counts) = (watch.clone(), port.counts.clone());
             let soft = Soft::new(&caps, pool.clone(), counts.clone());
-            let (half, counts_of_it) = (port.tx, counts.clone());
-            outputs.push(Box::new(PortOutput {
-                half,
-                soft,
-                watch: watch.clone(),
-                counts: counts_of_it,
-                admitted: (0, 0),
-            }));
+            let (half, admitted) = (port.tx, (0, 0));
+            let output = PortOutput { half, soft, watch: watch.clone(), counts: counts.clone(), admitted };
+            outputs.push(Box::new(output));
             receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
             infos.push(PortInfo { iface: id, queue, spec: port.spec, caps, counts: port.counts, nic: port.nic });
         }

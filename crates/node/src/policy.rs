@@ -10,11 +10,12 @@
 //!
 //! All tables are bounded. A packet for which they have no room is dropped and counted.
 
+mod bounded;
+mod direction;
 mod flow;
 mod flows;
 mod packet;
 mod quota;
-mod recent;
 #[cfg(test)]
 mod tests;
 
@@ -23,12 +24,14 @@ pub use flow::{Decision, Flow, FlowState, Volume};
 pub(crate) use quota::source_of;
 pub use quota::{Quota, SOURCES_MAX};
 
+use bounded::Recent;
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
+use direction::{Both, Direction};
 use flows::{Entry, Flows, Key};
+use inet::Notice;
 use packet::{Event, Kind, Packet, Parsed, Part};
 use quota::{Exceeded, Sources};
-use recent::Recent;
 use stats::DropReason;
 use std::fmt;
 use std::net::IpAddr;
@@ -113,7 +116,7 @@ struct State {
 /// Identification of a fragmented packet.
 #[derive(PartialEq, Eq, Hash, Debug)]
 struct Fragmented {
-    from_station: bool,
+    direction: Direction,
     addrs: (IpAddr, IpAddr),
     proto: Proto,
     id: u32,
@@ -122,20 +125,15 @@ struct Fragmented {
 /// Rejection of a frame.
 struct Rejection {
     why: DropReason,
-    /// True if the sender is notified.
-    answers: bool,
+    notice: Notice,
 }
-
-/// Directions in which a frame passes a policy, as indices.
-const SENT: usize = 0;
-const RECEIVED: usize = 1;
 
 impl Policy {
     /// Creates a policy whose hook decides about each flow that a station opens.
     pub fn new(hook: impl Fn(&Flow) -> Decision + Send + Sync + 'static) -> Policy {
         let state = State {
             flows: Flows::new(FLOWS_MAX),
-            sources: Sources::new([None, None]),
+            sources: Sources::new(Both::default()),
             names: Recent::new(NAMES_HALF),
             fragmented: Recent::new(FRAGMENTED_HALF),
             now: Instant::ZERO,
@@ -151,7 +149,7 @@ impl Policy {
     /// Limits what each station sends, or removes the limit (`None`), for all clones of the policy.
     #[must_use]
     pub fn upload(self, quota: impl Into<Option<Quota>>) -> Policy {
-        self.lock().sources.limit(SENT, quota.into());
+        self.lock().sources.limit(Direction::Sent, quota.into());
         self
     }
 
@@ -159,7 +157,7 @@ impl Policy {
     /// policy.
     #[must_use]
     pub fn download(self, quota: impl Into<Option<Quota>>) -> Policy {
-        self.lock().sources.limit(RECEIVED, quota.into());
+        self.lock().sources.limit(Direction::Received, quota.into());
         self
     }
 
@@ -192,20 +190,20 @@ impl Policy {
     }
 
     /// Removes the frames from `frames`, which a port received, that the policy does not admit.
-    /// Passes each of them to `reject`, with the reason, and whether the sender is to be notified.
-    /// `stays_here` returns whether packets to an address are never forwarded.
+    /// Passes each of them to `reject`, with the reason and the notice to its sender. `stays_here`
+    /// returns whether the stack never forwards packets to an address.
     pub(crate) fn admit(
         &self,
         frames: &mut Burst,
         now: Instant,
         stays_here: impl Fn(IpAddr) -> bool,
-        mut reject: impl FnMut(Frame, DropReason, bool),
+        mut reject: impl FnMut(Frame, DropReason, Notice),
     ) {
         let mut rejected = Vec::new();
         let judge = |frame: &Frame| self.judge_sent(frame.bytes(), &stays_here, now);
         sort(frames, judge, |frame, why| rejected.push((frame, why)));
         // Afterwards, since answers to the senders pass through `limit`.
-        rejected.into_iter().for_each(|(frame, Rejection { why, answers })| reject(frame, why, answers));
+        rejected.into_iter().for_each(|(frame, Rejection { why, notice })| reject(frame, why, notice));
     }
 
     /// Removes the frames from `frames`, which are to be sent, that exceed a quota. The first
@@ -223,13 +221,13 @@ impl Policy {
     /// Decides about a frame that a station sends.
     fn judge_sent(&self, frame: &[u8], stays_here: &impl Fn(IpAddr) -> bool, now: Instant) -> Result<(), Rejection> {
         let counts = &self.0.counts;
-        let denied = |answers| Rejection { why: DropReason::PolicyDenied, answers };
+        let denied = || Rejection { why: DropReason::PolicyDenied, notice: Notice::Silent };
         let packet = match packet::parse(frame) {
             Parsed::NotIp => return Ok(()),
             Parsed::Packet(packet) => packet,
             Parsed::Malformed => {
                 counts.malformed.bump();
-                return Err(denied(false));
+                return Err(denied());
             }
         };
         if packet.kind == Kind::Upkeep && stays_here(packet.destination.ip()) {
@@ -237,21 +235,21 @@ impl Policy {
         }
         let mut state = self.lock();
         state.now = now;
-        let Some(key) = state.key(&packet, true, now) else {
+        let Some(key) = state.key(&packet, Direction::Sent, now) else {
             counts.fragments.bump();
-            return Err(denied(false));
+            return Err(denied());
         };
         let State { flows, sources, .. } = &mut *state;
-        if let Some(entry) = flows.find(&key, packet.event, true, now) {
+        if let Some(entry) = flows.find(&key, packet.event, Direction::Sent, now) {
             return pass(counts, sources, entry, &packet, frame, now);
         }
         if packet.kind == Kind::Error {
             counts.errors.bump();
-            return Err(denied(false));
+            return Err(denied());
         }
         if !flows.has_room(&key, now) {
             counts.flows_full.bump();
-            return Err(denied(false));
+            return Err(denied());
         }
         let (name, generation) = (state.name(packet.macs.source, key.remote.ip(), now), state.flows.generation());
         // Without the lock, since the hook may use the policy.
@@ -262,7 +260,7 @@ impl Policy {
         flows.insert(key, Entry::new(decision, true, name, now), generation);
         match flows.get(&key) {
             Some(entry) => pass(counts, sources, entry, &packet, frame, now),
-            None => Err(denied(false)), // it was inserted above
+            None => Err(denied()), // it was inserted above
         }
     }
 
@@ -274,20 +272,22 @@ impl Policy {
             Parsed::Packet(_) | Parsed::NotIp => return Ok(()),
             // The parts that routers do not read are malformed.
             Parsed::Malformed => match packet::destination(frame) {
-                Some(station) => return charge(counts, &mut self.lock().sources, (station, RECEIVED), frame, now),
+                Some(station) => {
+                    return charge(counts, &mut self.lock().sources, (station, Direction::Received), frame, now);
+                }
                 None => return Ok(()),
             },
         };
         let mut state = self.lock();
         state.now = now;
-        charge(counts, &mut state.sources, (packet.destination.ip(), RECEIVED), frame, now)?;
-        let Some(key) = state.key(&packet, false, now) else { return Ok(()) };
+        charge(counts, &mut state.sources, (packet.destination.ip(), Direction::Received), frame, now)?;
+        let Some(key) = state.key(&packet, Direction::Received, now) else { return Ok(()) };
         let len = frame.len() as u64;
-        let may_have_name = match state.flows.find(&key, packet.event, false, now) {
+        let may_have_name = match state.flows.find(&key, packet.event, Direction::Received, now) {
             // To a station whose flow is not allowed, the stack sends its answers.
             Some(entry) if entry.decision != Decision::Allow => false,
             Some(entry) => {
-                entry.count(&packet, RECEIVED, len);
+                entry.count(&packet, Direction::Received, len);
                 entry.by_station && key.proto == Proto::UDP && key.remote.port() == dns::PORT
             }
             None => {
@@ -301,7 +301,7 @@ impl Policy {
                 if is_opened && state.flows.has_room(&key, now) {
                     let generation = state.flows.generation();
                     let mut entry = Entry::new(Decision::Allow, false, None, now);
-                    entry.count(&packet, RECEIVED, len);
+                    entry.count(&packet, Direction::Received, len);
                     state.flows.insert(key, entry, generation);
                 }
                 false
@@ -330,13 +330,13 @@ impl Policy {
 impl State {
     /// Returns the flow of a packet. A fragment without ports belongs to the flow of the first
     /// fragment; returns `None` if that was not seen.
-    fn key(&mut self, packet: &Packet, from_station: bool, now: Instant) -> Option<Key> {
+    fn key(&mut self, packet: &Packet, direction: Direction, now: Instant) -> Option<Key> {
         let addrs = (packet.source.ip(), packet.destination.ip());
-        let fragmented = |id| Fragmented { from_station, addrs, proto: packet.proto, id };
+        let fragmented = |id| Fragmented { direction, addrs, proto: packet.proto, id };
         match packet.part {
-            Part::Whole => Some(Key::of(packet, from_station)),
+            Part::Whole => Some(Key::of(packet, direction)),
             Part::First(id) => {
-                let key = Key::of(packet, from_station);
+                let key = Key::of(packet, direction);
                 self.fragmented.insert(fragmented(id), (key, now.after(FRAGMENT_TIME)));
                 Some(key)
             }
@@ -397,11 +397,12 @@ fn pass(
 ) -> Result<(), Rejection> {
     if entry.decision != Decision::Allow {
         counts.denied.bump();
-        let answers = entry.decision == Decision::Refuse && packet.kind != Kind::Error;
-        return Err(Rejection { why: DropReason::PolicyDenied, answers });
+        let is_notified = entry.decision == Decision::Refuse && packet.kind != Kind::Error;
+        let notice = if is_notified { Notice::Refusal } else { Notice::Silent };
+        return Err(Rejection { why: DropReason::PolicyDenied, notice });
     }
-    charge(counts, sources, (packet.source.ip(), SENT), frame, now)?;
-    entry.count(packet, SENT, frame.len() as u64);
+    charge(counts, sources, (packet.source.ip(), Direction::Sent), frame, now)?;
+    entry.count(packet, Direction::Sent, frame.len() as u64);
     Ok(())
 }
 
@@ -409,7 +410,7 @@ fn pass(
 fn charge(
     counts: &PolicyCounts,
     sources: &mut Sources,
-    (station, direction): (IpAddr, usize),
+    (station, direction): (IpAddr, Direction),
     frame: &[u8],
     now: Instant,
 ) -> Result<(), Rejection> {
@@ -419,7 +420,7 @@ fn charge(
         Exceeded::Total => counts.over_total.bump(),
         Exceeded::Sources => counts.sources_full.bump(),
     }
-    Err(Rejection { why: DropReason::PolicyQuota, answers: false })
+    Err(Rejection { why: DropReason::PolicyQuota, notice: Notice::Silent })
 }
 
 impl fmt::Debug for Policy {

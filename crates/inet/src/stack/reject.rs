@@ -12,21 +12,30 @@ use wire::eth::EtherType;
 use wire::icmp6::Problem;
 use wire::{Proto, icmp4, icmp6, ip4, ip6};
 
+/// Notice to the sender of a rejected frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notice {
+    /// The sender gets no answer.
+    Silent,
+    /// The sender receives a TCP RST or, for other protocols, an ICMP error (administratively
+    /// prohibited), within the limits that apply to these, unless the route to it uses another
+    /// iface.
+    Refusal,
+}
+
 impl<L: Locks> Stack<L> {
-    /// Counts a frame as received on `iface`, and drops it with the reason `why`. If `answers`, the
-    /// sender receives a TCP RST or, for other protocols, an ICMP error (administratively
-    /// prohibited), within the limits that apply to these. A source whose packets should not arrive
-    /// by `iface` gets no answer.
-    pub fn reject(&self, cx: Cx, iface: IfaceId, mut frame: Frame, why: DropReason, answers: bool) {
-        if let Some(iface) = self.ifaces.get(iface).filter(|iface| answers && iface.is_up()) {
+    /// Counts a frame as received on `iface`, and drops it with the reason `why`.
+    pub fn reject(&self, cx: Cx, iface: IfaceId, mut frame: Frame, why: DropReason, notice: Notice) {
+        let notifies = notice == Notice::Refusal;
+        if let Some(iface) = self.ifaces.get(iface).filter(|iface| notifies && iface.is_up()) {
             self.answer_refused(cx, iface, &mut frame);
             self.flush(cx);
         }
         self.refuse(cx, Some(frame), why);
     }
 
-    /// Returns whether packets to `addr` that a port receives are never forwarded: it is a group,
-    /// an address of the link, or one of the host's own.
+    /// Returns whether the host never forwards packets to `addr`: a group, a link-local address, or
+    /// an address of its own.
     pub fn stays_here(&self, cx: Cx, addr: IpAddr) -> bool {
         match addr {
             IpAddr::V4(addr) => addr.is_multicast() || self.is_own(cx, addr),

@@ -69,7 +69,7 @@ fn static_neighbors_of_both_families_need_no_resolution() {
     let host = Host::builder().port("null:n0").addr("10.0.0.1/24").addr("fd00::1/64");
     let host = host.neighbor([10, 0, 0, 9], [2, 0, 0, 0, 0, 9]);
     let host = host.neighbor("fd00::9".parse::<std::net::Ipv6Addr>().unwrap(), [2, 0, 0, 0, 0, 9]);
-    let host = host.build_local().unwrap();
+    let host = host.iface_name("renamed0").build_local().unwrap();
     let shown = host.command(&["ip", "neigh"]).unwrap();
     for addr in ["10.0.0.9", "fd00::9"] {
         let line = shown.lines().find(|line| line.starts_with(addr)).unwrap_or_else(|| panic!("{shown}"));

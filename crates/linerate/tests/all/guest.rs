@@ -5,7 +5,7 @@ use linerate::net::{TcpForwarder, UdpSocket};
 use linerate::policy::{Decision, Policy};
 use std::io::{Read, Write};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Set in the test program that runs inside its own network namespace.
 const INSIDE: &str = "LINERATE_GUEST";
@@ -78,15 +78,14 @@ fn a_guest_reaches_the_names_that_the_policy_allows() {
                     && ip route add default via 10.0.0.1");
     assert!(setup.status.success(), "{setup:?}");
 
-    // An address that was not looked up, and the port of an unknown name, are refused at once.
-    let began = Instant::now();
+    // curl's exit code 7: an address that was not looked up, and another name of an address, are
+    // refused. Without an answer the code would be 28.
     let curl = |url: &str| sh(&format!("curl -sS -m 20 {url}"));
     let refused = curl("http://203.0.113.7/");
     assert_eq!(refused.status.code(), Some(7), "{refused:?}");
     let refused = curl("http://elsewhere.example/");
     assert_eq!(refused.status.code(), Some(7), "{refused:?}");
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    // So is an echo request, with an ICMP error.
+    // An echo request gets an ICMP error.
     let ping = sh("ping -c 1 -w 5 203.0.113.7");
     let text = String::from_utf8_lossy(&ping.stdout).into_owned();
     assert!(!ping.status.success() && text.contains("filtered"), "{text}");

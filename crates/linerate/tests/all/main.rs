@@ -8,6 +8,8 @@ mod guest;
 mod life;
 mod policy;
 mod ports;
+#[cfg(feature = "quinn")]
+mod quinn;
 mod readme;
 #[cfg(feature = "tokio")]
 mod tokio;

@@ -6,10 +6,13 @@ use linerate::net::tasks::{TcpForwarder, TcpListener, TcpStream, UdpSocket, slee
 use linerate::net::{self};
 use linerate::pcap::{Direction, Format, MAX_SNAPLEN, Reader, Writer};
 use linerate::policy::{Decision, FlowState, Policy, Quota};
+use linerate::port::{FrameSink, FrameSource, channel};
 use linerate::sim::World;
 use linerate::{Host, LocalHost, wire};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Returns a world with a gateway, which has all addresses and a policy, and a station behind it.
@@ -265,20 +268,19 @@ fn listeners_for_any_port_have_prefixes() {
     end(&world);
 }
 
-/// A refused station gets an answer, and nobody else: a packet whose source is not behind the port
-/// is dropped silently.
+/// Returns whether a frame is an ARP packet about `addr`.
+fn is_arp_for(frame: &[u8], addr: [u8; 4]) -> bool {
+    frame[12..14] == [8, 6] && frame[38..42] == addr
+}
+
+/// Refused packets are answered only to stations behind the port. A packet with another source is
+/// dropped silently.
 #[test]
 fn only_stations_behind_the_port_get_answers() {
-    let (end, sender, receiver) = linerate::port::channel(64);
+    let ((end, sender, receiver), (wan, _wan_sender, wan_receiver)) = (channel(64), channel(64));
     let policy = Policy::new(|_| Decision::Refuse);
     let gateway = Host::builder().channel("vm", end).addr("10.0.0.1/24").policy(&policy).mac([2, 0, 0, 0, 0, 1]);
-    let gateway = gateway.port("pair:wan-of-policy").addr("192.0.2.1/24").build().unwrap();
-    let count = |name| {
-        let all = gateway.port_counters("wan-of-policy");
-        all.into_iter().find(|counter| counter.name == name).unwrap().value
-    };
-    while receiver.recv(Duration::from_millis(300)).is_ok() {} // announcements of the addresses
-    let before = count("port.tx.frames");
+    let gateway = gateway.channel("wan", wan).addr("192.0.2.1/24").build().unwrap();
     let syn = |src: [u8; 4]| {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         let mut header = [0; 20];
@@ -291,18 +293,59 @@ fn only_stations_behind_the_port_get_answers() {
         frame.extend(segment);
         frame
     };
-    for source in [[192, 0, 2, 9], [192, 0, 2, 1], [224, 0, 0, 1], [127, 0, 0, 1], [0, 0, 0, 0]] {
+    for source in [[192, 0, 2, 9], [192, 0, 2, 1], [224, 0, 0, 1], [127, 0, 0, 1], [0, 0, 0, 0], [10, 0, 0, 2]] {
         sender.send(&syn(source)).unwrap();
     }
-    sender.send(&syn([10, 0, 0, 2])).unwrap();
-    let answer = receiver.recv(Duration::from_secs(10)).unwrap();
-    assert_eq!(
-        (&answer[12..14], &answer[38..42]),
-        (&[8, 6][..], &[10, 0, 0, 2][..]),
-        "the only frame is for the station"
-    );
-    assert!(receiver.recv(Duration::from_millis(100)).is_err());
-    assert_eq!((count("port.tx.frames"), policy.counts().denied.get()), (before, 6));
+    // The answer to the last one needs the MAC address of the station. By then, the others have
+    // been processed. The other frames announce the host's own addresses.
+    let is_own = |frame: &[u8]| is_arp_for(frame, [10, 0, 0, 1]) || is_arp_for(frame, [192, 0, 2, 1]);
+    let answer = std::iter::from_fn(|| receiver.recv(Duration::from_secs(10)).ok()).find(|frame| !is_own(frame));
+    assert!(answer.as_ref().is_some_and(|frame| is_arp_for(frame, [10, 0, 0, 2])), "{answer:?}");
+    assert_eq!(policy.counts().denied.get(), 6);
     gateway.shutdown(Duration::from_secs(1)).unwrap();
+    for receiver in [receiver, wan_receiver] {
+        while let Ok(frame) = receiver.recv(Duration::ZERO) {
+            assert!(is_own(&frame), "{frame:?}");
+        }
+    }
     assert_eq!(gateway.audit().unaccounted, 0);
+}
+
+/// A link that is busy for a time.
+struct Busy(Arc<AtomicU64>);
+
+impl FrameSource for Busy {
+    fn recv(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+        Err(ErrorKind::WouldBlock.into())
+    }
+}
+
+impl FrameSink for Busy {
+    fn send(&mut self, _: &[u8]) -> std::io::Result<()> {
+        let is_busy = self.0.fetch_add(1, Ordering::Relaxed).is_multiple_of(2); // every other attempt
+        if is_busy { Err(ErrorKind::WouldBlock.into()) } else { Ok(()) }
+    }
+}
+
+/// A frame that the port rejects because it is full is charged once.
+#[test]
+fn a_busy_port_is_charged_once_for_each_frame() {
+    let attempts = Arc::new(AtomicU64::new(0));
+    let policy = Policy::allow_all().download(Quota::total(1000));
+    let host = Host::builder().frames("busy", Busy(attempts.clone()), Busy(attempts.clone())).addr("10.0.0.1/24");
+    let host = host.neighbor([10, 0, 0, 2], [2, 0, 0, 0, 0, 2]).policy(&policy).build().unwrap();
+    let socket = net::UdpSocket::bind(&host, "10.0.0.1:0").unwrap();
+    for _ in 0..12 {
+        socket.send_to(&[7; 58], "10.0.0.2:9").unwrap(); // 100 bytes of frame
+    }
+    let state = || policy.flows().into_iter().find(|state| state.flow.source.port() == 9).unwrap();
+    let began = std::time::Instant::now();
+    while policy.counts().over_total.get() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(10), "{policy:?}");
+        std::thread::yield_now();
+    }
+    assert_eq!((state().received.packets, state().received.bytes), (10, 1000));
+    host.shutdown(Duration::from_secs(1)).unwrap();
+    assert!(attempts.load(Ordering::Relaxed) > 10, "the port rejected frames");
+    assert_eq!((policy.counts().over_total.get(), host.audit().unaccounted), (2, 0));
 }

@@ -182,6 +182,10 @@ impl HostConfig {
             let what = commands::CommandError::unknown("iface", dev, names.iter().map(String::as_str));
             return Err(format!("host {}: {what}", self.name));
         }
+        if let Some(neighbor) = self.neighbors.iter().find(|n| n.addr.is_ipv6() && n.dev.is_none()) {
+            let (name, addr) = (&self.name, neighbor.addr);
+            return Err(format!("host {name}: neighbor {addr}: an IPv6 neighbor needs 'dev', its iface"));
+        }
         for (i, service) in self.services.iter().enumerate() {
             if self.services.iter().take(i).any(|other| other.port == service.port) {
                 return Err(format!("host {}: two services on port {}", self.name, service.port.0));

@@ -66,6 +66,25 @@ fn every_key_sets_its_field() {
 }
 
 #[test]
+fn static_neighbors_have_addresses_of_both_families() {
+    let neighbors = |addr: &str, dev: &str| {
+        let iface = "[[host.iface]]\nport = 'null:n0'\naddresses = ['10.0.0.1/24', 'fd00::1/64']\n";
+        let neighbor = format!("[[host.neighbor]]\naddr = '{addr}'\nmac = '02:00:00:00:00:09'\n{dev}\n");
+        let hosts = read(&format!("[[host]]\n{iface}{neighbor}"), "host.toml").map_err(|why| why.to_string())?;
+        let host = crate::build::<lock::Up>(&hosts[0], &port::Pairs::new(), clock::Clock::live(Strategy::TscScaled));
+        let host = host.map_err(|why| why.to_string())?;
+        Ok::<_, String>((host.stack.neighbors(host.cx()).len(), host.stack.neighbors6(host.cx()).len()))
+    };
+    assert_eq!([neighbors("10.0.0.9", ""), neighbors("fd00::9", "dev = 'n0'")], [Ok((1, 0)), Ok((0, 1))]);
+    let why = neighbors("fd00::9", "").unwrap_err();
+    assert!(why.contains("neighbor fd00::9") && why.contains("'dev'"), "{why}");
+    for addr in ["ff02::1", "224.0.0.1", "255.255.255.255", "::", "fd00::9/64", "em9"] {
+        let why = neighbors(addr, "dev = 'n0'").unwrap_err();
+        assert!(why.contains("host.toml:") && why.contains("addr"), "{addr}: {why}");
+    }
+}
+
+#[test]
 fn sysctls_may_be_written_without_quotes() {
     assert_eq!(one("[host.sysctl]\nnet.inet.ip.ttl = 32\n").sysctl["net.inet.ip.ttl"], 32);
     assert_eq!(one("[host.sysctl]\n\"net.inet.ip.forwarding\" = true\n").sysctl["net.inet.ip.forwarding"], 1);

@@ -26,7 +26,7 @@ impl Receiver {
     pub(crate) fn take_watched<L: Locks>(&self, stack: &Stack<L>, cx: Cx, burst: &mut Burst) {
         self.watch.keep(self.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);
         if let Some(policy) = self.watch.policy().policy {
-            let reject = |frame, why, answers| stack.reject(cx, self.iface, frame, why, answers);
+            let reject = |frame, why, notice| stack.reject(cx, self.iface, frame, why, notice);
             policy.admit(burst, cx.now, |addr| stack.stays_here(cx, addr), reject);
         }
     }

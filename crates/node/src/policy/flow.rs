@@ -1,4 +1,4 @@
-//! Flows, as the hook of a policy and its user see them.
+//! Public types of flows: their identification, state, and the decision about them.
 
 use clock::Duration;
 use std::net::SocketAddr;
@@ -56,8 +56,9 @@ pub struct FlowState {
     pub sent: Volume,
     /// Frames to the station that the policy admitted.
     pub received: Volume,
-    /// Time from the first packet to the last packet that the policy inspected, of any flow.
+    /// Time since the first packet. For this and `idle`, the current time is that of the last
+    /// packet that the policy inspected.
     pub age: Duration,
-    /// Time from the last packet to the last packet that the policy inspected, of any flow.
+    /// Time since the last packet.
     pub idle: Duration,
 }

@@ -1,5 +1,7 @@
 //! The table of flows.
 
+use super::bounded::SearchPace;
+use super::direction::{Both, Direction};
 use super::flow::{Decision, Flow, FlowState, Volume};
 use super::packet::{Event, Packet};
 use clock::{Duration, Instant};
@@ -16,8 +18,8 @@ const IDLE_CLOSED: Duration = Duration::from_secs(30);
 /// Number of packets that establish a flow: those of a TCP handshake. Both sides must have sent
 /// one.
 const ESTABLISHED: u64 = 3;
-/// Minimum time between two searches of a full table for forgotten flows.
-const SEARCH_PACE: Duration = Duration::from_secs(1);
+/// Value of [`Entry::closed`] once both sides have sent everything.
+const CLOSED: Both<bool> = Both { sent: true, received: true };
 
 /// Identification of a flow, the same for both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,10 +30,10 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub fn of(packet: &Packet, from_station: bool) -> Key {
-        let (station, remote) = match from_station {
-            true => (packet.source, packet.destination),
-            false => (packet.destination, packet.source),
+    pub fn of(packet: &Packet, direction: Direction) -> Key {
+        let (station, remote) = match direction {
+            Direction::Sent => (packet.source, packet.destination),
+            Direction::Received => (packet.destination, packet.source),
         };
         Key { proto: packet.proto, station, remote }
     }
@@ -49,10 +51,9 @@ pub(super) struct Entry {
     name: Option<Arc<str>>,
     started: Instant,
     used: Instant,
-    /// Frames from the station and to it.
-    volumes: [Volume; 2],
-    /// Directions in which the flow is closed.
-    closed: [bool; 2],
+    volumes: Both<Volume>,
+    /// True in a direction in which the flow is closed.
+    closed: Both<bool>,
 }
 
 impl Entry {
@@ -63,10 +64,11 @@ impl Entry {
     }
 
     fn idle_max(&self, proto: Proto) -> Duration {
-        let is_silent = self.volumes.iter().any(|volume| volume.packets == 0);
-        let is_established = self.volumes.iter().map(|volume| volume.packets).sum::<u64>() >= ESTABLISHED;
+        let Both { sent, received } = self.volumes;
+        let is_silent = sent.packets == 0 || received.packets == 0;
+        let is_established = sent.packets + received.packets >= ESTABLISHED;
         match proto {
-            _ if is_silent || self.closed == [true; 2] || self.decision != Decision::Allow => IDLE_CLOSED,
+            _ if is_silent || self.closed == CLOSED || self.decision != Decision::Allow => IDLE_CLOSED,
             Proto::TCP if is_established => IDLE_TCP,
             Proto::TCP => IDLE_CLOSED,
             _ => IDLE,
@@ -78,15 +80,14 @@ impl Entry {
     }
 
     /// Counts a packet of `len` bytes that passes.
-    pub fn count(&mut self, packet: &Packet, direction: usize, len: u64) {
-        if let Some(volume) = self.volumes.get_mut(direction) {
-            volume.packets += 1;
-            volume.bytes += len;
-        }
+    pub fn count(&mut self, packet: &Packet, direction: Direction, len: u64) {
+        let volume = self.volumes.get_mut(direction);
+        volume.packets += 1;
+        volume.bytes += len;
         match packet.event {
             Event::Nothing | Event::Opens => {}
-            Event::HalfCloses => self.closed.iter_mut().skip(direction).take(1).for_each(|closed| *closed = true),
-            Event::Resets => self.closed = [true; 2],
+            Event::HalfCloses => *self.closed.get_mut(direction) = true,
+            Event::Resets => self.closed = CLOSED,
         }
     }
 }
@@ -95,13 +96,13 @@ impl Entry {
 pub(super) struct Flows {
     table: HashMap<Key, Entry>,
     most: usize,
-    searched: Option<Instant>,
+    pace: SearchPace,
     generation: u64,
 }
 
 impl Flows {
     pub fn new(most: usize) -> Flows {
-        Flows { table: HashMap::new(), most, searched: None, generation: 0 }
+        Flows { table: HashMap::new(), most, pace: SearchPace::default(), generation: 0 }
     }
 
     /// Sets the maximum number of flows.
@@ -113,10 +114,11 @@ impl Flows {
     /// exist or is forgotten, if the packet begins the next connection of a flow that is closed, or
     /// if its station sends and the hook must decide: again, or about a connection that the station
     /// opens.
-    pub fn find(&mut self, key: &Key, event: Event, from_station: bool, now: Instant) -> Option<&mut Entry> {
+    pub fn find(&mut self, key: &Key, event: Event, direction: Direction, now: Instant) -> Option<&mut Entry> {
         let entry = self.table.get_mut(key)?;
-        let is_next = event == Event::Opens && entry.closed == [true; 2];
-        let needs_hook = from_station && (entry.is_stale || event == Event::Opens && !entry.by_station);
+        let is_next = event == Event::Opens && entry.closed == CLOSED;
+        let is_sent = direction == Direction::Sent;
+        let needs_hook = is_sent && (entry.is_stale || event == Event::Opens && !entry.by_station);
         if is_next || needs_hook || entry.is_over(key.proto, now) {
             entry.is_ended |= is_next;
             return None;
@@ -146,8 +148,7 @@ impl Flows {
         if self.table.len() < self.most || self.table.contains_key(key) {
             return true;
         }
-        if self.searched.is_none_or(|at| now.since(at) >= SEARCH_PACE) {
-            self.searched = Some(now);
+        if self.pace.is_due(now) {
             self.table.retain(|key, entry| !entry.is_over(key.proto, now));
         }
         self.table.len() < self.most
@@ -192,8 +193,8 @@ impl Flows {
             flow: Flow { protocol: key.proto, source: key.station, destination: key.remote, name: entry.name.clone() },
             decision: entry.decision,
             by_station: entry.by_station,
-            sent: entry.volumes[0],
-            received: entry.volumes[1],
+            sent: entry.volumes.sent,
+            received: entry.volumes.received,
             age: now.since(entry.started),
             idle: now.since(entry.used),
         };

@@ -1,5 +1,7 @@
 //! Limits of bytes and rates for each station.
 
+use super::bounded::SearchPace;
+use super::direction::{Both, Direction};
 use clock::{Duration, Instant};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -8,8 +10,6 @@ use std::net::{IpAddr, Ipv6Addr};
 pub const SOURCES_MAX: usize = 4096;
 /// Time without a packet after which a station may be forgotten, unless its bytes are limited.
 const IDLE: Duration = Duration::from_secs(60);
-/// Minimum time between two searches of a full table for idle stations.
-const SEARCH_PACE: Duration = Duration::from_secs(1);
 /// Smallest default burst in bytes.
 const BURST_MIN: u64 = 64 << 10;
 /// Bits of an IPv6 address that distinguish stations.
@@ -107,41 +107,39 @@ impl Meter {
 
 #[derive(Debug, Default)]
 struct Source {
-    meters: [Meter; 2],
+    meters: Both<Meter>,
     used: Instant,
 }
 
 impl Source {
-    fn take(&mut self, direction: usize, quota: &Quota, len: u64, now: Instant) -> Result<(), Exceeded> {
+    fn take(&mut self, direction: Direction, quota: &Quota, len: u64, now: Instant) -> Result<(), Exceeded> {
         self.used = now;
-        self.meters.get_mut(direction).map_or(Ok(()), |meter| meter.take(quota, len, now))
+        self.meters.get_mut(direction).take(quota, len, now)
     }
 }
 
 /// The stations and what they have transferred.
 #[derive(Debug)]
 pub(super) struct Sources {
-    /// Quotas of what stations send and receive.
-    quotas: [Option<Quota>; 2],
+    quotas: Both<Option<Quota>>,
     table: HashMap<IpAddr, Source>,
-    searched: Option<Instant>,
+    pace: SearchPace,
 }
 
 impl Sources {
-    pub fn new(quotas: [Option<Quota>; 2]) -> Sources {
-        Sources { quotas, table: HashMap::new(), searched: None }
+    pub fn new(quotas: Both<Option<Quota>>) -> Sources {
+        Sources { quotas, table: HashMap::new(), pace: SearchPace::default() }
     }
 
     /// Sets or removes the quota of a direction, and resets its meters.
-    pub fn limit(&mut self, direction: usize, quota: Option<Quota>) {
-        let meters = self.table.values_mut().flat_map(|source| source.meters.get_mut(direction));
-        meters.for_each(|meter| *meter = Meter::default());
-        self.quotas.iter_mut().skip(direction).take(1).for_each(|place| *place = quota);
+    pub fn limit(&mut self, direction: Direction, quota: Option<Quota>) {
+        self.table.values_mut().for_each(|source| *source.meters.get_mut(direction) = Meter::default());
+        *self.quotas.get_mut(direction) = quota;
     }
 
-    /// Admits `len` bytes that `station` sends (`direction` 0) or receives (1).
-    pub fn take(&mut self, station: IpAddr, direction: usize, len: u64, now: Instant) -> Result<(), Exceeded> {
-        let Some(Some(quota)) = self.quotas.get(direction).copied() else { return Ok(()) };
+    /// Admits `len` bytes of `station` in a direction.
+    pub fn take(&mut self, station: IpAddr, direction: Direction, len: u64, now: Instant) -> Result<(), Exceeded> {
+        let Some(quota) = *self.quotas.get(direction) else { return Ok(()) };
         let key = source_of(station);
         if let Some(source) = self.table.get_mut(&key) {
             return source.take(direction, &quota, len, now);
@@ -158,12 +156,13 @@ impl Sources {
     /// Forgets the stations that have been idle. Those with limited bytes are kept, since they
     /// could otherwise transfer them again.
     fn forget_idle(&mut self, now: Instant) {
-        if self.searched.is_some_and(|at| now.since(at) < SEARCH_PACE) {
+        if !self.pace.is_due(now) {
             return;
         }
-        self.searched = Some(now);
-        if self.quotas.iter().flatten().all(|quota| quota.total.is_none()) {
-            self.table.retain(|_, source| now.since(source.used) < IDLE || source.meters.iter().any(|m| m.due > now));
+        if [self.quotas.sent, self.quotas.received].into_iter().flatten().all(|quota| quota.total.is_none()) {
+            self.table.retain(|_, source| {
+                now.since(source.used) < IDLE || source.meters.sent.due > now || source.meters.received.due > now
+            });
         }
     }
 }
