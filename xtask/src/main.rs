@@ -11,6 +11,7 @@ mod miri;
 mod packetdrill;
 mod sim;
 mod source;
+mod targets;
 mod tidy;
 mod tsan;
 
@@ -31,6 +32,7 @@ usage: cargo xtask <command>
   miri [args]                test the unsafe code of buffers under Miri (needs a nightly toolchain)
   tsan [args]                test lock-free sharing between threads under rustc's thread sanitizer
   features                   lint and test each package with features: with each feature alone, and with all
+  targets                    lint the library for AArch64, macOS and a target without an operating system
   sim [--seeds N] [--seed S] simulate a TCP connection over a bad wire, with N seeds (default 20000), or one, traced
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--ip-version V] [--only TEXT] [--seconds N] [-- args]
                              run the scripts in DIR against linerate-packetdrill, at most N seconds each (default 60)
@@ -60,6 +62,7 @@ enum Task<'a> {
     Miri(&'a [String]),
     Tsan(&'a [String]),
     Features,
+    Targets,
     Sim(sim::Wanted),
     Packetdrill(packetdrill::Wanted),
     Dist(Option<&'a str>),
@@ -79,6 +82,7 @@ impl Task<'_> {
             "miri" => Task::Miri(rest),
             "tsan" => Task::Tsan(rest),
             "features" => Task::Features,
+            "targets" => Task::Targets,
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "dist" => match rest {
@@ -91,7 +95,7 @@ impl Task<'_> {
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
-                "unknown command '{other}': expected tidy, licenses, fuzz, loom, miri, tsan, features, sim, packetdrill, dist, ladder or bench\n{USAGE}"
+                "unknown command '{other}': expected tidy, licenses, fuzz, loom, miri, tsan, features, targets, sim, packetdrill, dist, ladder or bench\n{USAGE}"
             ),
         })
     }
@@ -107,6 +111,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Miri(args) => miri::command(&root, args),
         Task::Tsan(args) => tsan::command(&root, args),
         Task::Features => cargo::features(&root),
+        Task::Targets => targets::command(&root),
         Task::Sim(wanted) => sim::command(&root, wanted),
         Task::Packetdrill(wanted) => packetdrill::command(&root, &wanted),
         Task::Dist(dir) => dist::command(&root, dir),

@@ -1,8 +1,8 @@
 //! Memory for pools: a zeroed region on pages of 4 KiB, 2 MiB or 1 GiB.
 //!
 //! This module uses `unsafe` and makes a system call (mmap). If no reserved huge pages are
-//! available, it falls back to transparent huge pages (madvise), then to 4 KiB pages;
-//! [`Region::notice`] reports the pages in use.
+//! available, it falls back to transparent huge pages (madvise), then to ordinary pages;
+//! [`Region::notice`] reports the pages in use. Only Linux has huge pages of these kinds.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -58,8 +58,8 @@ unsafe impl Send for Region {}
 // SAFETY: same as above; `&Region` gives access to the address only.
 unsafe impl Sync for Region {}
 
+#[cfg(target_os = "linux")]
 const MIB_2: usize = 2 << 20;
-const GIB_1: usize = 1 << 30;
 
 impl Region {
     /// Maps at least `len` bytes, on pages of the requested size if available.
@@ -67,16 +67,28 @@ impl Region {
     /// # Errors
     /// The system's error, if memory cannot be mapped even on 4 KiB pages.
     pub fn map(len: usize, pages: Pages) -> io::Result<Region> {
-        let (unit, flag) = match pages {
-            Pages::Small => return Region::small(len, None),
-            Pages::Huge2M => (MIB_2, libc::MAP_HUGETLB | libc::MAP_HUGE_2MB),
-            Pages::Huge1G => (GIB_1, libc::MAP_HUGETLB | libc::MAP_HUGE_1GB),
+        match pages {
+            Pages::Small => Region::small(len, None),
+            Pages::Huge2M | Pages::Huge1G => Region::huge(len, pages),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn huge(len: usize, pages: Pages) -> io::Result<Region> {
+        let (unit, size) = match pages {
+            Pages::Huge1G => (1 << 30, libc::MAP_HUGE_1GB),
+            Pages::Small | Pages::Huge2M => (MIB_2, libc::MAP_HUGE_2MB),
         };
         let rounded = len.max(1).next_multiple_of(unit);
-        if let Ok(base) = mmap(rounded, flag) {
+        if let Ok(base) = mmap(rounded, libc::MAP_HUGETLB | size) {
             return Ok(Region { base, len: rounded, notice: None });
         }
         Region::transparent(len, pages)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn huge(len: usize, pages: Pages) -> io::Result<Region> {
+        Region::small(len, Some(format!("{pages} pages need Linux: using ordinary pages")))
     }
 
     fn small(len: usize, notice: Option<String>) -> io::Result<Region> {
@@ -84,6 +96,7 @@ impl Region {
         Ok(Region { base: mmap(len, 0)?, len, notice })
     }
 
+    #[cfg(target_os = "linux")]
     fn transparent(len: usize, requested: Pages) -> io::Result<Region> {
         // mmap aligns to 4 KiB only. Map 2 MiB more than needed and unmap both ends, so that the
         // region begins at a multiple of 2 MiB.
@@ -129,6 +142,12 @@ impl Region {
 
 /// Requests transparent 2 MiB pages for a large table that has been allocated but not yet touched.
 /// This is a hint: if no huge pages are available, nothing changes.
+#[cfg(not(target_os = "linux"))]
+pub fn advise_huge<T>(_table: &mut [T]) {}
+
+/// Requests transparent 2 MiB pages for a large table that has been allocated but not yet touched.
+/// This is a hint: if no huge pages are available, nothing changes.
+#[cfg(target_os = "linux")]
 pub fn advise_huge<T>(table: &mut [T]) {
     if size_of_val(table) < 1 << 21 {
         return;

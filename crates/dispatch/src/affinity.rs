@@ -1,6 +1,14 @@
 //! CPU affinity: the cores that a thread may run on, and pinning a thread to one of them.
-#![allow(unsafe_code)] // unsafe code is confined here: sched_*affinity
 
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
+
+#[cfg(target_os = "linux")]
+use linux::CoreSet;
+#[cfg(not(target_os = "linux"))]
+use other::CoreSet;
 use std::io;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -19,7 +27,7 @@ struct Cores {
 fn given() -> &'static Cores {
     static CORES: OnceLock<Cores> = OnceLock::new();
     CORES.get_or_init(|| {
-        let usable: Vec<usize> = affinity().map(|set| numbers(&set).collect()).unwrap_or_default();
+        let usable: Vec<usize> = CoreSet::of_thread().map(|set| set.numbers().collect()).unwrap_or_default();
         let usable = if usable.is_empty() { vec![0] } else { usable };
         Cores { usable, count: std::thread::available_parallelism().map_or(1, usize::from) }
     })
@@ -54,7 +62,8 @@ pub fn other_core(core: usize) -> Option<usize> {
 ///
 /// # Errors
 /// `InvalidInput`, with the cores in the affinity mask, if the core does not exist or this thread
-/// may not use it. Otherwise errors of sched_setaffinity(2).
+/// may not use it. `Unsupported` on systems other than Linux. Otherwise errors of
+/// sched_setaffinity(2).
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     pinned_to_core(core).map(std::mem::forget)
 }
@@ -65,14 +74,9 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
 /// The errors of [`pin_to_core`].
 pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
     given();
-    let former = affinity()?;
-    if core >= libc::CPU_SETSIZE as usize {
-        return Err(not_usable(&former));
-    }
-    let mut set = empty_set();
-    // SAFETY: `core` is below CPU_SETSIZE, so the bit lies inside the set.
-    unsafe { libc::CPU_SET(core, &mut set) };
-    match set_affinity(&set) {
+    let former = CoreSet::of_thread()?;
+    let Some(set) = CoreSet::only(core) else { return Err(not_usable(&former)) };
+    match set.apply() {
         Ok(()) => Ok(Pinned { former, here: PhantomData }),
         Err(why) if why.raw_os_error() == Some(libc::EINVAL) => Err(not_usable(&former)),
         Err(why) => Err(why),
@@ -82,7 +86,7 @@ pub fn pinned_to_core(core: usize) -> io::Result<Pinned> {
 /// Guard that keeps the thread on one core. Dropping it restores the previous affinity mask.
 #[derive(Debug)]
 pub struct Pinned {
-    former: libc::cpu_set_t,
+    former: CoreSet,
     /// Makes the type `!Send`, because dropping it in another thread would change that thread's
     /// mask.
     here: PhantomData<*const ()>,
@@ -90,42 +94,15 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let _ = set_affinity(&self.former); // valid before; a destructor cannot report errors
+        let _ = self.former.apply(); // valid before; a destructor cannot report errors
     }
 }
 
-fn not_usable(usable: &libc::cpu_set_t) -> io::Error {
-    let usable: Vec<String> = numbers(usable).map(|core| core.to_string()).collect();
+fn not_usable(usable: &CoreSet) -> io::Error {
+    let usable: Vec<String> = usable.numbers().map(|core| core.to_string()).collect();
     let text =
         format!("core is not in this process's affinity mask: use one of {} (see taskset -p)", usable.join(", "));
     io::Error::new(io::ErrorKind::InvalidInput, text)
-}
-
-fn numbers(set: &libc::cpu_set_t) -> impl Iterator<Item = usize> {
-    // SAFETY: each number is below CPU_SETSIZE, so the bit lies inside the set.
-    (0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, set) })
-}
-
-fn empty_set() -> libc::cpu_set_t {
-    // SAFETY: cpu_set_t is an array of integers; all bits zero is the empty set.
-    unsafe { std::mem::zeroed() }
-}
-
-fn affinity() -> io::Result<libc::cpu_set_t> {
-    let mut set = empty_set();
-    // SAFETY: `set` is writable and its true size is passed; pid 0 is the calling thread.
-    match unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) } {
-        0 => Ok(set),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn set_affinity(set: &libc::cpu_set_t) -> io::Result<()> {
-    // SAFETY: `set` is readable and its true size is passed; pid 0 is the calling thread.
-    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 #[cfg(test)]
@@ -133,7 +110,7 @@ mod tests {
     use super::*;
 
     fn usable() -> Vec<usize> {
-        numbers(&affinity().unwrap()).collect()
+        CoreSet::of_thread().unwrap().numbers().collect()
     }
 
     /// Runs `work` on a separate thread, so that a change of the affinity mask ends with the

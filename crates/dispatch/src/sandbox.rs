@@ -5,18 +5,32 @@
 //! before the first frame is processed. It applies to every thread of the process, and threads
 //! started later inherit the restrictions. It changes, in this order: the bounding set; groups and
 //! user; the permitted, effective, inheritable and ambient sets; NO_NEW_PRIVS; and the seccomp
-//! filter. docs/decisions/0026 lists the rights that are kept, with the reasons.
+//! filter. docs/decisions/0026 lists the rights that are kept, with the reasons. Systems other than
+//! Linux have no sandbox.
 
+#[cfg(target_os = "linux")]
 mod filter;
+#[cfg(not(target_os = "linux"))]
+mod other;
+#[cfg(target_os = "linux")]
 mod refused;
+#[cfg(target_os = "linux")]
 mod rights;
+#[cfg(target_os = "linux")]
 mod threads;
+#[cfg(target_os = "linux")]
 mod user;
 
+#[cfg(not(target_os = "linux"))]
+pub use other::{PortRights, User, port_rights, refused};
+#[cfg(target_os = "linux")]
 pub use refused::refused;
+#[cfg(target_os = "linux")]
 pub use rights::{PortRights, port_rights};
+#[cfg(target_os = "linux")]
 pub use user::{User, UserError};
 
+#[cfg(target_os = "linux")]
 use rights::Plan;
 use std::io;
 
@@ -91,7 +105,7 @@ impl Sandbox {
     }
 
     /// Changes the user, drops capabilities and installs the filter, on all threads. Returns a
-    /// warning if this processor architecture has no filter.
+    /// warning if this system or processor architecture has no filter.
     ///
     /// # Errors
     /// [`SandboxError`]. Some threads may already have changed, so the caller is expected to end
@@ -100,6 +114,16 @@ impl Sandbox {
         if self.user.is_none() && self.confine == Confine::Off {
             return Ok(None);
         }
+        self.apply()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn apply(&self) -> Result<Option<&'static str>, SandboxError> {
+        Ok(Some("sandbox: not available on this system"))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn apply(&self) -> Result<Option<&'static str>, SandboxError> {
         let keep = if self.needs.live_ports { rights::FOR_PORTS } else { 0 };
         threads::on_each(&Plan { user: self.user.as_ref(), confine: self.confine, keep })?;
         match self.confine {

@@ -1,5 +1,5 @@
 //! Waiting until one of several file descriptors is readable.
-#![allow(unsafe_code)] // unsafe code is confined here: poll(2)
+#![allow(unsafe_code)] // unsafe code is confined here: poll(2), ppoll(2)
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -9,22 +9,35 @@ use std::time::Duration;
 /// Returns for each of them whether it is readable. A signal ends the wait early.
 ///
 /// # Errors
-/// Errors of ppoll(2).
+/// Errors of ppoll(2), or of poll(2) where there is no ppoll.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
     let mut polled: Vec<libc::pollfd> =
         fds.iter().map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
-    // ppoll accepts nanoseconds. With the milliseconds of poll, a timeout below one millisecond
-    // could be rounded to 0 and cause a busy loop.
-    let spec = timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
-    let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `polled` is an array of the given length, `spec` is null or valid for the call, and
-    // there is no signal mask.
-    let n = unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, spec, std::ptr::null()) };
+    let n = poll(&mut polled, timeout);
     if n < 0 {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::Interrupted { Ok(vec![false; fds.len()]) } else { Err(error) };
     }
     Ok(polled.iter().map(|p| p.revents != 0).collect())
+}
+
+/// Waits with the resolution of the clock. With the milliseconds of poll, a timeout below one
+/// millisecond could be rounded to 0 and cause a busy loop.
+#[cfg(target_os = "linux")]
+fn poll(polled: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
+    let spec = timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });
+    let spec = spec.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `polled` is an array of the given length, `spec` is null or valid for the call, and
+    // there is no signal mask.
+    unsafe { libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, spec, std::ptr::null()) }
+}
+
+/// Waits with a resolution of milliseconds, rounded up.
+#[cfg(not(target_os = "linux"))]
+fn poll(polled: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
+    let ms = timeout.map_or(-1, |t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX));
+    // SAFETY: `polled` is an array of the given length.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, ms) }
 }
 
 #[cfg(test)]

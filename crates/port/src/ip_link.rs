@@ -8,6 +8,7 @@
 
 use crate::os::epoll::Epoll;
 use crate::os::event::Event;
+#[cfg(target_os = "linux")]
 use buf::Frame;
 use std::collections::VecDeque;
 use std::io;
@@ -84,6 +85,7 @@ impl IpLink {
 
     /// Puts an Ethernet header in front of a received packet. Returns `false` if it is neither an
     /// IPv4 nor an IPv6 packet.
+    #[cfg(target_os = "linux")]
     pub fn add_header(&self, frame: &mut Frame) -> bool {
         let Some(header) = self.header(frame.bytes()) else { return false };
         frame.push().is_some_and(|front| {

@@ -27,23 +27,27 @@ pub mod offload;
 mod open;
 pub mod os;
 pub mod own;
+#[cfg(target_os = "linux")]
 pub mod packet;
 pub mod pair;
 pub mod pcap;
 pub mod pktgen;
 pub mod spec;
+#[cfg(target_os = "linux")]
 pub mod tap;
 #[cfg(test)]
 mod testns;
 pub mod text;
 pub mod tracer;
+#[cfg(target_os = "linux")]
 pub mod xdp;
 
 use buf::{Burst, Frame};
 use clock::Instant;
 pub use counts::{LinkState, PortCounts, RxCounts, TxCounts};
 pub use open::{
-    Env, OpenError, PairError, Pairs, buffer_len, fit_pool, is_zero_copy, open, pool_for, port_message, stride_for,
+    DeviceError, Env, OpenError, PairError, Pairs, buffer_len, fit_pool, is_zero_copy, open, pool_for, port_message,
+    stride_for,
 };
 pub use spec::{Spec, SpecError};
 use std::os::fd::BorrowedFd;

@@ -7,8 +7,10 @@
 //! be completed without the addresses.
 
 pub mod gso;
+#[cfg(target_os = "linux")]
 pub(crate) mod large;
 pub mod soft;
+#[cfg(target_os = "linux")]
 pub(crate) mod virtio;
 
 use buf::{Flags, Frame};
@@ -85,6 +87,7 @@ pub(crate) fn l3_place(frame: &[u8]) -> Option<(eth::EtherType, usize)> {
 /// Recognizes a checksum that the sender's kernel left open, on devices that do not report it: the
 /// checksum field then contains the pseudo header's sum. A completed checksum has this value by
 /// chance once in 65,536 times, and completing it again results in the same value.
+#[cfg(target_os = "linux")]
 #[inline]
 pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
     if is_open(frame.bytes()) != Some(true) {
@@ -98,6 +101,7 @@ pub(crate) fn note_open(frame: &mut Frame, rx_csum: RxCsum) {
 
 /// Returns whether the TCP or UDP checksum field contains the pseudo header's sum; `None` if there
 /// is no such field.
+#[cfg(target_os = "linux")]
 fn is_open(frame: &[u8]) -> Option<bool> {
     let place = l4_place(frame)?;
     let (ethertype, l3) = l3_place(frame)?;

@@ -1,12 +1,18 @@
 //! Opening a [`Port`] from a [`Spec`]: first the port itself, then each wrapper, from the inside
 //! out.
 
+// Ports on devices of the kernel.
+#[cfg_attr(not(target_os = "linux"), path = "open/no_devices.rs")]
+mod devices;
+mod env;
 mod fit;
 mod pairs;
 #[cfg(test)]
 mod tests;
 mod wires;
 
+pub use devices::DeviceError;
+pub use env::Env;
 pub use fit::{buffer_len, fit_pool, is_zero_copy, pool_for, stride_for};
 pub use pairs::{PairError, Pairs};
 pub use wires::WireError;
@@ -14,35 +20,18 @@ pub use wires::WireError;
 use crate::impair::{self, Impairment};
 use crate::nic::{self, NicError, Settings};
 use crate::own::unix::open::{self as unix, UnixConfig, UnixError, UnixKind};
-use crate::packet::{self, FanoutMode, PacketConfig, PacketError};
 use crate::pcap::{self, Format, PcapConfig, PcapFileError};
 use crate::pktgen::{self, Family, Order, Source};
 use crate::spec::{Kind, Layer, Spec};
-use crate::tap::{self, RxCsum, TapConfig, TapError};
 use crate::text::{self, TextConfig, TextFileError};
 use crate::tracer::{self, TracerConfig};
-use crate::xdp::{self, Attach, CopyMode, Hook, Wakeup, XdpConfig, XdpError};
 use crate::{Caps, Port, null};
 use buf::{Pool, PoolError};
+use env::narrow;
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use wire::{L4Port, Mac};
-
-/// Pool, registries and addresses that are needed to open a port, in addition to its spec.
-#[derive(Clone, Debug)]
-pub struct Env<'a> {
-    /// Pool for received frames.
-    pub pool: Pool,
-    /// Registry of this process's pairs, wires and multi-queue TAP devices.
-    pub pairs: &'a Pairs,
-    /// MAC address of the host, used as destination of the frames of a generator or a
-    /// TUN device.
-    pub mac: Mac,
-    /// Number of the generator. By default, generator `i` sends from (i+1).0.0.2 to (i+1).0.0.1,
-    /// with the source MAC address 12:23:34:45:56:i.
-    pub unit: u16,
-}
 
 /// Reasons why a port could not be opened.
 #[derive(Debug)]
@@ -81,12 +70,8 @@ pub enum OpenError {
     },
     /// The wire already has two ends, or the two nics have different speeds.
     Wire(WireError),
-    /// The TAP or TUN device could not be opened.
-    Tap(TapError),
-    /// The packet sockets could not be opened.
-    Packet(PacketError),
-    /// The AF_XDP socket could not be opened.
-    Xdp(XdpError),
+    /// The device of the kernel could not be opened.
+    Device(DeviceError),
     /// The UNIX socket could not be opened.
     Unix(UnixError),
     /// The options of a port on a UNIX socket contradict each other.
@@ -127,9 +112,7 @@ impl fmt::Display for OpenError {
             OpenError::Pair(error) => error.fmt(f),
             OpenError::Nic { spec, error } => write!(f, "{spec}: {error}"),
             OpenError::Wire(error) => error.fmt(f),
-            OpenError::Tap(error) => error.fmt(f),
-            OpenError::Packet(error) => error.fmt(f),
-            OpenError::Xdp(error) => error.fmt(f),
+            OpenError::Device(error) => error.fmt(f),
             OpenError::Unix(error) => error.fmt(f),
             OpenError::UnixOptions { spec, why } => write!(f, "{spec}: {why}"),
             OpenError::Pcap(error) => error.fmt(f),
@@ -190,10 +173,7 @@ fn open_port(spec: &Spec, env: &Env<'_>) -> Result<Port, OpenError> {
         Kind::Null => Ok(null::open(name, plain(layer))),
         Kind::Pair => env.pairs.open(name, layer, joined(layer)).map_err(OpenError::Pair),
         Kind::Nic => open_nic(spec, env),
-        Kind::Tap => env.pairs.queues().open(name, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
-        Kind::Tun => tap::open_tun(name, env.mac, &tap_config(layer), &env.pool).map_err(OpenError::Tap),
-        Kind::Packet => packet::open(name, &packet_config(layer), &env.pool).map_err(OpenError::Packet),
-        Kind::Xdp => xdp::open(name, &xdp_config(layer), &env.pool).map_err(OpenError::Xdp),
+        Kind::Tap | Kind::Tun | Kind::Packet | Kind::Xdp => devices::open(spec, env).map_err(OpenError::Device),
         Kind::Unix => unix::open(name, &unix_config(spec)?, &env.pool).map_err(OpenError::Unix),
         Kind::Pcap => pcap::open(name, &pcap_config(layer, name), &env.pool).map_err(OpenError::Pcap),
         Kind::Text => text::open(name, &text_config(layer, name), &env.pool).map_err(OpenError::Text),
@@ -286,70 +266,6 @@ fn source(spec: &Spec, env: &Env<'_>) -> Result<Source, OpenError> {
     })
 }
 
-fn rx_csum(layer: &Layer) -> RxCsum {
-    match layer.word("rx_csum") {
-        "off" => RxCsum::Off,
-        "complete" => RxCsum::Complete,
-        _ => RxCsum::Trust,
-    }
-}
-
-fn tap_config(layer: &Layer) -> TapConfig {
-    TapConfig {
-        vnet_hdr: layer.switch("vnet_hdr"),
-        rx_csum: rx_csum(layer),
-        tx_csum: layer.switch("tx_csum"),
-        tso: layer.switch("tso"),
-        lro: layer.switch("lro"),
-        mtu: layer.get_count("mtu").map(narrow),
-        mac: layer.get_mac("mac"),
-        up: layer.switch("up"),
-        queues: narrow(layer.count("queues")),
-    }
-}
-
-fn packet_config(layer: &Layer) -> PacketConfig {
-    let mode = match layer.word("fanout_mode") {
-        "lb" => FanoutMode::Lb,
-        "cpu" => FanoutMode::Cpu,
-        "rollover" => FanoutMode::Rollover,
-        _ => FanoutMode::Hash,
-    };
-    let count = |option| u32::try_from(layer.count(option)).unwrap_or(u32::MAX);
-    PacketConfig {
-        rx_ring: count("rx_ring"),
-        tx_ring: count("tx_ring"),
-        fanout: Some(narrow(layer.count("fanout"))).filter(|group| *group > 0).map(|group| (group, mode)),
-        promisc: layer.switch("promisc"),
-        qdisc_bypass: layer.switch("qdisc_bypass"),
-        ignore_outgoing: layer.switch("ignore_outgoing"),
-        vnet_hdr: layer.switch("vnet_hdr"),
-        rx_csum: rx_csum(layer),
-        tx_csum: layer.switch("tx_csum"),
-        tso: layer.switch("tso"),
-        lro: layer.switch("lro"),
-    }
-}
-
-fn xdp_config(layer: &Layer) -> XdpConfig {
-    XdpConfig {
-        queue: u32::from(narrow(layer.count("queue"))),
-        mode: match layer.word("mode") {
-            "copy" => CopyMode::Copy,
-            "zerocopy" => CopyMode::ZeroCopy,
-            _ => CopyMode::Auto,
-        },
-        attach: match layer.word("attach") {
-            "skb" => Attach::Only(Hook::Generic),
-            "native" => Attach::Only(Hook::Native),
-            _ => Attach::Auto,
-        },
-        wakeup: if layer.switch("need_wakeup") { Wakeup::Asked } else { Wakeup::Always },
-        ring: u32::from(narrow(layer.count("ring"))),
-        rx_csum: rx_csum(layer),
-    }
-}
-
 fn unix_config(spec: &Spec) -> Result<UnixConfig, OpenError> {
     let layer = &spec.port;
     let wrong = |why| Err(OpenError::UnixOptions { spec: spec.to_string(), why });
@@ -419,9 +335,4 @@ fn direction(layer: &Layer) -> impair::Direction {
         "both" => impair::Direction::Both,
         _ => impair::Direction::Tx,
     }
-}
-
-/// Converts a count to 16 bits. The form of the option limits the count to this range.
-fn narrow(count: u64) -> u16 {
-    u16::try_from(count).unwrap_or(u16::MAX)
 }

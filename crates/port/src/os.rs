@@ -2,18 +2,24 @@
 //! namespaces, links and addresses. All unsafe code of the crate is in this module.
 //!
 //! The rest of the crate is safe code: it reads and writes the descriptors of this module through
-//! `std`.
+//! `std`. Systems other than Linux have the UNIX sockets only.
 #![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2), mmap(2), netlink and packet sockets have no safe form in std
 
+#[cfg(target_os = "linux")]
 pub mod bpf;
 pub mod epoll;
 pub mod event;
 pub mod link;
+#[cfg(target_os = "linux")]
 pub mod netlink;
+#[cfg(target_os = "linux")]
 pub mod netns;
+#[cfg(target_os = "linux")]
 pub mod packet;
+#[cfg(target_os = "linux")]
 pub mod tun;
 pub mod unix;
+#[cfg(target_os = "linux")]
 pub mod xdp;
 
 use std::fs::{File, OpenOptions};
@@ -22,22 +28,37 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 /// Returns the text of an error number, such as `Operation not permitted (os error 1)`.
+#[cfg(target_os = "linux")]
 fn errno_text(errno: i32) -> String {
     io::Error::from_raw_os_error(errno).to_string()
 }
 
 /// Opens a socket that is closed on exec.
 fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
+    #[cfg(target_os = "linux")]
+    let kind = kind | libc::SOCK_CLOEXEC;
     // SAFETY: socket(2) takes no pointers.
-    let fd = unsafe { libc::socket(family, kind | libc::SOCK_CLOEXEC, protocol) };
+    let fd = unsafe { libc::socket(family, kind, protocol) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel just returned this descriptor; nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    #[cfg(not(target_os = "linux"))]
+    close_on_exec(socket.as_raw_fd())?;
+    Ok(socket)
+}
+
+fn close_on_exec(fd: i32) -> io::Result<()> {
+    // SAFETY: fcntl(2) with integers only.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Sets a socket option whose value is a plain structure of integers.
+#[cfg(target_os = "linux")]
 fn set_option<T: Copy>(fd: BorrowedFd<'_>, level: i32, option: i32, value: &T) -> io::Result<()> {
     // SAFETY: the pointer is to a live `T`, passed with its true size; the kernel only reads.
     let answer = unsafe {
@@ -80,20 +101,31 @@ pub fn inherited_for_writing(fd: i32) -> io::Result<OwnedFd> {
         let why = "descriptor belongs to this program: use one above 2 that was open before it started";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     }
-    // SAFETY: fcntl(2) with integers only.
-    if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    close_on_exec(fd)?;
     // SAFETY: the descriptor is open. It is inherited and has no owner yet: descriptors that this
     // program opened, or that an earlier call returned, are close-on-exec and were refused above.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Returns the effective user ID of the process at the other end of a UNIX socket, as it was at the
-/// time of connect or listen (SO_PEERCRED, unix(7)).
+/// time of connect or listen (SO_PEERCRED, unix(7); elsewhere getpeereid(3)).
 ///
 /// # Errors
 /// The system's errors.
+#[cfg(not(target_os = "linux"))]
+pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let (mut user, mut group) = (0, 0);
+    // SAFETY: both pointers are to live integers of the types that the call writes.
+    let answer = unsafe { libc::getpeereid(socket.as_raw_fd(), &raw mut user, &raw mut group) };
+    if answer == 0 { Ok(user) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the effective user ID of the process at the other end of a UNIX socket, as it was at the
+/// time of connect or listen (SO_PEERCRED, unix(7); elsewhere getpeereid(3)).
+///
+/// # Errors
+/// The system's errors.
+#[cfg(target_os = "linux")]
 pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;

@@ -1,9 +1,9 @@
 //! Sizes of the buffers that a port needs, derived from the port's spec before it is opened.
 
 use super::OpenError;
+use super::devices::{self, KERNEL_HEADROOM};
+use super::env::narrow;
 use crate::LINK_LEN;
-use crate::os::xdp::KERNEL_HEADROOM;
-use crate::os::{netlink, tun};
 use crate::spec::{Kind, Spec};
 use buf::{Pool, PoolConfig, PoolLocks, Stride};
 
@@ -16,7 +16,7 @@ const MTU_USUAL: u16 = 9_216;
 /// `spec`. It depends on the MTU of the device, or on the option `mtu`. `None` if any buffer is
 /// long enough, or if the device does not exist yet.
 pub fn buffer_len(spec: &Spec) -> Option<usize> {
-    let device = || tun::mtu(&spec.name).ok().map(|mtu| u16::try_from(mtu).unwrap_or(u16::MAX));
+    let device = || devices::mtu(&spec.name);
     let set = || spec.port.get_count("mtu").map(super::narrow);
     let (mtu, kernel) = match spec.port.kind {
         Kind::Tap | Kind::Tun => (set().or_else(device)?, 0),
@@ -25,7 +25,7 @@ pub fn buffer_len(spec: &Spec) -> Option<usize> {
             (device().filter(|mtu| *mtu <= MTU_USUAL || !has_large)?, 0)
         }
         Kind::Xdp => (device()?, KERNEL_HEADROOM),
-        Kind::Nic | Kind::Unix => (super::narrow(spec.port.count("mtu")), 0),
+        Kind::Nic | Kind::Unix => (narrow(spec.port.count("mtu")), 0),
         _ => return None,
     };
     Some(usize::from(mtu) + LINK_LEN + kernel)
@@ -38,7 +38,7 @@ pub fn is_zero_copy(spec: &Spec) -> bool {
     spec.port.kind == Kind::Xdp
         && match spec.port.word("mode") {
             "zerocopy" => true,
-            "auto" => netlink::xdp_features(&spec.name).is_ok_and(netlink::XdpFeatures::zero_copy),
+            "auto" => devices::has_zero_copy(&spec.name),
             _ => false,
         }
 }

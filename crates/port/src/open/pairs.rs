@@ -3,6 +3,7 @@
 
 use super::wires::Wires;
 use crate::spec::Layer;
+#[cfg(target_os = "linux")]
 use crate::tap::Queues;
 use crate::{Caps, Port, PortCounts, pair};
 use std::collections::HashMap;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 #[derive(Debug, Default)]
 pub struct Pairs {
     ends: Mutex<HashMap<String, Ends>>,
+    #[cfg(target_os = "linux")]
     queues: Queues,
     wires: Wires,
 }
@@ -70,6 +72,7 @@ impl Pairs {
     }
 
     /// Returns the multi-queue TAP devices.
+    #[cfg(target_os = "linux")]
     pub(super) fn queues(&self) -> &Queues {
         &self.queues
     }

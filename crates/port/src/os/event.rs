@@ -1,42 +1,84 @@
-//! An event on which a thread can sleep, and which any thread can raise, built on eventfd(2). It is
-//! used as a card's interrupt line.
+//! An event on which a thread can sleep, and which any thread can raise, built on eventfd(2); on
+//! systems that have no eventfd, on a pair of sockets. It is used as a card's interrupt line.
 #![allow(unsafe_code)] // eventfd(2) has no safe form in std
 
-use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, BorrowedFd};
+
+#[cfg(target_os = "linux")]
+use std::fs::File as Descriptor;
+#[cfg(not(target_os = "linux"))]
+use std::os::unix::net::UnixStream as Descriptor;
 
 /// An event that stays raised until it is cleared.
 #[derive(Debug)]
-pub struct Event(File);
+pub struct Event {
+    readable: Descriptor,
+    /// The other end of the pair; an eventfd has one end.
+    #[cfg(not(target_os = "linux"))]
+    writable: Descriptor,
+}
 
 impl Event {
     /// Creates an event that is not raised.
     ///
     /// # Errors
     /// The system's errors, such as no available descriptors.
+    #[cfg(target_os = "linux")]
     pub fn new() -> io::Result<Event> {
+        use std::os::fd::FromRawFd;
         // SAFETY: eventfd(2) takes no pointers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the kernel just returned this descriptor; nothing else owns it.
-        Ok(Event(unsafe { File::from_raw_fd(fd) }))
+        Ok(Event { readable: unsafe { Descriptor::from_raw_fd(fd) } })
     }
 
-    /// Raises the event. This cannot fail: if the counter is full, the event is already raised.
+    /// Creates an event that is not raised.
+    ///
+    /// # Errors
+    /// The system's errors, such as no available descriptors.
+    #[cfg(not(target_os = "linux"))]
+    pub fn new() -> io::Result<Event> {
+        let (readable, writable) = Descriptor::pair()?;
+        readable.set_nonblocking(true)?;
+        writable.set_nonblocking(true)?;
+        Ok(Event { readable, writable })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn writable(&self) -> &Descriptor {
+        &self.readable
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn writable(&self) -> &Descriptor {
+        &self.writable
+    }
+
+    /// Raises the event. This cannot fail: if the counter or the buffer is full, the event is
+    /// already raised.
     pub fn raise(&self) {
-        let _ = (&self.0).write(&1u64.to_ne_bytes());
+        let _ = self.writable().write(&1u64.to_ne_bytes());
     }
 
     /// Clears the event. Returns whether it was raised.
     pub fn clear(&self) -> bool {
-        (&self.0).read(&mut [0; 8]).is_ok()
+        let mut was_raised = false;
+        // An eventfd is cleared by one read, a socket once it is empty.
+        while (&self.readable).read(&mut [0; 8]).is_ok_and(|n| n > 0) {
+            was_raised = true;
+            if cfg!(target_os = "linux") {
+                break;
+            }
+        }
+        was_raised
     }
 
     /// Returns a descriptor that is readable while the event is raised.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.readable.as_fd()
     }
 }

@@ -1,6 +1,7 @@
 //! Link status of an interface: whether it can pass frames, and its speed (netdevice(7),
 //! linux/ethtool.h).
 
+#[cfg(target_os = "linux")]
 use super::tun::{control, ifreq, ioctl_ifreq};
 use std::io;
 
@@ -20,7 +21,17 @@ pub struct LinkStatus {
 /// Returns the link status of interface `name`.
 ///
 /// # Errors
+/// `Unsupported`: the status can be read on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub fn status(_name: &str) -> io::Result<LinkStatus> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns the link status of interface `name`.
+///
+/// # Errors
 /// Errors of SIOCGIFFLAGS, such as ENODEV if there is no such interface.
+#[cfg(target_os = "linux")]
 pub fn status(name: &str) -> io::Result<LinkStatus> {
     let control = control()?;
     let mut request = ifreq(name)?;
@@ -35,6 +46,7 @@ pub fn status(name: &str) -> io::Result<LinkStatus> {
 
 /// Reads speed and duplex mode by ETHTOOL_GSET, which all drivers support and which is sufficient
 /// up to 4 Tb/s.
+#[cfg(target_os = "linux")]
 fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Option<u32>, bool)> {
     const GET_SETTINGS: u32 = 1;
     // struct ethtool_cmd has 44 bytes: cmd at 0, speed at 12, duplex at 14, speed_hi at 28.

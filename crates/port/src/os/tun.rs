@@ -219,7 +219,7 @@ pub(super) fn ifreq(name: &str) -> io::Result<libc::ifreq> {
 }
 
 fn name_of(request: &libc::ifreq) -> String {
-    request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
+    request.ifr_name.iter().take_while(|c| **c != 0).flat_map(|c| c.to_ne_bytes().map(char::from)).collect()
 }
 
 pub(super) fn ioctl_ifreq(fd: &impl AsRawFd, what: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {

@@ -20,7 +20,8 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
     // SAFETY: all-zero bytes are a valid sockaddr_un.
     let mut addr: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     if bytes.contains(&0) || bytes.len() >= addr.sun_path.len() {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "the path of a socket has at most 107 bytes"));
+        let most = addr.sun_path.len() - 1;
+        return Err(io::Error::new(ErrorKind::InvalidInput, format!("the path of a socket has at most {most} bytes")));
     }
     addr.sun_family = libc::AF_UNIX as libc::sa_family_t;
     for (to, from) in addr.sun_path.iter_mut().zip(bytes) {
@@ -38,14 +39,15 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
 /// is too long.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let addr = address(path)?;
-    let socket = super::socket(libc::AF_UNIX, libc::SOCK_STREAM | libc::SOCK_NONBLOCK, 0)?;
+    let socket = UnixStream::from(super::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)?);
+    socket.set_nonblocking(true)?;
     // SAFETY: the pointer is to a live sockaddr_un, passed with its true size; its path ends in
     // NUL.
     let answer = unsafe {
         let at = std::ptr::from_ref(&addr).cast();
         libc::connect(socket.as_raw_fd(), at, size_of::<libc::sockaddr_un>() as libc::socklen_t)
     };
-    if answer == 0 { Ok(UnixStream::from(socket)) } else { Err(io::Error::last_os_error()) }
+    if answer == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Binds a datagram socket to `path`, with mode 0600 from the beginning.
@@ -66,14 +68,19 @@ fn bind_private(path: &Path) -> io::Result<UnixDatagram> {
     if answer == 0 { Ok(UnixDatagram::from(OwnedFd::from(socket))) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives a datagram without waiting. Returns its whole length, even if `into` is shorter and
-/// contains only the beginning of the datagram (MSG_TRUNC).
+/// Receives a datagram without waiting. Returns a length above that of `into` if the datagram is
+/// longer and `into` contains only its beginning.
 ///
 /// # Errors
 /// The system's errors; `WouldBlock` if there is no datagram.
 pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
-    let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-    // SAFETY: `into` is writable for its length.
-    let len = unsafe { libc::recv(socket.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) };
-    usize::try_from(len).map_err(|_| io::Error::last_os_error())
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: all-zero bytes are a valid msghdr.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    // SAFETY: the message has one live part, which is writable for its length.
+    let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+    Ok(if message.msg_flags & libc::MSG_TRUNC == 0 { len } else { into.len() + 1 })
 }
