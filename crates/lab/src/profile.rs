@@ -358,4 +358,4 @@ impl Stack {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

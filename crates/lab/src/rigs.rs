@@ -45,7 +45,7 @@ mod tunnel;
 pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
 pub use cores::{CoresRig, idle_host_bytes};
 pub use fib::{FibChangeRig, FibRig, LoadsRig};
-pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, WARM as FTP_WARM, Way, ftp_rig};
+pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, Way, ftp_rig, warm_up};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};
 pub use lanes::{LanesRig, Leave};
 pub use netperf::{NetperfRig, Service, Work};

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 /// Serializes the tests, which run in parallel: a process has one profile at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-fn turn() -> MutexGuard<'static, ()> {
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -32,6 +32,8 @@ use std::iter::once;
 const TRIAL: Duration = Duration::from_millis(20);
 /// Number of builds of each variant; the report made 10 to 12 runs.
 const KEPT: u32 = 20;
+/// Number of trials of each build in a quick run, whose figures are not for quoting.
+const TRIALS_QUICK: u32 = 2;
 /// Number of trials of each variant without the cost ledger, for its counts, and of trials with the
 /// ledger, for its costs. The median of each figure is reported. A quick run has one trial of each
 /// kind.
@@ -245,7 +247,9 @@ fn title(row: &Then, column: Column, word: &str) -> String {
 fn run_options(options: &Options, column: Column) -> run::Options {
     let usual = Trials::Hosts { one_thread: column == Column::Up }.options(options.run(KEPT));
     // With fewer than 8 builds every verdict would be inconclusive.
-    run::Options { keep: options.rounds.unwrap_or(usual.keep.max(8)), max_seconds: None, ..usual }
+    let keep = options.rounds.unwrap_or(usual.keep.max(8));
+    let trials = if options.quick { TRIALS_QUICK } else { usual.trials };
+    run::Options { keep, trials, max_seconds: None, ..usual }
 }
 
 fn trial(options: &Options) -> Duration {

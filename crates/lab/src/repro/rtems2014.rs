@@ -12,7 +12,7 @@ mod then;
 
 use crate::profile::Bucket;
 use crate::result::{Cell, Report, Row, Sheet};
-use crate::rigs::{FTP_BUFFER, FTP_WARM, Setup, Way, ftp_rig};
+use crate::rigs::{FTP_BUFFER, Setup, Way, ftp_rig, warm_up};
 use crate::run;
 use crate::side::Side;
 use crate::study::{Group, Options, Progress, Study, Unit};
@@ -26,7 +26,7 @@ use wire::checksum;
 /// Number of bytes transferred in a trial, which takes 10 to 40 ms.
 const BYTES: u64 = 16 << 20;
 /// Number of bytes transferred in a trial of a quick run, whose figures are not for quoting.
-const BYTES_QUICK: u64 = 2 << 20;
+const BYTES_QUICK: u64 = 512 << 10;
 
 /// Configuration A: the report's first configuration, as closely as our choices allow. One frame at
 /// a time goes through the stack; buffers come from a zone like UMA; a generic checksum is computed
@@ -164,7 +164,7 @@ pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyho
     beside.baseline = Some("A (bursts.*: bursts; undivided: B; up.freelist: up)".to_owned());
     beside.sheets = sheets;
     beside.texts = taken.first().and_then(|base| base.text(&env)).into_iter().collect();
-    notes(&taken).into_iter().for_each(|note| study.note(note));
+    notes(&taken, bytes).into_iter().for_each(|note| study.note(note));
     Ok(study.finish())
 }
 
@@ -241,14 +241,14 @@ fn sums(setup: &Setup) -> String {
     if setup.offload { "left to the port".to_owned() } else { setup.checksum.to_string() }
 }
 
-fn notes(taken: &[Taken]) -> Vec<String> {
+fn notes(taken: &[Taken], bytes: u64) -> Vec<String> {
     let mut notes = vec![
         format!(
-            "work: one FTP session per trial (USER, TYPE I, EPSV, RETR /dev/zero or STOR /dev/null), {} MiB measured after the first {} \
+            "work: one FTP session per trial (USER, TYPE I, EPSV, RETR /dev/zero or STOR /dev/null), {} KiB measured after the first {} \
              KiB; linerate's ftpd and FTP client, two hosts on one thread, joined by a pair; MTU 1500, timestamps, CUBIC, \
              socket buffers of {} KiB",
-            BYTES >> 20,
-            FTP_WARM >> 10,
+            bytes >> 10,
+            warm_up(bytes) >> 10,
             FTP_BUFFER >> 10
         ),
         "both hosts have the row's configuration, and the figure includes the work of both; then: one host, a PowerPC MPC8309, \

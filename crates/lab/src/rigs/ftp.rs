@@ -3,7 +3,7 @@
 //! `/dev/zero` is downloaded, or data is uploaded to `/dev/null`.
 //!
 //! The server is that of `linerate ftpd`, the client `apps::ftp::client`. They use the socket calls
-//! of their hosts. A trial is one session, which connects, logs in, and transfers [`WARM`] bytes
+//! of their hosts. A trial is one session, which connects, logs in, and transfers [`warm_up`] bytes
 //! before the clock starts, so that the windows are open. The [`Setup`] configures both hosts, and
 //! the figure includes the work of both.
 
@@ -30,8 +30,8 @@ use wire::checksum;
 
 /// Bytes of each socket buffer, so that data in flight stays in the second-level cache.
 pub const BUFFER: i64 = 256 << 10;
-/// Number of bytes transferred before the clock starts: eight windows.
-pub const WARM: u64 = 2 << 20;
+/// Maximum number of bytes transferred before the clock starts: eight windows.
+const WARM: u64 = 2 << 20;
 /// Time without progress after which a session fails.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -100,6 +100,11 @@ impl Setup {
     }
 }
 
+/// Returns the number of bytes that a trial of `bytes` transfers before the clock starts.
+pub const fn warm_up(bytes: u64) -> u64 {
+    if bytes < WARM { bytes } else { WARM }
+}
+
 /// Creates the rig as a subject, with the kind of locks that `setup` selects.
 ///
 /// # Errors
@@ -164,10 +169,15 @@ impl<L: Locks> FtpRig<L> {
 
     fn transfer(&self) -> Transfer {
         match self.way {
-            Way::Down => Transfer::Down { path: "/dev/zero", enough: WARM + self.bytes },
+            Way::Down => Transfer::Down { path: "/dev/zero", enough: self.end() },
             // The receiver is a window behind; all measured bytes have arrived at the end.
-            Way::Up => Transfer::Up { path: "/dev/null", bytes: WARM + self.bytes },
+            Way::Up => Transfer::Up { path: "/dev/null", bytes: self.end() },
         }
+    }
+
+    /// Number of bytes of a session.
+    fn end(&self) -> u64 {
+        warm_up(self.bytes) + self.bytes
     }
 
     fn balanced(&self) -> anyhow::Result<()> {
@@ -259,9 +269,9 @@ impl<L: Locks> Subject for FtpRig<L> {
 impl<L: Locks> FtpRig<L> {
     fn session(&self) -> anyhow::Result<Reading> {
         let mut session = Session::begin(self)?;
-        session.carry(&self.hosts, WARM);
+        session.carry(&self.hosts, warm_up(self.bytes));
         let from = session.came();
-        let mut reading = measure(0, || session.carry(&self.hosts, WARM + self.bytes));
+        let mut reading = measure(0, || session.carry(&self.hosts, self.end()));
         reading.ops = session.came() - from;
         session.end(&self.hosts)?;
         Ok(reading)

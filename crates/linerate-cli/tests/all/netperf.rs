@@ -125,13 +125,24 @@ fn testtool_moves_datagrams_over_ipv6() {
 /// Runs each test and each tool of netrate over IPv6.
 #[test]
 fn tests_and_tools_run_over_ipv6() {
-    for place in ["pair", "nic --threads", "router", "router --threads", "native"] {
-        for (test, length) in [("TCP_STREAM", "-200000"), ("UDP_STREAM", "0.3"), ("TCP_CRR", "-50"), ("UDP_RR", "-50")]
-        {
+    const TESTS: [(&str, &str); 4] =
+        [("TCP_STREAM", "-200000"), ("UDP_STREAM", "0.3"), ("TCP_CRR", "-50"), ("UDP_RR", "-50")];
+    // All tests and tools where they take different ways, and two elsewhere.
+    for (place, tests) in [
+        ("pair", &TESTS[..]),
+        ("nic --threads", &TESTS[2..]),
+        ("router", &TESTS[2..]),
+        ("router --threads", &TESTS[2..]),
+        ("native", &TESTS[..]),
+    ] {
+        for (test, length) in tests {
             let json: Value =
                 serde_json::from_str(&printed(&format!("netperf -6 -t {test} -l {length} -j --over {place}"))).unwrap();
             assert!(json["figure"].as_f64() > Some(0.0), "{place}: {json}");
             assert!(json["host"].as_str().is_some_and(|address| address.contains(':')), "{place}: {json}");
+        }
+        if tests.len() < TESTS.len() {
+            continue;
         }
         for tool in ["tcpconnect -l 0.3", "netblast -l 0.3", "netsend -l 1 -r 100", "tcpp -b 100000 -m 4 -t 9"] {
             printed(&format!("netrate {tool} -6 --over {place}"));

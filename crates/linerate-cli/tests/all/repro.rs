@@ -70,19 +70,6 @@ fn rtems2014_has_its_rows_its_shares_and_the_reports_figures() {
     assert!(profile.iter().any(|line| line.as_str().unwrap().starts_with("inet::")), "{profile:#?}");
 }
 
-#[test]
-fn repro_skips_its_own_profile_when_it_is_profiled() {
-    let _alone = alone();
-    let output = run(&mut linerate(&["profile", "--json", "--", "repro", "rtems2014", "--quick", "--rounds", "1"]));
-    let printed = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{printed}");
-    assert!(printed.contains("a: no shares of time: a profile is already running"), "{printed}");
-    let profile: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let buckets: Vec<&str> =
-        profile["buckets"].as_array().unwrap().iter().filter_map(|bucket| bucket["name"].as_str()).collect();
-    assert!(["checksum", "copy", "locks", "TCP"].iter().all(|bucket| buckets.contains(bucket)), "{buckets:?}");
-}
-
 /// The rungs of the ladder in their order.
 const RUNGS: [&str; 10] = [
     "first",

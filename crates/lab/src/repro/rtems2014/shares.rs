@@ -5,7 +5,7 @@ use crate::env::Environment;
 use crate::os;
 use crate::profile::report::Report;
 use crate::profile::{self, Bucket, Profile};
-use crate::rigs::{FTP_WARM, FtpFacts, FtpSubject, Way, ftp_rig};
+use crate::rigs::{FtpFacts, FtpSubject, Way, ftp_rig, warm_up};
 use crate::study::Options;
 use crate::subject::Subject;
 use anyhow::{Context, ensure};
@@ -46,7 +46,7 @@ pub(super) struct Taken {
 pub(super) fn take(variant: &Variant, bytes: u64, options: &Options) -> Taken {
     let rig = || ftp_rig(&format!("shares.{}", variant.id), variant.setup, Way::Down, bytes);
     let mut taken = Taken::default();
-    if let Err(why) = rig().and_then(|rig| take_from(rig, &mut taken, variant, options)) {
+    if let Err(why) = rig().and_then(|rig| take_from(rig, &mut taken, variant, bytes, options)) {
         taken.notes.push(format!("{}: no shares of time: {why:#}", variant.id));
     }
     taken
@@ -56,11 +56,12 @@ fn take_from(
     mut rig: Box<dyn FtpSubject>,
     taken: &mut Taken,
     variant: &Variant,
+    bytes: u64,
     options: &Options,
 ) -> anyhow::Result<()> {
     rig.trial()?; // warm-up: some costs occur in the first session only
     let before = rig.locks().1;
-    let carried = rig.trial()?.ops + FTP_WARM;
+    let carried = rig.trial()?.ops + warm_up(bytes);
     let (locks, after) = rig.locks();
     taken.locks = Some(locks);
     // Opening and closing the session is included: negligible compared with megabytes.

@@ -86,11 +86,22 @@ fn found(setup: Setup) -> (FtpFacts, f64) {
     // The least of several trials: on a busy machine there are more polls, which lock too.
     let taken = (0..3).map(|_| {
         let before = rig.locks().1;
-        let carried = rig.trial().unwrap().ops + FTP_WARM;
+        let carried = rig.trial().unwrap().ops + warm_up(BYTES);
         (rig.locks().1 - before) as f64 * 1024.0 / carried as f64
     });
     let least = taken.fold(f64::INFINITY, f64::min);
     (rig.facts(), least)
+}
+
+#[test]
+fn a_row_has_no_shares_while_the_process_is_profiled() {
+    let _turn = crate::profile::tests::turn();
+    let running = crate::profile::start(crate::profile::Options::default()).unwrap();
+    let taken = shares::take(&variants()[0], 64 << 10, &Options { quick: true, ..Options::default() });
+    drop(running);
+    let why = "a: no shares of time: a profile is already running: a process can have one at a time";
+    assert_eq!(taken.notes, [why]);
+    assert!(taken.locks.is_some() && taken.share(Bucket::Checksum).is_none());
 }
 
 #[test]
