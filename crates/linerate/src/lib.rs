@@ -41,7 +41,8 @@
 //!
 //! [`net`] has the types and semantics of `std::net`; each constructor takes the host as its first
 //! argument. [`net::tasks`] has the same sockets with `async` methods. With the feature `tokio`,
-//! their streams implement `AsyncRead` and `AsyncWrite`.
+//! their streams implement `AsyncRead` and `AsyncWrite`. [`net::Poll`] waits for events of many
+//! sockets, for programs with an event loop.
 //!
 //! # Parts without a host
 //!

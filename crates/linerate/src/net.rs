@@ -4,14 +4,14 @@
 //! so the host runs at least as long as its sockets. The types have the host's type as a parameter,
 //! which is [`Host`] by default.
 //!
-//! [`tasks`] has sockets with `async` methods.
+//! [`tasks`] has sockets with `async` methods. [`Poll`] waits for events of many sockets.
 
 #[cfg(feature = "quinn")]
 pub mod quinn;
 
 use crate::Host;
 
-pub use ::socket::net::{Alone, Incoming, Net, Reply, Target, ToAddr, lookup};
+pub use ::socket::net::{Alone, Incoming, Net, Pollable, Reply, Target, ToAddr, lookup};
 pub use ::socket::resolve::{Families, LookupError};
 pub use ::socket::{
     Ancillary, Domain, Errno, FilterMode, IcmpFilter, Membership, Message, Opt, OptKind, PacketInfo, SourceChange,
@@ -28,6 +28,8 @@ pub type UdpSocket<H = Host> = ::socket::net::UdpSocket<H>;
 pub type RawSocket<H = Host> = ::socket::net::RawSocket<H>;
 /// An ICMP socket, which sends echo requests.
 pub type IcmpSocket<H = Host> = ::socket::net::IcmpSocket<H>;
+/// Waits for events of many sockets on one thread.
+pub type Poll<H = Host> = ::socket::net::Poll<H>;
 /// Receives the connections to any address and port, for a transparent proxy.
 pub type TcpForwarder<H = Host> = ::socket::net::TcpForwarder<H>;
 /// A connection of a [`TcpForwarder`] that waits for a decision.

@@ -511,7 +511,7 @@ impl<'s, L: Locks> Calls<'s, L> {
         }
     }
 
-    fn wait_driving<T>(
+    pub(crate) fn wait_driving<T>(
         &self,
         driver: &dyn Drive,
         timeout: Option<Duration>,

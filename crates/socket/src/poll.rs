@@ -74,6 +74,39 @@ impl<L: Locks> Poller<L> {
         };
         self.0.signal.wait_for(timeout, next).flatten().map(Fd)
     }
+
+    /// Moves up to `most` notified descriptors into `into`. If there are none, waits for one: a
+    /// thread that runs its host itself runs it in the meantime, any other thread sleeps. Moves
+    /// nothing if `timeout` passes.
+    ///
+    /// # Errors
+    /// `EINTR` if the host is being stopped, `EDEADLK` if a simulated host cannot wait.
+    pub fn wait_many(
+        &self,
+        calls: &Calls<'_, L>,
+        timeout: Option<clock::Duration>,
+        most: usize,
+        into: &mut Vec<usize>,
+    ) -> Result<(), Errno> {
+        let mut found = || {
+            self.ready(calls, most, into);
+            (!into.is_empty()).then_some(())
+        };
+        if found().is_some() {
+            return Ok(());
+        }
+        let done = match calls.driver {
+            Some(driver) => calls.wait_driving(driver, timeout, found, || None),
+            None => {
+                let stopped = || calls.stack().is_stopped().then_some(Err(Errno::EINTR));
+                let next = || found().map(Ok).or_else(stopped);
+                let done = self.0.signal.wait_for(timeout, next);
+                calls.stack().lap(calls.cx()); // excludes the time asleep from all stages
+                done.unwrap_or(Err(Errno::EAGAIN))
+            }
+        };
+        if done == Err(Errno::EAGAIN) { Ok(()) } else { done }
+    }
 }
 
 impl<L: Locks> Calls<'_, L> {

@@ -7,6 +7,7 @@ mod forwarders;
 mod guest;
 mod life;
 mod policy;
+mod poll;
 mod ports;
 #[cfg(feature = "quinn")]
 mod quinn;

@@ -91,6 +91,33 @@ impl<N: Net + Clone> TcpStream<N> {
         stream.0.under(OptKind::SendTimeout, within, || stream.0.call(connected))?;
         Ok(stream)
     }
+
+    /// Opens a non-blocking socket with these options, binds it to `local`, if given, and begins to
+    /// connect to `addr`, without waiting. [`Poll`](super::Poll) reports the result; before that,
+    /// [`TcpStream::peer_addr`] fails with `NotConnected`, and if the connection fails,
+    /// [`TcpStream::take_error`] returns the reason.
+    ///
+    /// # Errors
+    /// Errors that the stack detects at once: `AddrInUse`, `AddrNotAvailable`,
+    /// `NetworkUnreachable`, and those of setting the options.
+    pub fn begin_connect(
+        net: &N,
+        local: Option<SocketAddr>,
+        addr: SocketAddr,
+        options: &[Opt],
+    ) -> io::Result<TcpStream<N>> {
+        let stream = TcpStream::open(net, Domain::of(&addr))?;
+        stream.set_nonblocking(true)?;
+        options.iter().try_for_each(|opt| stream.0.set(*opt))?;
+        if let Some(local) = local {
+            stream.0.call(|calls, fd| calls.bind(fd, local))?;
+        }
+        let begun = net.with(|calls| calls.connect(stream.0.fd, addr));
+        match begun {
+            Ok(()) | Err(Errno::EINPROGRESS) => Ok(stream),
+            Err(errno) => Err(error(errno)),
+        }
+    }
 }
 
 impl<N: Net> TcpStream<N> {
