@@ -8,6 +8,7 @@ mod circles;
 mod clocks;
 mod decisions;
 mod files;
+mod library;
 mod members;
 mod prose;
 mod rooms;
@@ -144,6 +145,7 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     statics::check,
     world::check,
     files::check,
+    library::check,
     decisions::check,
 ];
 

@@ -11,12 +11,13 @@
 //! [`app::App`], which receives bytes and the current time and returns bytes and actions.
 //! [`serve::Server`] runs one of them on any implementation of [`streams::Streams`].
 //! ```text
-//!  streams::Streams    listen, accept, connect, send, recv, close, poll: by our stack, the kernel
-//!                      or a test network
+//!  streams::Streams    listen, accept, connect, send, recv, close, poll: by our stack
+//!                      (streams::net), the kernel or a test network
 //!  serve::Server       one thread: turns, channels, lingering connections
 //!  app::App            ftp::Ftp | http::Http | iperf3::Iperf3 | kv::Kv | filed::Filed
 //!                      | small::Small
-//!  host::HostStreams   Streams of one of our hosts; host::run runs it with one application
+//!  host::HostStreams   Streams of a host that this thread runs; host::run runs it with one
+//!                      application
 //!  files::Root         files available to FTP and HTTP: built-in files and one directory
 //! ```
 #![forbid(unsafe_code)]

@@ -5,6 +5,8 @@
 //! [`Failure::Again`]. After that, `poll` must report the descriptor once the call can be retried.
 //! It may report readiness as edges or levels, and more often than necessary.
 
+pub mod net;
+
 use std::fmt;
 use std::hash::Hash;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

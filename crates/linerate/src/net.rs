@@ -17,6 +17,8 @@ pub use ::socket::{
     Ancillary, Domain, Errno, FilterMode, IcmpFilter, Membership, Message, Opt, OptKind, PacketInfo, SourceChange,
     SourceFilter,
 };
+pub use ::tcp::Info as TcpInfo;
+pub use ::tcp::cc::Algorithm;
 
 /// A TCP connection.
 pub type TcpStream<H = Host> = ::socket::net::TcpStream<H>;

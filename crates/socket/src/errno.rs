@@ -3,6 +3,7 @@
 use inet::ip4::OutputError;
 use inet::udp::{BindError, SendError, SoError};
 use std::fmt;
+use std::io;
 
 macro_rules! errnos {
     ($( $(#[doc = $sentence:literal])+ $name:ident = $number:literal ),+ $(,)?) => {
@@ -90,6 +91,39 @@ impl Errno {
     pub fn raw(self) -> i32 {
         self as i32
     }
+
+    /// Returns the error of a socket call from which `error` was made; `None` if it has another
+    /// origin.
+    pub fn of(error: &io::Error) -> Option<Errno> {
+        match error.raw_os_error() {
+            Some(raw) => Errno::ALL.iter().copied().find(|errno| errno.raw() == raw),
+            None => error.get_ref()?.downcast_ref().copied(),
+        }
+    }
+
+    /// Returns the kind that the standard library derives from the error.
+    #[cfg(not(target_os = "linux"))]
+    fn kind(self) -> io::ErrorKind {
+        use io::ErrorKind;
+        match self {
+            Errno::EINTR => ErrorKind::Interrupted,
+            Errno::EAGAIN => ErrorKind::WouldBlock,
+            Errno::EACCES => ErrorKind::PermissionDenied,
+            Errno::EINVAL => ErrorKind::InvalidInput,
+            Errno::EPIPE => ErrorKind::BrokenPipe,
+            Errno::EDEADLK => ErrorKind::Deadlock,
+            Errno::EADDRINUSE => ErrorKind::AddrInUse,
+            Errno::EADDRNOTAVAIL => ErrorKind::AddrNotAvailable,
+            Errno::ENETDOWN => ErrorKind::NetworkDown,
+            Errno::ENETUNREACH => ErrorKind::NetworkUnreachable,
+            Errno::ECONNRESET => ErrorKind::ConnectionReset,
+            Errno::ENOTCONN => ErrorKind::NotConnected,
+            Errno::ETIMEDOUT => ErrorKind::TimedOut,
+            Errno::ECONNREFUSED => ErrorKind::ConnectionRefused,
+            Errno::EHOSTUNREACH => ErrorKind::HostUnreachable,
+            _ => ErrorKind::Other,
+        }
+    }
 }
 
 impl fmt::Display for Errno {
@@ -100,9 +134,16 @@ impl fmt::Display for Errno {
 
 impl std::error::Error for Errno {}
 
-impl From<Errno> for std::io::Error {
-    fn from(errno: Errno) -> std::io::Error {
-        std::io::Error::from_raw_os_error(errno.raw())
+impl From<Errno> for io::Error {
+    #[cfg(target_os = "linux")]
+    fn from(errno: Errno) -> io::Error {
+        io::Error::from_raw_os_error(errno.raw())
+    }
+
+    /// Other systems have other numbers.
+    #[cfg(not(target_os = "linux"))]
+    fn from(errno: Errno) -> io::Error {
+        io::Error::new(errno.kind(), errno)
     }
 }
 
@@ -162,5 +203,21 @@ impl From<BindError> for Errno {
             BindError::TooMany => Errno::ENOBUFS,
             BindError::NotConnected => Errno::ENOTCONN,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_standard_library_keeps_its_origin() {
+        for errno in Errno::ALL {
+            assert_eq!(Errno::of(&io::Error::from(*errno)), Some(*errno));
+        }
+        assert_eq!(Errno::of(&io::Error::new(io::ErrorKind::ConnectionAborted, Errno::EINTR)), Some(Errno::EINTR));
+        assert_eq!(Errno::of(&io::Error::from_raw_os_error(2)), None);
+        assert_eq!(Errno::of(&io::ErrorKind::WouldBlock.into()), None);
+        assert_eq!(Errno::of(&io::Error::other("another origin")), None);
     }
 }

@@ -8,13 +8,13 @@ use crate::netperf::session::{self, FarEnd};
 use crate::serve::Server;
 use crate::slots::Limits;
 use crate::streams::any_towards;
+use crate::streams::net::Token;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
 use node::config::{ServiceConfig, ServiceKind};
 use node::remote::{Families, Remote};
 use node::run::{Program, Programs};
-use socket::Fd;
 use socket::resolve::Lookup;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -61,7 +61,7 @@ struct Iperf3Client<'h, L: Locks> {
     /// Pending lookup of the server's address, and the configuration of the test that starts after
     /// it.
     lookup: Option<(Lookup, ClientConfig)>,
-    server: Option<Server<Client, Fd>>,
+    server: Option<Server<Client, Token>>,
     ended: Option<Result<(), String>>,
     output: String,
 }
@@ -174,7 +174,7 @@ impl<L: Locks> Program for Iperf3Client<'_, L> {
 /// hosts would be mixed in one output.
 struct Iperf3Server<'h, L: Locks> {
     streams: HostStreams<'h, L>,
-    server: Option<Server<Iperf3, Fd>>,
+    server: Option<Server<Iperf3, Token>>,
 }
 
 impl<'h, L: Locks> Iperf3Server<'h, L> {

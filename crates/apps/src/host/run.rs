@@ -153,7 +153,7 @@ fn live<L: Locks, A: App>(
     let pairs = Pairs::new();
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
     let (runner, programs) = runner(config, &host)?;
-    let mut streams = HostStreams::with_programs(&host, runner, programs, &pairs);
+    let mut streams = HostStreams::running(&host, runner, programs, &pairs);
     let (at, peer) = match role {
         Role::Server(at) => (at, None),
         Role::Client(peer, port, families) => {

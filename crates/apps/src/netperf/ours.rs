@@ -238,6 +238,6 @@ fn failure(errno: Errno) -> Failure {
     match errno {
         Errno::EADDRNOTAVAIL => Failure::InUse, // connect: all L4 ports are in use
         Errno::EMSGSIZE => Failure::Invalid,
-        other => crate::host::failure(other),
+        other => crate::streams::net::failure_of(other),
     }
 }

@@ -14,16 +14,16 @@ use apps::ftp::client::{Client, Transfer};
 use apps::ftp::{Config, Ftp};
 use apps::host::HostStreams;
 use apps::serve::Server;
+use apps::streams::net::Token;
 use buf::Kind as PoolKind;
 use clock::{Clock, Strategy};
 use inet::iface::{Iface, IfaceKind, Offload};
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
-use node::run::Runner;
+use node::run::{Runner, Running};
 use port::Pairs;
 use rung::LockKind;
-use socket::Fd;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use wire::checksum;
@@ -192,8 +192,8 @@ impl<L: Locks> FtpRig<L> {
 /// One trial's session: the sockets of both hosts, the server and the client.
 struct Session<'h, L: Locks> {
     streams: [HostStreams<'h, L>; 2],
-    server: Server<Ftp, Fd>,
-    client: Server<Client, Fd>,
+    server: Server<Ftp, Token>,
+    client: Server<Client, Token>,
     way: Way,
 }
 
@@ -201,7 +201,7 @@ impl<'h, L: Locks> Session<'h, L> {
     fn begin(rig: &'h FtpRig<L>) -> anyhow::Result<Session<'h, L>> {
         let streams = |host: &'h Host<L>| -> anyhow::Result<HostStreams<'h, L>> {
             let runner = Runner::new(host, &[], None).map_err(|(_, why)| why)?;
-            Ok(HostStreams::new(host, runner, &rig.pairs))
+            Ok(HostStreams::running(host, runner, Running::default(), &rig.pairs))
         };
         let mut streams = [streams(&rig.hosts[0])?, streams(&rig.hosts[1])?];
         let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, FTP));

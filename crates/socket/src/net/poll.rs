@@ -149,8 +149,6 @@ impl<N: Net> Poll<N> {
     /// `ConnectionAborted` if the host is stopped. `Deadlock` in a simulated host, whose time
     /// passes only outside this call.
     pub fn wait(&self, ready: &mut Vec<usize>, timeout: Option<Duration>) -> io::Result<()> {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let timeout = timeout.map(|time| clock::Duration::from_nanos(nanoseconds(time)));
         let mut found = std::mem::take(&mut self.state.borrow_mut().found);
         let waited = self.net.with(|calls| self.poller.wait_many(calls, timeout, READY_MAX, &mut found));
         self.report(found, ready);

@@ -283,6 +283,14 @@ impl<N: Net> TcpStream<N> {
         self.0.option(kind)
     }
 
+    /// Returns the statistics of the connection (`TCP_INFO`).
+    ///
+    /// # Errors
+    /// `NotConnected`.
+    pub fn info(&self) -> io::Result<tcp::Info> {
+        self.0.call(|calls, fd| calls.tcp_info(fd))
+    }
+
     /// Returns the pending error and clears it.
     ///
     /// # Errors
