@@ -90,10 +90,11 @@ impl<'h, L: Locks> HostStreams<'h, L> {
 impl<'h, L: Locks> Wait<Rc<Calls<'h, L>>> for Rounds<'h, L> {
     fn wait(&mut self, poll: &Poll<Rc<Calls<'h, L>>>, ready: &mut Vec<Token>, timeout: Duration) {
         let Rounds { host, calls, around, notices } = self;
+        let before = ready.len();
         let mut look = || {
             calls.set_now(host.clock.now());
             poll.take_ready(ready);
-            ready.len()
+            ready.len() - before
         };
         match around {
             Some(Around { runner, programs, pairs }) => {

@@ -25,6 +25,7 @@ fn serve<A: App>(host: &Host, app: A, port: u16, stop: &AtomicBool) {
     let mut server: Server<A, Token> = Server::open(app, &mut streams, &[at], now()).map_err(|why| why.1).unwrap();
     while !stop.load(Ordering::Relaxed) {
         server.turn(&mut streams, now(), TURN);
+        assert!(streams.ended().is_none());
     }
 }
 
@@ -140,6 +141,7 @@ fn calls<N: Net + Clone>(host: &N) {
     };
     assert_eq!(end, Err(Failure::Refused));
     let datagrams = streams.bind(any(0)).unwrap();
+    assert_eq!(streams.bind(streams.local(datagrams).unwrap()), Err(Failure::InUse));
     let sender = UdpSocket::bind(host, any(0)).unwrap();
     sender.send_to(b"datagram", streams.local(datagrams).unwrap()).unwrap();
     let (n, ends) = loop {
@@ -159,7 +161,12 @@ fn calls<N: Net + Clone>(host: &N) {
 
 #[test]
 fn calls_on_hosts_of_both_kinds() {
-    calls(&Host::builder().build().unwrap());
+    let host = Host::builder().build().unwrap();
+    calls(&host);
+    let mut streams = NetStreams::new(&host);
+    host.shutdown(Duration::from_secs(1)).unwrap();
+    streams.poll(&mut Vec::new(), TURN);
+    assert_eq!(streams.ended().unwrap().kind(), std::io::ErrorKind::ConnectionAborted);
     let local: LocalHost = Host::builder().build_local().unwrap();
     calls(&local);
 }

@@ -65,7 +65,7 @@ impl Region {
     /// Maps at least `len` bytes, on pages of the requested size if available.
     ///
     /// # Errors
-    /// The system's error, if memory cannot be mapped even on 4 KiB pages.
+    /// The system's error, if memory cannot be mapped even on ordinary pages.
     pub fn map(len: usize, pages: Pages) -> io::Result<Region> {
         match pages {
             Pages::Small => Region::small(len, None),

@@ -62,8 +62,8 @@ pub fn other_core(core: usize) -> Option<usize> {
 ///
 /// # Errors
 /// `InvalidInput`, with the cores in the affinity mask, if the core does not exist or this thread
-/// may not use it. `Unsupported` on systems other than Linux. Otherwise errors of
-/// sched_setaffinity(2).
+/// may not use it. `Unsupported` for the other cores on systems other than Linux. Otherwise errors
+/// of sched_setaffinity(2).
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     pinned_to_core(core).map(std::mem::forget)
 }

@@ -2,7 +2,7 @@
 //! namespaces, links and addresses. All unsafe code of the crate is in this module.
 //!
 //! The rest of the crate is safe code: it reads and writes the descriptors of this module through
-//! `std`. Systems other than Linux have the UNIX sockets only.
+//! `std`. Systems other than Linux have UNIX sockets and descriptors to wait for, but no devices.
 #![allow(unsafe_code)] // ioctl(2), unshare(2), fork(2), mmap(2), netlink and packet sockets have no safe form in std
 
 #[cfg(target_os = "linux")]

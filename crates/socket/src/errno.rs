@@ -92,11 +92,12 @@ impl Errno {
         self as i32
     }
 
-    /// Returns the error of a socket call from which `error` was made; `None` if it has another
-    /// origin.
+    /// Returns the error of a socket call from which `error` was made. `None` if it has another
+    /// origin; on Linux, an error of the kernel with the same number is not distinguished.
     pub fn of(error: &io::Error) -> Option<Errno> {
         match error.raw_os_error() {
-            Some(raw) => Errno::ALL.iter().copied().find(|errno| errno.raw() == raw),
+            Some(raw) if cfg!(target_os = "linux") => Errno::ALL.iter().copied().find(|errno| errno.raw() == raw),
+            Some(_) => None,
             None => error.get_ref()?.downcast_ref().copied(),
         }
     }

@@ -50,6 +50,9 @@ pub struct PollFd {
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 
+/// Maximum time between two checks whether the host is being stopped.
+const SLICE: clock::Duration = clock::Duration::from_millis(500);
+
 impl<L: Locks> Default for Poller<L> {
     fn default() -> Self {
         // On a stack with locks of type `Up`, this Arc never leaves the thread of its poller.
@@ -75,37 +78,39 @@ impl<L: Locks> Poller<L> {
         self.0.signal.wait_for(timeout, next).flatten().map(Fd)
     }
 
-    /// Moves up to `most` notified descriptors into `into`. If there are none, waits for one: a
-    /// thread that runs its host itself runs it in the meantime, any other thread sleeps. Moves
-    /// nothing if `timeout` passes.
+    /// Calls `found` until it returns a value, and waits for notifications in between, at most for
+    /// `timeout`. A thread that runs its host itself runs it while it waits, and at least one round
+    /// in each call; any other thread sleeps. Returns `None` after the timeout.
     ///
     /// # Errors
     /// `EINTR` if the host is being stopped, `EDEADLK` if a simulated host cannot wait.
-    pub fn wait_many(
+    pub fn wait_until<T>(
         &self,
         calls: &Calls<'_, L>,
         timeout: Option<clock::Duration>,
-        most: usize,
-        into: &mut Vec<usize>,
-    ) -> Result<(), Errno> {
-        let mut found = || {
-            self.ready(calls, most, into);
-            (!into.is_empty()).then_some(())
-        };
-        if found().is_some() {
-            return Ok(());
+        mut found: impl FnMut() -> Option<T>,
+    ) -> Result<Option<T>, Errno> {
+        if let Some(driver) = calls.driver {
+            return match calls.wait_driving(driver, timeout, found, || None) {
+                Err(Errno::EAGAIN) => Ok(None),
+                done => done.map(Some),
+            };
         }
-        let done = match calls.driver {
-            Some(driver) => calls.wait_driving(driver, timeout, found, || None),
-            None => {
-                let stopped = || calls.stack().is_stopped().then_some(Err(Errno::EINTR));
-                let next = || found().map(Ok).or_else(stopped);
-                let done = self.0.signal.wait_for(timeout, next);
-                calls.stack().lap(calls.cx()); // excludes the time asleep from all stages
-                done.unwrap_or(Err(Errno::EAGAIN))
+        let mut next = || found().map(Ok).or_else(|| calls.stack().is_stopped().then_some(Err(Errno::EINTR)));
+        let mut left = timeout;
+        let done = loop {
+            // A set without sockets is not notified when its host stops.
+            let slice = left.map_or(SLICE, |left| left.min(SLICE));
+            if let Some(done) = self.0.signal.wait_for(Some(slice), &mut next) {
+                break done.map(Some);
+            }
+            left = left.map(|left| left - slice);
+            if left.is_some_and(|left| left.is_zero()) {
+                break Ok(None);
             }
         };
-        if done == Err(Errno::EAGAIN) { Ok(()) } else { done }
+        calls.stack().lap(calls.cx()); // excludes the time asleep from all stages
+        done
     }
 }
 

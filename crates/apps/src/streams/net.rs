@@ -22,13 +22,14 @@ pub trait Wait<N: Net> {
 }
 
 /// Waits as [`Poll::wait`] does: a thread that runs its host itself runs it, any other sleeps.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PollWait;
+#[derive(Debug, Default)]
+pub struct PollWait {
+    error: Option<io::Error>,
+}
 
 impl<N: Net> Wait<N> for PollWait {
     fn wait(&mut self, poll: &Poll<N>, ready: &mut Vec<Token>, timeout: Duration) {
-        // An error means that the host ends: the calls on the sockets report it.
-        let _ = poll.wait(ready, Some(timeout));
+        self.error = poll.wait(ready, Some(timeout)).err();
     }
 }
 
@@ -55,7 +56,15 @@ pub struct NetStreams<N: Net, W = PollWait> {
 impl<N: Net + Clone> NetStreams<N> {
     /// Creates an empty set of sockets of `host`.
     pub fn new(host: &N) -> NetStreams<N> {
-        NetStreams::waiting(host, PollWait)
+        NetStreams::waiting(host, PollWait::default())
+    }
+}
+
+impl<N: Net> NetStreams<N> {
+    /// Returns the reason why the last call of [`Streams::poll`] did not wait: the host has ended,
+    /// for example. The loop of the application should then end, too.
+    pub fn ended(&self) -> Option<&io::Error> {
+        self.waits.error.as_ref()
     }
 }
 
@@ -175,9 +184,8 @@ impl<N: Net + Clone, W: Wait<N>> Streams for NetStreams<N, W> {
     }
 
     fn bind(&mut self, at: SocketAddr) -> Result<Token, Failure> {
-        let mut set = vec![Opt::NonBlocking(true), Opt::RecvPacketInfo(true)];
-        set.extend(reuse(at));
-        let socket = UdpSocket::bind_with(&self.net, at, &set).map_err(failure)?;
+        let options = [Opt::NonBlocking(true), Opt::RecvPacketInfo(true)];
+        let socket = UdpSocket::bind_with(&self.net, at, &options).map_err(failure)?;
         // One round of the host can deliver more datagrams than the default buffer holds. If this
         // size is refused, the buffer keeps the host's default.
         let _ = socket.set_option(Opt::RecvBuffer(DATAGRAM_BUFFER));

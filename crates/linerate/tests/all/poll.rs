@@ -89,6 +89,12 @@ fn a_wait_ends_after_its_timeout_and_with_its_host() {
     std::thread::sleep(Duration::from_millis(30));
     host.shutdown(Duration::from_secs(1)).unwrap();
     assert_eq!(waiter.join().unwrap(), ErrorKind::ConnectionAborted);
+    let host = Host::builder().build().unwrap();
+    let poll = Poll::new(&host);
+    let waiter = std::thread::spawn(move || poll.wait(&mut Vec::new(), None).unwrap_err().kind());
+    std::thread::sleep(Duration::from_millis(30));
+    host.shutdown(Duration::from_secs(1)).unwrap();
+    assert_eq!(waiter.join().unwrap(), ErrorKind::ConnectionAborted, "without a watched socket");
     let local = Host::builder().build_local().unwrap();
     let (poll, mut ready) = (Poll::new(&local), Vec::new());
     poll.wait(&mut ready, Some(Duration::from_millis(30))).unwrap();
@@ -121,8 +127,10 @@ fn each_event_is_reported_once_and_not_after_a_removal() {
     b.peek(&mut [0; 9]).unwrap();
     poll.remove(&b).unwrap();
     ready.clear();
+    let start = Instant::now();
     poll.wait(&mut ready, Some(Duration::from_millis(20))).unwrap();
     assert!(ready.is_empty(), "an event that was not reported yet is not reported after the removal");
+    assert!(start.elapsed() >= Duration::from_millis(20), "nor does it end the wait");
 }
 
 #[test]

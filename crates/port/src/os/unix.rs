@@ -1,5 +1,5 @@
 //! Calls on UNIX sockets that std does not provide: connecting without waiting, binding with a
-//! mode, and receiving the full length of a datagram. The module `file` creates private socket
+//! mode, and detecting truncated datagrams. The module `file` creates private socket
 //! files.
 #![allow(unsafe_code)] // connect(2) of a non-blocking socket and MSG_TRUNC have no safe form in std
 

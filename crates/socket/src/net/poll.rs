@@ -1,7 +1,7 @@
 //! Readiness of many sockets, for programs with one event loop.
 
 use super::{IcmpSocket, Net, RawSocket, TcpListener, TcpStream, UdpSocket, error};
-use crate::{Fd, Poller};
+use crate::{Calls, Fd, Poller};
 use std::cell::RefCell;
 use std::fmt;
 use std::io;
@@ -58,11 +58,13 @@ impl<N: Net> Pollable<N> for IcmpSocket<N> {}
 /// a stream is reported if data or the end of data arrives, if space for sending becomes available
 /// after a send that failed with `WouldBlock`, and if a connection is established or fails; a
 /// listener if a connection waits; a datagram socket if it becomes readable. The program must then
-/// repeat its calls until they fail with `WouldBlock`. A socket may be reported without an event. A
-/// socket that is ready when it is added is reported at once. A datagram that could not be sent
-/// because the host has no free buffer causes no event; it has to be sent again later.
+/// repeat its calls until they fail with `WouldBlock`. A socket may be reported without an event,
+/// and more than once. A socket that is ready when it is added is reported at once. A datagram that
+/// could not be sent because the host has no free buffer causes no event; it has to be sent again
+/// later.
 ///
-/// A thread that runs its host itself runs it while it waits.
+/// A token may be reported once more after its socket was dropped, unless [`Poll::remove`] was
+/// called before. A thread that runs its host itself runs it in [`Poll::wait`].
 ///
 /// ```
 /// use linerate_socket::net::{Alone, Poll, UdpSocket};
@@ -117,8 +119,8 @@ impl<N: Net + Clone> Poll<N> {
 
 impl<N: Net> Poll<N> {
     /// Starts to watch a socket, until it is removed or closed. Another `Poll` that watches it,
-    /// also through another handle of the same socket, no longer does. If it is watched already,
-    /// replaces its token.
+    /// also through another handle of the same socket, receives no further events. If it is watched
+    /// already, replaces its token.
     ///
     /// # Errors
     /// `InvalidInput` if the socket belongs to another host.
@@ -149,24 +151,29 @@ impl<N: Net> Poll<N> {
     /// `ConnectionAborted` if the host is stopped. `Deadlock` in a simulated host, whose time
     /// passes only outside this call.
     pub fn wait(&self, ready: &mut Vec<usize>, timeout: Option<Duration>) -> io::Result<()> {
-        let mut found = std::mem::take(&mut self.state.borrow_mut().found);
-        let waited = self.net.with(|calls| self.poller.wait_many(calls, timeout, READY_MAX, &mut found));
-        self.report(found, ready);
-        waited.map_err(error)
+        let before = ready.len();
+        let waited = self.net.with(|calls| {
+            self.poller.wait_until(calls, timeout, || {
+                self.collect(calls, ready);
+                (ready.len() > before).then_some(())
+            })
+        });
+        waited.map(drop).map_err(error)
     }
 
-    /// Appends the tokens of sockets that had an event, as [`Poll::wait`] does, without waiting.
+    /// Appends the tokens of sockets that had an event, at most 1024. Does not wait, and does not
+    /// run the host.
     pub fn take_ready(&self, ready: &mut Vec<usize>) {
-        let mut found = std::mem::take(&mut self.state.borrow_mut().found);
-        self.net.with(|calls| self.poller.ready(calls, READY_MAX, &mut found));
-        self.report(found, ready);
+        self.net.with(|calls| self.collect(calls, ready));
     }
 
-    /// Appends the tokens of the descriptors `found` to `ready`; keeps the memory of `found`.
-    fn report(&self, mut found: Vec<usize>, ready: &mut Vec<usize>) {
-        let mut state = self.state.borrow_mut();
+    /// Appends the tokens of notified descriptors that are still watched.
+    fn collect(&self, calls: &Calls<'_, N::Locks>, ready: &mut Vec<usize>) {
+        let state = &mut *self.state.borrow_mut();
+        let mut found = std::mem::take(&mut state.found);
+        self.poller.ready(calls, READY_MAX, &mut found);
         ready.extend(found.drain(..).filter_map(|fd| *state.token(Fd(fd))?));
-        state.found = found;
+        state.found = found; // keeps its memory
     }
 
     /// Returns the descriptor of a socket of this host.

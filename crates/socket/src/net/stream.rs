@@ -93,8 +93,9 @@ impl<N: Net + Clone> TcpStream<N> {
     }
 
     /// Opens a non-blocking socket with these options, binds it to `local`, if given, and begins to
-    /// connect to `addr`, without waiting. [`Poll`](super::Poll) reports the result; before that,
-    /// [`TcpStream::peer_addr`] fails with `NotConnected`, and if the connection fails,
+    /// connect to `addr`, without waiting. Both addresses have the same family. A
+    /// [`Poll`](super::Poll) to which the stream is added reports the result. Until the connection
+    /// is established, [`TcpStream::peer_addr`] fails with `NotConnected`; if it fails,
     /// [`TcpStream::take_error`] returns the reason.
     ///
     /// # Errors
