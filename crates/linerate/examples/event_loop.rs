@@ -16,7 +16,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     while open > 0 {
         poll.wait(&mut ready, None)?;
         for token in ready.drain(..) {
-            while let (usize::MAX, Ok((stream, _))) = (token, listener.accept()) {
+            while token == usize::MAX
+                && let Ok((stream, _)) = listener.accept()
+            {
                 stream.set_nonblocking(true)?;
                 poll.add(&stream, streams.len())?;
                 streams.push(stream);
@@ -29,9 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     _ => break true,
                 }
             };
-            if has_ended {
-                (open, ()) = (open - 1, poll.remove(stream)?);
-            }
+            open -= usize::from(has_ended && poll.remove(stream).is_ok());
         }
     }
     println!("{bytes} bytes from 100 connections");

@@ -3,7 +3,9 @@
 use std::process::{Command, Output};
 
 fn run(program: &str) -> String {
-    let Output { status, stdout, stderr } = Command::new(program).output().expect("the program starts");
+    // A program that hangs is a failure, and does not stop the tests.
+    let ran = Command::new("timeout").args(["120", program]).output();
+    let Output { status, stdout, stderr } = ran.expect("the program starts");
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{program}: {status}\n{stdout}{stderr}");
     stdout.into_owned()
