@@ -50,7 +50,9 @@ fn is_installed(root: &Path, triple: &str) -> anyhow::Result<bool> {
     Ok(std::fs::read_dir(dir.trim()).is_ok_and(|mut files| files.next().is_some()))
 }
 
+/// Installs the libraries of a target. Fails after a minute, since there may be no network.
 fn install(root: &Path, triple: &str) -> bool {
-    let mut rustup = Command::new("rustup");
-    rustup.current_dir(root).args(["target", "add", triple]).status().is_ok_and(|status| status.success())
+    let mut rustup = Command::new("timeout");
+    rustup.current_dir(root).args(["60", "rustup", "target", "add", triple]);
+    rustup.status().is_ok_and(|status| status.success())
 }
