@@ -193,6 +193,15 @@ mod tests {
 
     #[test]
     fn builds_have_different_addresses() {
+        // In a process of its own, since other tests leave holes in the heap.
+        const ALONE: &str = "LINERATE_TEST_ALONE";
+        if std::env::var_os(ALONE).is_none() {
+            let mut test = std::process::Command::new(std::env::current_exe().unwrap());
+            test.args(["--exact", "side::tests::builds_have_different_addresses"]).env(ALONE, "1");
+            let ran = test.output().unwrap();
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+            return;
+        }
         let (mut heap, mut stack) = (vec![BTreeSet::new(); 4], BTreeSet::new());
         for round in 0..8 {
             // As in the runner, the scatter of a round lives as long as all builds of the round.
