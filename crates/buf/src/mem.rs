@@ -140,14 +140,8 @@ impl Region {
     }
 }
 
-/// Requests transparent 2 MiB pages for a large table that has been allocated but not yet touched.
+/// Requests transparent 2 MiB pages for a large table whose memory is allocated and still unused.
 /// This is a hint: if no huge pages are available, nothing changes.
-#[cfg(not(target_os = "linux"))]
-pub fn advise_huge<T>(_table: &mut [T]) {}
-
-/// Requests transparent 2 MiB pages for a large table that has been allocated but not yet touched.
-/// This is a hint: if no huge pages are available, nothing changes.
-#[cfg(target_os = "linux")]
 pub fn advise_huge<T>(table: &mut [T]) {
     if size_of_val(table) < 1 << 21 {
         return;
@@ -157,6 +151,7 @@ pub fn advise_huge<T>(table: &mut [T]) {
     if end > first {
         // SAFETY: whole pages inside memory that `table` borrows exclusively; MADV_HUGEPAGE changes
         // no content.
+        #[cfg(target_os = "linux")]
         unsafe {
             libc::madvise(first as *mut libc::c_void, end - first, libc::MADV_HUGEPAGE);
         }
