@@ -4,7 +4,7 @@
 //! Loom tests all interleavings of a few steps; the sanitizer observes millions of real ones. The
 //! sanitizer is an unstable option of rustc, which RUSTC_BOOTSTRAP permits. The standard library is
 //! not instrumented, so synchronization inside it is not observed. For this reason, reports about
-//! the test harness, which passes tests to threads, are excluded by name, and code under a mutex is
+//! the test harness are excluded by name, tests run one at a time, and code under a mutex is
 //! tested only with loom. A run takes a minute.
 
 use crate::cargo::{cargo, host_triple, target_dir};
@@ -26,10 +26,12 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
         let mut test = cargo(root);
         test.env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer")
-            .env("TSAN_OPTIONS", "halt_on_error=0 exitcode=0");
+            .env("TSAN_OPTIONS", "halt_on_error=0 exitcode=0")
+            // Reports name functions that are inlined.
+            .env("CARGO_PROFILE_TEST_DEBUG", "line-tables-only");
         // With --target, code for the build machine (procedural macros) is not instrumented.
         test.args(["test", "--lib", "-p", package, "--target", &host, "--target-dir"]).arg(&target);
-        let output = test.args(["--", tests]).args(args).output().context("cannot run cargo test")?;
+        let output = test.args(["--", tests, "--test-threads=1"]).args(args).output().context("cannot run cargo test")?;
         let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         print!("{out}");
         ensure!(output.status.success(), "{package}: {}\n{err}", output.status);
