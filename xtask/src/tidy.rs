@@ -8,7 +8,6 @@ mod circles;
 mod clocks;
 mod decisions;
 mod files;
-mod library;
 mod members;
 mod prose;
 mod rooms;
@@ -145,7 +144,6 @@ const RULES: &[fn(&Tree) -> Vec<Finding>] = &[
     statics::check,
     world::check,
     files::check,
-    library::check,
     decisions::check,
 ];
 

@@ -31,7 +31,8 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
             .env("CARGO_PROFILE_TEST_DEBUG", "line-tables-only");
         // With --target, code for the build machine (procedural macros) is not instrumented.
         test.args(["test", "--lib", "-p", package, "--target", &host, "--target-dir"]).arg(&target);
-        let output = test.args(["--", tests, "--test-threads=1"]).args(args).output().context("cannot run cargo test")?;
+        let output =
+            test.args(["--", tests, "--test-threads=1"]).args(args).output().context("cannot run cargo test")?;
         let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         print!("{out}");
         ensure!(output.status.success(), "{package}: {}\n{err}", output.status);

@@ -2,10 +2,9 @@
 //!
 //! Applications that run on the sockets of this project, and the tools that measure them.
 //!
-//! [`testtool`] is the test tool of rump-pktgenif: it sends, receives or routes UDP as fast as the
-//! stack permits and prints the results in the format of the original. [`netperf`] has the tests of
-//! netperf, and [`netrate`] the tools of FreeBSD's tools/tools/netrate; both run between any two
-//! hosts. [`load`] simulates many clients of a service.
+//! [`netperf`] has the tests of netperf, and [`netrate`] the tools of FreeBSD's
+//! tools/tools/netrate; both run between any two hosts. [`load`] simulates many clients of a
+//! service. The crate `programs` runs all of these on the hosts of a configuration.
 //!
 //! The servers for stream sockets are protocol implementations without sockets: each is an
 //! [`app::App`], which receives bytes and the current time and returns bytes and actions.
@@ -16,8 +15,6 @@
 //!  serve::Server       one thread: turns, channels, lingering connections
 //!  app::App            ftp::Ftp | http::Http | iperf3::Iperf3 | kv::Kv | filed::Filed
 //!                      | small::Small
-//!  host::HostStreams   Streams of a host that this thread runs; host::run runs it with one
-//!                      application
 //!  files::Root         files available to FTP and HTTP: built-in files and one directory
 //! ```
 #![forbid(unsafe_code)]
@@ -34,7 +31,6 @@ pub mod ftp;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod glob;
-pub mod host;
 pub mod http;
 pub mod iperf3;
 pub mod kv;
@@ -50,4 +46,3 @@ pub mod small;
 pub mod span;
 pub mod streams;
 mod table;
-pub mod testtool;

@@ -5,8 +5,8 @@
 //!  near::Near           runs tests: control connection, test, results
 //!  far::Far             serves tests: sink, source or echo, one turn at a time
 //!  control              messages between the ends: lines of JSON over TCP
-//!  sockets::Sockets     socket calls of an end
-//!  ours::OurSockets     sockets of one of our hosts (the crate lab has those of the kernel)
+//!  sockets::Sockets     socket calls of an end (the crate programs has those of one of our hosts,
+//!                       the crate lab those of the kernel)
 //!  report               netperf's banners, titles and columns; JSON
 //!  confidence           -i and -I: repetition until the mean is precise enough
 //!  session              runs a test from banner to results; Play: code run between two ends
@@ -22,9 +22,7 @@ pub mod control;
 pub mod far;
 pub mod hist;
 pub mod near;
-pub mod ours;
 pub mod report;
-pub mod serve;
 pub mod session;
 pub mod sockets;
 #[cfg(test)]

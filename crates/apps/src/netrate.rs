@@ -14,7 +14,7 @@
 //! counts failed sends and prints their number at the end instead of a line for each. juggle prints
 //! its measurements for each kind of channel. tcpconnect's sockets do not block. tcpp and http open
 //! one connection before the measured time starts ([`warm_up`]). The far end runs on the same
-//! machine, or on another one by means of [`crate::netperf::serve`].
+//! machine, or on another one (`programs::netperf::serve`).
 
 mod blast;
 mod connect;
@@ -22,8 +22,6 @@ pub mod http;
 pub mod juggle;
 pub(crate) mod services;
 mod tcpp;
-#[cfg(test)]
-mod tests;
 
 pub use blast::{Netblast, Netreceive, Netsend};
 pub use connect::{Connected, Tcpconnect, Tcpreceive};

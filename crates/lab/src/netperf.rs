@@ -26,7 +26,6 @@ pub use threads::THREADS_MAX;
 use veth::{Segments, Veth};
 
 use anyhow::{Context, anyhow};
-use apps::netperf::ours::{OurSockets, Rest};
 use apps::netperf::session::{FarEnd, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
@@ -36,6 +35,7 @@ use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig, RouteConfig};
 use port::{Pairs, Spec};
+use programs::netperf::{OurSockets, Rest};
 pub use rung::LockKind;
 pub use socket::Domain;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

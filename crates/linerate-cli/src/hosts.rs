@@ -24,8 +24,9 @@ pub fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow
     let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes =
-        node::run::up_network(network, apps::host::Servers::LIVE, sandbox, |event| print_event(event, &mut ready));
+    let outcomes = node::run::up_network(network, programs::servers::Servers::LIVE, sandbox, |event| {
+        print_event(event, &mut ready)
+    });
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),

@@ -10,7 +10,6 @@ use crate::running::{Running, Works};
 use crate::serve;
 use crate::surroundings;
 use anyhow::Context;
-use apps::host::{Role, everywhere_of};
 use apps::iperf3::{
     self, COOKIE, Client, ClientConfig, ClientError, Counters, CpuTimes, DATAGRAM, Iperf3, Params, Protocol, RateUnit,
 };
@@ -21,6 +20,7 @@ use lab::env::Environment;
 use lab::measuring::Measuring;
 use node::remote::{Families, Remote};
 use output::Output;
+use programs::{Role, everywhere_of};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -9,10 +9,10 @@ use anyhow::Context;
 use apps::app::App;
 use apps::date::Wall;
 use apps::files::{Root, Uploads};
-use apps::host::{self, Role, RunError, everywhere};
 use apps::slots::Limits;
 use apps::{ftp, http, small};
 use node::run::Outcome;
+use programs::{Role, RunError, everywhere};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 
@@ -124,7 +124,7 @@ pub fn run_as<A: App>(
     };
     let sandbox = args.sandbox.with_control(config.control.is_some());
     let mut each = |event: &_| hosts::print_event(event, &mut ready);
-    let ended = host::run_as(&config, role, &sandbox, app, &mut each, &mut is_enough);
+    let ended = programs::run_as(&config, role, &sandbox, app, &mut each, &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         RunError::Build(named) => named.into(), // its host is in it

@@ -52,7 +52,7 @@ fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> a
     let world = shape::from_network(network, seed).map_err(Fault::usage)?;
     world.warnings().iter().for_each(|warning| notice(warning));
     let begin = world.now();
-    let mut programs = WithPrograms::open(&world, &apps::host::Servers::SIMULATED).map_err(Fault::usage)?;
+    let mut programs = WithPrograms::open(&world, &programs::servers::Servers::SIMULATED).map_err(Fault::usage)?;
     for line in words {
         let left = span.saturating_sub(world.now().since(begin));
         print(&command(&mut programs, line, left)?)?;

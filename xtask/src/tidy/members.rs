@@ -3,7 +3,8 @@
 //! Build dependencies are checked, too. A dev-dependency on a crate further down must be listed in
 //! [`DEV_BELOW`] with a reason. The tools at the end ([`TAIL`]) may use every crate, and no other
 //! crate may use them. Uninformative crate names are rejected. Each member must inherit the
-//! workspace's lints, and each directory under crates/ must be a member.
+//! workspace's lints, and each directory under crates/ must be a member. Applications use the
+//! library instead of its parts.
 
 use super::{Finding, Tree};
 use std::collections::BTreeMap;
@@ -18,6 +19,10 @@ const DEV_BELOW: &[(&str, &str, &str)] = &[];
 /// Dependencies that are not allowed in the program: other stacks and header parsers, used only to
 /// check ours in tests, and tools to build and find C libraries.
 const FOREIGN: &[&str] = &["smoltcp", "etherparse", "prefix-trie", "pcap", "cc", "cmake", "bindgen", "pkg-config"];
+
+/// The crates that make up a host, and the crate that must use them through the library.
+const PARTS: &[&str] = &["bridge", "buf", "fib", "inet", "lock", "node", "port", "sim", "socket", "tcp"];
+const ON_THE_LIBRARY: &str = "crates/apps";
 
 /// Crate names that are rejected as uninformative.
 const NO_NAMES: &[&str] = &["util", "utils", "common", "base", "core", "misc", "helpers", "shared"];
@@ -120,6 +125,10 @@ impl Member<'_> {
         let Some(there) = self.members.iter().position(|member| *member == on) else {
             return Some(format!("depends on {on}, which is not a member; add it to the members list"));
         };
+        let part = on.strip_prefix("crates/").filter(|name| PARTS.contains(name));
+        if kind != "dev-dependencies" && self.name() == ON_THE_LIBRARY && part.is_some() {
+            return Some(format!("depends on {on}, a part of the library; use linerate, or move code to programs"));
+        }
         let (me, is_tail) = (self.name(), TAIL.contains(&self.name()));
         if there < self.at || is_tail {
             return None;

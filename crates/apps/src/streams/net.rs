@@ -50,7 +50,7 @@ pub struct NetStreams<N: Net, W = PollWait> {
     /// Sockets that could not send because the buffer pool was empty. No event reports a freed
     /// buffer, so these sends are retried.
     starved: Vec<Token>,
-    pub(crate) waits: W,
+    waits: W,
 }
 
 impl<N: Net + Clone> NetStreams<N> {
@@ -72,6 +72,16 @@ impl<N: Net + Clone, W> NetStreams<N, W> {
     /// Creates an empty set of sockets, whose [`Streams::poll`] waits by `waits`.
     pub fn waiting(net: &N, waits: W) -> NetStreams<N, W> {
         NetStreams { net: net.clone(), poll: Poll::new(net), sockets: Slab::new(), starved: Vec::new(), waits }
+    }
+
+    /// Returns the means by which [`Streams::poll`] waits.
+    pub fn waits(&self) -> &W {
+        &self.waits
+    }
+
+    /// Returns the means by which [`Streams::poll`] waits.
+    pub fn waits_mut(&mut self) -> &mut W {
+        &mut self.waits
     }
 }
 
@@ -272,7 +282,7 @@ fn failure(why: io::Error) -> Failure {
 }
 
 /// Converts an error of a socket call.
-pub(crate) fn failure_of(errno: Errno) -> Failure {
+pub fn failure_of(errno: Errno) -> Failure {
     match errno {
         Errno::EAGAIN | Errno::EINPROGRESS | Errno::EALREADY | Errno::EINTR => Failure::Again,
         Errno::ECONNREFUSED => Failure::Refused,

@@ -7,7 +7,7 @@ use super::*;
 use crate::subject::Subject;
 use apps::netperf::sockets::{Setup, Sockets};
 use apps::streams::Failure;
-use apps::testtool::{Mode, Options};
+use programs::testtool::{Mode, Options};
 
 fn sender() -> Sender {
     Sender::start().expect("at least loopback")

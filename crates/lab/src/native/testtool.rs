@@ -9,7 +9,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use anyhow::ensure;
-use apps::testtool::{self, Mode, Options, Outcome};
+use programs::testtool::{self, Mode, Options, Outcome};
 
 use port::pktgen::Family;
 

@@ -3,7 +3,6 @@
 use super::{Asker, OURS, Place, TAP, address, any, balanced, beside, far_end, iface, prefix_len};
 use crate::native::sockets::{Calls, KernelSockets};
 use anyhow::Context;
-use apps::netperf::ours::{OurSockets, Rest};
 use apps::netperf::session::{FarEnd, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use apps::slots::Limits;
@@ -11,6 +10,7 @@ use lock::Up;
 use node::remote::{Families, Remote};
 use port::Pairs;
 use port::os::netlink::Netlink;
+use programs::netperf::{OurSockets, Rest};
 use socket::Domain;
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 

@@ -3,7 +3,6 @@
 
 use super::{any, balanced};
 use anyhow::Context;
-use apps::netperf::ours::{OurSockets, Rest};
 use apps::netperf::session::{FarEnd, Play, Turn};
 use apps::netperf::sockets::{Pace, Sockets};
 use clock::Clock;
@@ -13,6 +12,7 @@ use node::Host;
 use node::config::HostConfig;
 use node::remote::Families;
 use port::Pairs;
+use programs::netperf::{OurSockets, Rest};
 use std::net::{IpAddr, SocketAddr};
 
 /// Hosts of a configuration file, two of which are the ends of a test.

@@ -12,7 +12,6 @@ use anyhow::{Context, ensure};
 use apps::files::Root;
 use apps::ftp::client::{Client, Transfer};
 use apps::ftp::{Config, Ftp};
-use apps::host::HostStreams;
 use apps::serve::Server;
 use apps::streams::net::Token;
 use buf::Kind as PoolKind;
@@ -23,6 +22,7 @@ use node::Host;
 use node::config::{HostConfig, IfaceConfig};
 use node::run::{Runner, Running};
 use port::Pairs;
+use programs::streams::{self, HostStreams};
 use rung::LockKind;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -201,7 +201,7 @@ impl<'h, L: Locks> Session<'h, L> {
     fn begin(rig: &'h FtpRig<L>) -> anyhow::Result<Session<'h, L>> {
         let streams = |host: &'h Host<L>| -> anyhow::Result<HostStreams<'h, L>> {
             let runner = Runner::new(host, &[], None).map_err(|(_, why)| why)?;
-            Ok(HostStreams::running(host, runner, Running::default(), &rig.pairs))
+            Ok(streams::running(host, runner, Running::default(), &rig.pairs))
         };
         let mut streams = [streams(&rig.hosts[0])?, streams(&rig.hosts[1])?];
         let at = SocketAddr::from((Ipv4Addr::UNSPECIFIED, FTP));

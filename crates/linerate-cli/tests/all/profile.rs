@@ -48,7 +48,7 @@ fn json_and_folded_are_alone_on_standard_output() {
     let run = profile(&["--folded"], &SEND);
     let lines = text(&run.stdout);
     assert!(lines.lines().all(|line| line.starts_with("main;") && !line.contains("aggregate")), "{lines}");
-    assert!(lines.contains("apps::testtool::send::run"), "callers are walked: {lines}");
+    assert!(lines.contains("programs::testtool::send::run"), "callers are walked: {lines}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_stripped_program_reads_its_symbols_from_a_separate_file() {
         text(&run.stdout)
     };
     let with = functions();
-    assert!(with.contains("apps::testtool::send::run"), "{with}");
+    assert!(with.contains("programs::testtool::send::run"), "{with}");
     // The file of another build is not used.
     std::fs::copy(std::env::current_exe().unwrap(), &debug).unwrap();
     let without = functions();

@@ -71,6 +71,26 @@ fn no_crate_depends_on_a_tool() {
 }
 
 #[test]
+fn applications_use_the_library_instead_of_its_parts() {
+    let root = "[workspace]\nmembers = [\"crates/inet\", \"crates/linerate\", \"crates/apps\"]\n\
+                [workspace.dependencies]\ninet = { path = \"crates/inet\" }\nlinerate = { path = \"crates/linerate\" }\n";
+    let found = |apps: &str| {
+        let apps = format!("{LINTS}[dependencies]\nlinerate.workspace = true\n{apps}");
+        let tree = Tree::of(&[
+            ("Cargo.toml", root),
+            ("crates/inet/Cargo.toml", LINTS),
+            ("crates/linerate/Cargo.toml", LINTS),
+            ("crates/apps/Cargo.toml", &apps),
+        ]);
+        check(&tree).iter().map(Finding::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(found(""), Vec::<String>::new());
+    let part = found("inet.workspace = true\n");
+    assert!(matches!(&part[..], [one] if one.contains("a part of the library")), "{part:?}");
+    assert_eq!(found("[dev-dependencies]\ninet.workspace = true\n"), Vec::<String>::new());
+}
+
+#[test]
 fn missing_lints_are_found() {
     let found = found("[dependencies]\n");
     assert!(matches!(&found[..], [one] if one.contains("workspace's lints")), "{found:?}");

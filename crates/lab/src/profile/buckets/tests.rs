@@ -35,7 +35,7 @@ fn names_are_sorted_into_buckets() {
         ("lock::context::enter", Bucket::Scheduling),
         ("node::host::step", Bucket::Scheduling),
         ("[kernel] write", Bucket::Kernel),
-        ("apps::testtool::send::run", Bucket::Application),
+        ("programs::testtool::send::run", Bucket::Application),
         ("elsewhere::work", Bucket::Other),
     ];
     for (name, expected) in names {

@@ -46,8 +46,8 @@ fn a_symbols_function_is_named_as_by_its_file() {
         ("inet::stack::Stack::count", "count", "inet::stack::count"),
         ("inet::ip4::forward::<inet::stack::Stack>::send", "send", "inet::ip4::forward::send"),
         ("<port::pktgen::Tx as port::TxHalf>::tx_burst", "tx_burst", "port::pktgen::tx_burst"),
-        ("apps::testtool::report::{{closure}}", "report::{closure#0}", "apps::testtool::report::{closure#0}"),
-        ("apps::testtool::report::{{closure}}", "{closure#0}", "apps::testtool::report::{closure#0}"),
+        ("programs::testtool::report::{{closure}}", "report::{closure#0}", "programs::testtool::report::{closure#0}"),
+        ("programs::testtool::report::{{closure}}", "{closure#0}", "programs::testtool::report::{closure#0}"),
         ("main", "main", "main"),
         ("memcpy", "memcpy", "memcpy"),
     ] {

@@ -14,10 +14,10 @@ use crate::child;
 use anyhow::{Context, bail, ensure};
 use apps::files::Root;
 use apps::ftp::{Config, Ftp};
-use apps::host::{self, Ended, RunError};
 use node::config::{HostConfig, IfaceConfig};
 use node::run::Event;
 use port::os::netlink::Netlink;
+use programs::{Ended, RunError};
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
@@ -90,7 +90,7 @@ impl Served {
                     let _ = say.send(Output::Running);
                 }
             };
-            host::run(&config, 21, app, &mut each, &mut |_| reported.load(Ordering::Relaxed))
+            programs::run(&config, 21, app, &mut each, &mut |_| reported.load(Ordering::Relaxed))
         })?;
         let mut schedstat = String::new();
         loop {

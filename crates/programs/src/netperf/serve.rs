@@ -1,12 +1,12 @@
 //! Runs one end of a test on a host that command-line flags configure. The other end is another
 //! process or machine.
 
-use super::ours::{OurSockets, Rest};
-use super::session::{FarEnd, Play, Turn};
-use super::sockets::{Pace, Sockets};
-use crate::host::{PATIENCE, RunError, enter, runner, stay_on_core};
-use crate::slots::Limits;
+use super::{OurSockets, Rest};
+use crate::run::{PATIENCE, RunError, enter, runner, stay_on_core};
 use anyhow::Context;
+use apps::netperf::session::{FarEnd, Play, Turn};
+use apps::netperf::sockets::{Pace, Sockets};
+use apps::slots::Limits;
 use clock::Clock;
 use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};

@@ -1,14 +1,15 @@
 //! Programs that run as part of a host's main loop: `iperf3` and `netserver`.
 
-use super::{HostStreams, everywhere};
-use crate::iperf3::{self, COOKIE, Client, ClientConfig, CpuTimes, Iperf3, Params};
-use crate::netperf::far::Far;
-use crate::netperf::ours::{OurSockets, Rest};
-use crate::netperf::session::{self, FarEnd};
-use crate::serve::Server;
-use crate::slots::Limits;
-use crate::streams::any_towards;
-use crate::streams::net::Token;
+use crate::netperf::{OurSockets, Rest};
+use crate::run::everywhere;
+use crate::streams::{self, HostStreams};
+use apps::iperf3::{self, COOKIE, Client, ClientConfig, CpuTimes, Iperf3, Params};
+use apps::netperf::far::Far;
+use apps::netperf::session::{self, FarEnd};
+use apps::serve::Server;
+use apps::slots::Limits;
+use apps::streams::any_towards;
+use apps::streams::net::Token;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
@@ -104,7 +105,7 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
             cpu,
             ..ClientConfig::new(params, unknown, letters)
         };
-        let (streams, lookup) = (HostStreams::beside(host), Some((lookup, config)));
+        let (streams, lookup) = (streams::beside(host), Some((lookup, config)));
         Ok(Iperf3Client { host, streams, lookup, server: None, ended: None, output: String::new() })
     }
 
@@ -133,7 +134,7 @@ impl<'h, L: Locks> Iperf3Client<'h, L> {
 
 impl<L: Locks> Program for Iperf3Client<'_, L> {
     fn turn(&mut self, now: Instant) -> usize {
-        self.streams.set_now(now);
+        self.streams.waits_mut().set_now(now);
         if self.begin(now) {
             return 1;
         }
@@ -179,7 +180,7 @@ struct Iperf3Server<'h, L: Locks> {
 
 impl<'h, L: Locks> Iperf3Server<'h, L> {
     fn open(host: &'h Host<L>, at: SocketAddr, cpu: Option<fn() -> CpuTimes>) -> Result<Iperf3Server<'h, L>, String> {
-        let mut streams = HostStreams::beside(host);
+        let mut streams = streams::beside(host);
         let app = Iperf3::new(iperf3::Config {
             interval: Duration::ZERO,
             cpu,
@@ -194,7 +195,7 @@ impl<'h, L: Locks> Iperf3Server<'h, L> {
 
 impl<L: Locks> Program for Iperf3Server<'_, L> {
     fn turn(&mut self, now: Instant) -> usize {
-        self.streams.set_now(now);
+        self.streams.waits_mut().set_now(now);
         let Some(server) = &mut self.server else { return 0 };
         // A turn ends with a poll; the second turn handles the events of that poll before the host
         // sleeps.

@@ -1,11 +1,12 @@
 //! Runs a host with one application: creates the host, runs the application until it ends or is
 //! stopped, and audits the host's frame counters.
 
-use super::{HostStreams, Servers};
-use crate::app::App;
-use crate::date::Wall;
-use crate::serve::{ServeCounts, Server};
-use crate::streams::{Failure, Streams};
+use crate::servers::Servers;
+use crate::streams;
+use apps::app::App;
+use apps::date::Wall;
+use apps::serve::{ServeCounts, Server};
+use apps::streams::{Failure, Streams};
 use clock::{Clock, Instant};
 use dispatch::sandbox::{Sandbox, SandboxError};
 use lock::{Heavy, Light, Locks, Up};
@@ -153,7 +154,7 @@ fn live<L: Locks, A: App>(
     let pairs = Pairs::new();
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
     let (runner, programs) = runner(config, &host)?;
-    let mut streams = HostStreams::running(&host, runner, programs, &pairs);
+    let mut streams = streams::running(&host, runner, programs, &pairs);
     let (at, peer) = match role {
         Role::Server(at) => (at, None),
         Role::Client(peer, port, families) => {
@@ -176,11 +177,11 @@ fn live<L: Locks, A: App>(
         if dispatch::stop_requested() && !std::mem::replace(&mut is_stopping, true) {
             until = if server.app.stop(now) { until.min(now.after(FAREWELL)) } else { now };
         }
-        if streams.runner().is_some_and(|runner| runner.is_over(now)) || now >= until {
+        if streams.waits().runner().is_some_and(|runner| runner.is_over(now)) || now >= until {
             break;
         }
         server.turn(&mut streams, now, PATIENCE);
-        streams.take_notices().into_iter().for_each(|text| each(&Event::Notice(text)));
+        streams.waits_mut().take_notices().into_iter().for_each(|text| each(&Event::Notice(text)));
         if turned(&mut server.app) || is_stopping {
             until = until.min(now.after(FAREWELL));
             if server.open_chans() == 0 && server.lingering() == 0 {
@@ -189,10 +190,10 @@ fn live<L: Locks, A: App>(
         }
     }
     let over_and_lost = |runner: &Runner| runner.is_over(host.clock.now()) && runner.has_lost_a_port();
-    let lost_ports = streams.runner().is_some_and(over_and_lost);
+    let lost_ports = streams.waits().runner().is_some_and(over_and_lost);
     let counts = std::mem::take(&mut server.counts);
     let app = server.close(&mut streams);
-    streams.end_programs();
+    streams.waits_mut().end_programs();
     drop(streams);
     node::run::farewell(&host, || false, &mut |text| each(&Event::Notice(text)));
     Ok(Ended { app, counts, outcome: Outcome { lost_ports, ..node::run::end(&host) } })

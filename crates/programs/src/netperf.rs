@@ -1,7 +1,12 @@
-//! Implements [`Sockets`] on one of our hosts, which the calling thread also runs.
+//! The ends of netperf, netrate and workloads on hosts: implements [`Sockets`] on one of our hosts,
+//! which the calling thread also runs.
 
-use super::sockets::{Pace, Setup, Sizes, Sockets};
-use crate::streams::Failure;
+pub mod serve;
+#[cfg(test)]
+mod tests;
+
+use apps::netperf::sockets::{Pace, Setup, Sizes, Sockets};
+use apps::streams::Failure;
 use clock::Instant;
 use lock::Locks;
 use node::Host;
@@ -238,6 +243,6 @@ fn failure(errno: Errno) -> Failure {
     match errno {
         Errno::EADDRNOTAVAIL => Failure::InUse, // connect: all L4 ports are in use
         Errno::EMSGSIZE => Failure::Invalid,
-        other => crate::streams::net::failure_of(other),
+        other => apps::streams::net::failure_of(other),
     }
 }

@@ -5,8 +5,8 @@
 //! host can process.
 
 use super::{BUFFERS, MTU, Options, Outcome, SIZE_MAX};
-use crate::streams::{any_towards, at_port};
 use anyhow::Context;
+use apps::streams::{any_towards, at_port};
 use buf::Burst;
 use inet::iface::IfaceId;
 use lock::Locks;

@@ -1,19 +1,11 @@
-//! Runs applications on a host of our own stack, on the thread that runs the host.
+//! Sockets of a host that the calling thread runs.
 //!
-//! [`Streams::poll`](crate::streams::Streams::poll) of [`HostStreams`] is one iteration of the
+//! [`Streams::poll`](apps::streams::Streams::poll) of [`HostStreams`] is one iteration of the
 //! host's main loop. It runs one round of the host, which also runs the timers, and then collects
 //! the events of the sockets. If there are no events, it sleeps. Incoming segments are therefore
-//! answered before the thread sleeps. [`run`] runs a host with one application from start to end;
-//! [`Servers`] implements the services of the hosts in a configuration file.
+//! answered before the thread sleeps.
 
-mod programs;
-mod run;
-
-pub use programs::Servers;
-pub use run::{Ended, Role, RunError, everywhere, everywhere_of, run, run_as};
-pub(crate) use run::{PATIENCE, enter, runner, stay_on_core};
-
-use crate::streams::net::{NetStreams, Token, Wait};
+use apps::streams::net::{NetStreams, Token, Wait};
 use clock::Instant;
 use linerate::net::Poll;
 use lock::Locks;
@@ -45,45 +37,50 @@ struct Around<'h> {
     pairs: &'h Pairs,
 }
 
-impl<'h, L: Locks> HostStreams<'h, L> {
-    /// Creates the sockets of `host`. Polling runs the host with `runner`, which also serves the
-    /// host's datagram services and control socket. It also runs `programs`, for the other services
-    /// of the host.
-    pub fn running(host: &'h Host<L>, runner: Runner, programs: Running<'h>, pairs: &'h Pairs) -> HostStreams<'h, L> {
-        HostStreams::with(host, Some(Around { runner, programs, pairs }))
-    }
+/// Creates the sockets of `host`. Polling runs the host with `runner`, which also serves the host's
+/// datagram services and control socket. It also runs `programs`, for the other services of the
+/// host.
+pub fn running<'h, L: Locks>(
+    host: &'h Host<L>,
+    runner: Runner,
+    programs: Running<'h>,
+    pairs: &'h Pairs,
+) -> HostStreams<'h, L> {
+    with(host, Some(Around { runner, programs, pairs }))
+}
 
-    /// Creates sockets on a `host` whose main loop runs elsewhere, so that polling never waits. The
-    /// caller sets the time with [`HostStreams::set_now`] before each turn.
-    pub fn beside(host: &'h Host<L>) -> HostStreams<'h, L> {
-        HostStreams::with(host, None)
-    }
+/// Creates sockets on a `host` whose main loop runs elsewhere, so that polling never waits. The
+/// caller sets the time with [`Rounds::set_now`] before each turn.
+pub fn beside<L: Locks>(host: &Host<L>) -> HostStreams<'_, L> {
+    with(host, None)
+}
 
-    fn with(host: &'h Host<L>, around: Option<Around<'h>>) -> HostStreams<'h, L> {
-        let calls = Rc::new(host.calls());
-        NetStreams::waiting(&calls, Rounds { host, calls: calls.clone(), around, notices: Vec::new() })
-    }
+fn with<'h, L: Locks>(host: &'h Host<L>, around: Option<Around<'h>>) -> HostStreams<'h, L> {
+    let calls = Rc::new(host.calls());
+    NetStreams::waiting(&calls, Rounds { host, calls: calls.clone(), around, notices: Vec::new() })
+}
 
+impl<L: Locks> Rounds<'_, L> {
     /// Sets the time that the following socket calls use.
     pub fn set_now(&mut self, now: Instant) {
-        self.waits.calls.set_now(now);
+        self.calls.set_now(now);
     }
 
     /// Returns the runner, if polling runs the host's main loop.
     pub fn runner(&self) -> Option<&Runner> {
-        self.waits.around.as_ref().map(|around| &around.runner)
+        self.around.as_ref().map(|around| &around.runner)
     }
 
-    /// Ends the programs that were passed to [`HostStreams::running`].
+    /// Ends the programs that were passed to [`running`].
     pub fn end_programs(&mut self) {
-        if let Some(around) = &mut self.waits.around {
+        if let Some(around) = &mut self.around {
             around.programs.end();
         }
     }
 
     /// Returns the pending notices about ports that have ended, and clears them.
     pub fn take_notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.waits.notices)
+        std::mem::take(&mut self.notices)
     }
 }
 

@@ -1,23 +1,9 @@
 use super::*;
-use crate::netperf::ours::{OurSockets, Rest};
-use crate::netperf::session::{FarEnd, Play, Turn};
-use crate::netperf::sockets::{Pace, Setup, Sockets};
-use crate::slots::Limits;
-use clock::{Clock, Strategy};
-use inet::iface::IfaceAddr;
-use lock::Up;
-use node::Host;
-use node::config::{HostConfig, IfaceConfig};
-use port::Pairs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use apps::netperf::session::{FarEnd, Play, Turn};
+use apps::netrate::{Figure, Juggle, Kind, Netblast, Netsend, Out, Services, Tcpconnect, Tcpp, TcppServer, Tcpreceive};
+use std::net::IpAddr;
 
-fn host(n: u8, pairs: &Pairs) -> Host<Up> {
-    let config = HostConfig { name: format!("nr{n}"), ..HostConfig::default() };
-    let host = Host::new(&config, Clock::live(Strategy::TscScaled)).unwrap();
-    let addresses = vec![IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, n), len: 24 }];
-    host.add_port(&IfaceConfig { addresses, ..IfaceConfig::on("pair(slots=1024):p") }, pairs).unwrap();
-    host
-}
+const LINK: &str = "pair(slots=1024):p";
 
 /// Runs both ends on this thread; passes the far end's counters to `check`.
 fn play<'o, P>(make: impl FnOnce(Out<'o>) -> P, out: &'o mut Vec<u8>, check: impl FnOnce(u64, u64))
@@ -25,7 +11,7 @@ where
     P: Play<Far: for<'h> FarEnd<End<OurSockets<'h, Up>> = Services<OurSockets<'h, Up>>>>,
 {
     let pairs = Pairs::new();
-    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let hosts = [host(1, LINK, &pairs), host(2, LINK, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
     let (mut far, port) =
         <P::Far>::open_for_one(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, <P::Far>::PORT))).unwrap();
@@ -62,7 +48,7 @@ fn tcpconnect_counts_connections() {
 #[test]
 fn connections_are_limited_and_the_longest_idle_evicted() {
     let pairs = Pairs::new();
-    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let hosts = [host(1, LINK, &pairs), host(2, LINK, &pairs)];
     let alias = IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, 3), len: 24 };
     hosts[0].stack.add_addr(hosts[0].cx(), hosts[0].ports()[0].iface, alias).unwrap();
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -92,7 +78,7 @@ fn connections_are_limited_and_the_longest_idle_evicted() {
 fn datagrams_are_answered_from_the_address_they_were_sent_to() {
     for (kind, answers) in [(Kind::EchoAll, true), (Kind::TakeDatagrams, false)] {
         let pairs = Pairs::new();
-        let hosts = [host(1, &pairs), host(2, &pairs)];
+        let hosts = [host(1, LINK, &pairs), host(2, LINK, &pairs)];
         let alias = IfaceAddr { addr: Ipv4Addr::new(10, 0, 0, 3), len: 24 };
         hosts[1].stack.add_addr(hosts[1].cx(), hosts[1].ports()[0].iface, alias).unwrap();
         let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
@@ -120,7 +106,7 @@ fn datagrams_are_answered_from_the_address_they_were_sent_to() {
 #[test]
 fn closed_connections_are_served_in_one_turn() {
     let pairs = Pairs::new();
-    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let hosts = [host(1, LINK, &pairs), host(2, LINK, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
     let (mut far, port) = Tcpreceive::open_for_one(&mut there, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     for _ in 0..10 {
@@ -179,7 +165,7 @@ fn late_netsend_still_polls_the_receiver() {
 #[test]
 fn netsend_reports_failed_sends() {
     let pairs = Pairs::new();
-    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let hosts = [host(1, LINK, &pairs), host(2, LINK, &pairs)];
     let (mut near, mut there) = (OurSockets::new(&hosts[0], Rest::Never), OurSockets::new(&hosts[1], Rest::Never));
     let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
         there.step(pace);
@@ -229,7 +215,7 @@ fn tcpp_moves_all_its_bytes() {
 #[test]
 fn tcpp_uses_sets_and_addresses_and_reports_cpu_usage() {
     let pairs = Pairs::new();
-    let hosts = [host(1, &pairs), host(2, &pairs)];
+    let hosts = [host(1, LINK, &pairs), host(2, LINK, &pairs)];
     let eth = hosts[0].stack.iface_named("p").unwrap().id;
     let from: Vec<Ipv4Addr> = (101..104).map(|n| Ipv4Addr::new(10, 0, 0, n)).collect();
     for addr in &from {
