@@ -31,6 +31,7 @@ impl<L: Locks> Stack<L> {
     /// Sets the filter of the socket `id` for `group` on `iface` and reports the resulting change.
     /// With the filter `None`, the socket leaves the group. Returns `false` if no more groups can
     /// be joined or if the interface does not exist.
+    #[inline(never)]
     pub(crate) fn set_membership(
         &self,
         cx: Cx,

@@ -245,6 +245,7 @@ impl<L: Locks> Stack<L> {
 
     /// Sends an error about a packet that begins with `quoted`, which may be truncated. An error
     /// about a packet of this host is reported to the socket that sent it instead.
+    #[inline(never)]
     pub(crate) fn send_error(&self, cx: Cx, quoted: &[u8], flags: Flags, cause: Cause) {
         let counters = &self.count(cx).icmp4;
         let Some(header) = self.may_send_error(cx, quoted, flags) else {

@@ -131,6 +131,7 @@ impl<L: Locks> Stack<L> {
     /// interface by which the error arrived. A smaller path MTU is accepted only if a socket can
     /// have sent the packet, or if the packet is an echo request or reply (RFC 5927 7). An error
     /// with an MTU below 1280 bytes is ignored (RFC 8201 4).
+    #[inline(never)]
     pub(crate) fn deliver_error6(&self, cx: Cx, iface: Option<IfaceId>, problem: Problem, inner: &Inner<'_>) {
         let header = &inner.header;
         let is_no_path = matches!(problem, Problem::TooBig { mtu } if (mtu as usize) < FLOOR6);
@@ -175,6 +176,7 @@ impl<L: Locks> Stack<L> {
     /// Sends an error about `packet`, which `iface` received, unless a rule of RFC 4443 or the rate
     /// limit forbids it. `packet` must begin with its IPv6 header.
     #[cold]
+    #[inline(never)]
     pub(crate) fn icmp6_error(&self, cx: Cx, iface: Option<IfaceId>, packet: &Frame, problem: Problem) {
         self.send_error6(cx, iface, packet.bytes(), packet.flags(), problem);
     }

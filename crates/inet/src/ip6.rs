@@ -178,6 +178,7 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the state of `addr` if it is one of our addresses, or has a local route. A
     /// link-local address must be one of `iface`, or of any interface if `iface` is `None`.
+    #[inline(never)]
     pub(crate) fn state6(&self, cx: Cx, iface: Option<&Iface<L>>, addr: Ipv6Addr) -> Option<AddrState> {
         if !ip6::is_link_local(addr) {
             let Some(Via6::Local(id)) = self.via6(cx, addr) else { return None };
@@ -209,6 +210,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the target of the route that this host's packets to `dst` take. Local routes are
     /// ignored for addresses to which they cannot apply (`may_be_local`); the fast path applies the
     /// same rule (`open` in `ip6::input`).
+    #[inline(never)]
     pub(crate) fn via6(&self, cx: Cx, dst: Ipv6Addr) -> Option<Via6> {
         let via = self.route_output(cx, dst.to_bits()).map(|hop| hop.via)?;
         (!matches!(via, Via6::Local(_)) || may_be_local(dst)).then_some(via)

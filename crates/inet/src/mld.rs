@@ -74,6 +74,7 @@ impl<L: Locks> Stack<L> {
 
     /// Sends membership records in as many reports as needed, each small enough for any link and
     /// buffer.
+    #[inline(never)]
     pub(crate) fn mld_report(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         let room = self.pool.size().saturating_sub(self.pool.headroom()).min(FLOOR6 - ip6::HEADER_LEN);
         let room = room.saturating_sub(ROUTER_ALERT.len() + wire::icmp6::HEADER_LEN);

@@ -15,37 +15,43 @@ pub struct ReadySet<L: Locks> {
     pub signal: Signal,
 }
 
-/// Content of a [`ReadySet`]. A datagram socket is queued each time it becomes readable. A stream
-/// is queued at most once, since otherwise its peer would control the length of the queue.
+/// Content of a [`ReadySet`]. Each socket is queued at most once, so that neither the peers nor a
+/// program that does not read the set control the length of the queue.
 #[derive(Debug, Default)]
 struct Ready {
     queue: VecDeque<u32>,
-    /// Bit set of the streams in the queue, by number.
-    streams: Vec<u64>,
+    /// Bit sets of the datagram sockets and streams in the queue, by number.
+    queued: [Vec<u64>; 2],
+}
+
+/// Returns the bit set, the word and the bit of a socket.
+#[inline(always)]
+fn place(id: usize) -> (usize, usize, u64) {
+    let at = id & !SOCK_BIT;
+    (usize::from(id & SOCK_BIT != 0), at / 64, 1 << (at % 64))
 }
 
 impl Ready {
-    /// Marks a stream as queued. Returns `false` if it was queued already.
+    /// Marks a socket as queued. Returns `false` if it was queued already.
     #[inline]
     fn enter(&mut self, id: usize) -> bool {
-        let at = id & !SOCK_BIT;
-        if at / 64 >= self.streams.len() {
-            self.streams.resize(at / 64 + 1, 0);
+        let (kind, at, bit) = place(id);
+        let Some(words) = self.queued.get_mut(kind) else { return false };
+        if at >= words.len() {
+            words.resize(at + 1, 0);
         }
-        let Some(word) = self.streams.get_mut(at / 64) else { return false };
-        let fresh = *word & 1 << (at % 64) == 0;
-        *word |= 1 << (at % 64);
-        fresh
+        let Some(word) = words.get_mut(at) else { return false };
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
     }
 
     #[inline]
     fn pop(&mut self) -> Option<usize> {
         let id = self.queue.pop_front()? as usize;
-        if id & SOCK_BIT != 0 {
-            let at = id & !SOCK_BIT;
-            if let Some(word) = self.streams.get_mut(at / 64) {
-                *word &= !(1 << (at % 64));
-            }
+        let (kind, at, bit) = place(id);
+        if let Some(word) = self.queued.get_mut(kind).and_then(|words| words.get_mut(at)) {
+            *word &= !bit;
         }
         Some(id)
     }
@@ -73,7 +79,7 @@ impl<L: Locks> ReadySet<L> {
 
     pub(crate) fn push(&self, cx: Cx, id: usize) {
         let mut ready = self.ready.lock(cx);
-        if id & SOCK_BIT != 0 && !ready.enter(id) {
+        if !ready.enter(id) {
             return;
         }
         ready.queue.push_back(id as u32);

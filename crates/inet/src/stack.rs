@@ -292,6 +292,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes all frames of `burst`, received on `iface`, and sends the resulting frames.
+    #[inline(never)]
     pub fn input(&self, cx: Cx, iface: IfaceId, burst: &mut Burst) {
         let counters = self.count(cx);
         let lap = counters.ledger.lap_at(clock::tsc::ticks, || trace::burst_delivered(iface.0, burst.len()));
@@ -367,6 +368,7 @@ impl<L: Locks> Stack<L> {
 
     /// Runs the timers that are due and processes the loopback queue. Returns the time at which it
     /// must be called again.
+    #[inline(never)]
     pub fn poll(&self, cx: Cx) -> Option<Instant> {
         let lap = self.lap(cx);
         self.poll_neighbors(cx);
@@ -405,6 +407,7 @@ impl<L: Locks> Stack<L> {
     /// costs 150 ticks, as much as a datagram and its answer. Returns `true` if packets are still
     /// queued and the caller must call again. This happens if processing produced more packets, or
     /// if another thread is processing the queues.
+    #[inline(never)]
     pub fn poll_soon(&self, cx: Cx) -> bool {
         let lap = self.lap(cx);
         if self.tcp_is_due(cx) {

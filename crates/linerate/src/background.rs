@@ -5,12 +5,14 @@ use clock::{Duration, Instant};
 use inet::tcp::Unacknowledged;
 use lock::Light;
 use node::config::HostConfig;
-use node::control::Server;
+use node::control::HostServer;
 use node::run::{Runner, await_addresses};
 use socket::Calls;
 use socket::net::Net;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -77,17 +79,33 @@ impl Unfinished {
     }
 }
 
+/// Path of a control socket, with the function that binds it.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    pub(crate) path: PathBuf,
+    bind: fn(&Path) -> io::Result<HostServer<Light>>,
+}
+
+impl ControlSocket {
+    pub(crate) fn new(path: PathBuf) -> ControlSocket {
+        ControlSocket { path, bind: HostServer::bind }
+    }
+
+    fn bind(self) -> Result<HostServer<Light>, Error> {
+        let what = || format!("control socket {}", self.path.display());
+        (self.bind)(&self.path).map_err(|why| Error::Rejected { what: what(), why: why.to_string() })
+    }
+}
+
 /// Starts the thread of a host.
 pub(crate) fn start(
     node: node::Host<Light>,
     config: &HostConfig,
+    control: Option<ControlSocket>,
     on_warning: Option<OnWarning>,
 ) -> Result<Host, Error> {
     let failed = |why| Error::Thread { host: config.name.clone(), why };
-    let control = config.control.as_deref().map(Server::bind).transpose().map_err(|why| Error::Rejected {
-        what: format!("control socket {}", config.control.as_deref().unwrap_or("".as_ref()).display()),
-        why: why.to_string(),
-    })?;
+    let control = control.map(ControlSocket::bind).transpose()?;
     let runner = Runner::new(&node, &[], control).map_err(|(_, why)| failed(std::io::Error::other(why)))?.stay(true);
     let (node, stop) = (Arc::new(node), Arc::new(Stop::default()));
     let (theirs, request) = (node.clone(), stop.clone());
@@ -109,7 +127,7 @@ impl Drop for StopsCalls<'_> {
 /// Body of the thread.
 fn run(
     node: &node::Host<Light>,
-    mut runner: Runner,
+    mut runner: Runner<Light>,
     stop: &Stop,
     mut on_warning: Option<OnWarning>,
 ) -> Vec<Unacknowledged> {
@@ -191,6 +209,7 @@ impl Host {
 /// Sockets of the calling thread. Calls that wait sleep until the host's thread wakes them.
 impl Net for Host {
     type Locks = Light;
+    #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, Light>) -> R) -> R {
         self.0.node.with(f)
     }

@@ -1,6 +1,6 @@
 //! Configuration of a host, step by step.
 
-use crate::background::OnWarning;
+use crate::background::{ControlSocket, OnWarning};
 use crate::port::{ChannelPort, FrameSink, FrameSource, OpenPort};
 use crate::{Error, Host, LocalHost, Offload, Tunnel, background, sim};
 use ::port::spec::Spec;
@@ -51,6 +51,7 @@ pub struct HostBuilder {
     neighbors6: Vec<(usize, NeighborConfig)>,
     /// Prefixes of which all addresses are the host's own.
     locals: Vec<String>,
+    control: Option<ControlSocket>,
     on_warning: Option<OnWarning>,
     /// The first invalid value.
     fault: Option<Error>,
@@ -146,7 +147,10 @@ impl HostBuilder {
                 what: format!("{}: {key}", path.as_ref().display()),
                 why: "has no effect on a host of the library; remove the key, or use 'linerate up'".to_owned(),
             }),
-            None => Ok(HostBuilder { config, ..HostBuilder::default() }),
+            None => {
+                let control = config.control.clone().map(ControlSocket::new);
+                Ok(HostBuilder { config, control, ..HostBuilder::default() })
+            }
         }
     }
 
@@ -406,7 +410,7 @@ impl HostBuilder {
     /// Opens a control socket at `path`, which the commands `linerate ctl`, `ss`, `ifconfig` and
     /// others use. Only for a [`Host`].
     pub fn control(mut self, path: impl AsRef<Path>) -> HostBuilder {
-        self.config.control = Some(path.as_ref().to_owned());
+        self.control = Some(ControlSocket::new(path.as_ref().to_owned()));
         self
     }
 
@@ -422,8 +426,8 @@ impl HostBuilder {
 
     /// Returns the builder, or an error if a value was set that only a [`Host`] supports.
     fn without_thread(self) -> Result<HostBuilder, Error> {
-        let what = match &self.config.control {
-            Some(path) => format!("control socket {}", path.display()),
+        let what = match &self.control {
+            Some(control) => format!("control socket {}", control.path.display()),
             None if self.on_warning.is_some() => "on_warning".to_owned(),
             None => return self.checked(),
         };
@@ -436,12 +440,12 @@ impl HostBuilder {
     /// # Errors
     /// Returns an [`Error`] about the first invalid value, or a port that could not be opened.
     pub fn build(self) -> Result<Host, Error> {
-        let HostBuilder { config, own, locals, policies, on_warning, .. } = self.checked()?;
+        let HostBuilder { config, own, locals, policies, control, on_warning, .. } = self.checked()?;
         let config = HostConfig { locks: "light".to_owned(), stay: true, ..config };
         let pairs = crate::port::pairs();
         let node = build_with_own::<Light>(&config, pairs, Clock::live(config.clock), own)?;
         apply(policies, &config.ifaces, &node)?;
-        let host = background::start(node, &config, on_warning)?;
+        let host = background::start(node, &config, control, on_warning)?;
         locals.iter().try_for_each(|prefix| host.add_local(prefix))?;
         Ok(host)
     }

@@ -5,6 +5,7 @@ use crate::{Capture, Error, Host, LocalHost};
 use inet::counters::AuditReport;
 use lock::Locks;
 use node::PortInfo;
+use node::commands::{CommandError, change};
 use node::config::IfaceConfig;
 use node::policy::Policy;
 use std::net::{IpAddr, SocketAddr};
@@ -75,9 +76,9 @@ pub struct Connection {
     pub unacknowledged: usize,
 }
 
-fn run<L: Locks>(node: &node::Host<L>, what: impl FnOnce() -> String, words: &[&str]) -> Result<String, Error> {
-    let done = node::commands::run(node, crate::port::pairs(), words, false);
-    done.map_err(|why| Error::Rejected { what: what(), why: why.to_string() })
+/// Converts the error of the change `what`.
+fn rejected(what: String) -> impl FnOnce(CommandError) -> Error {
+    |why| Error::Rejected { what, why: why.to_string() }
 }
 
 fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str], policy: Option<&Policy>) -> Result<(), Error> {
@@ -90,9 +91,14 @@ fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str], policy: 
     added.map(drop).map_err(|why| Error::Port { port: spec.to_owned(), why: Box::new(why) })
 }
 
-fn change_addr<L: Locks>(node: &node::Host<L>, verb: &str, iface: &str, addr: &str) -> Result<(), Error> {
-    address(addr)?;
-    run(node, || format!("address {addr} of {iface}"), &["ip", "addr", verb, addr, "dev", iface]).map(drop)
+fn add_addr<L: Locks>(node: &node::Host<L>, iface: &str, text: &str) -> Result<(), Error> {
+    let (addr, len) = address(text)?;
+    change::add_addr(node, iface, addr, len).map_err(rejected(format!("address {text} of {iface}")))
+}
+
+fn remove_addr<L: Locks>(node: &node::Host<L>, iface: &str, text: &str) -> Result<(), Error> {
+    let (addr, len) = address(text)?;
+    change::remove_addr(node, iface, addr, len).map_err(rejected(format!("address {text} of {iface}")))
 }
 
 fn set_policy<L: Locks>(node: &node::Host<L>, iface: &str, policy: Option<&Policy>) -> Result<(), Error> {
@@ -177,7 +183,7 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if the address is not valid or the interface does not exist.
             pub fn add_addr(&self, iface: &str, addr: &str) -> Result<(), Error> {
-                change_addr(self.node(), "add", iface, addr)
+                add_addr(self.node(), iface, addr)
             }
 
             /// Removes an address, such as `10.0.0.3/24`, from an interface.
@@ -185,7 +191,7 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if the interface does not have the address.
             pub fn remove_addr(&self, iface: &str, addr: &str) -> Result<(), Error> {
-                change_addr(self.node(), "del", iface, addr)
+                remove_addr(self.node(), iface, addr)
             }
 
             /// Returns the addresses of the host: interface, address and prefix length.
@@ -199,9 +205,8 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if the gateway cannot be reached.
             pub fn add_route(&self, to: &str, via: &str) -> Result<(), Error> {
-                let is_six = route(to, via)?.via6.is_some();
-                let words = ["ip", if is_six { "-6" } else { "-4" }, "route", "replace", to, "via", via];
-                run(self.node(), || format!("route {to} via {via}"), &words).map(drop)
+                let done = change::replace_route(self.node(), &route(to, via)?);
+                done.map_err(rejected(format!("route {to} via {via}")))
             }
 
             /// Removes the route to `to` (`10.0.0.0/8` or `default`) through the gateway `via`.
@@ -209,9 +214,8 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if there is no such route.
             pub fn remove_route(&self, to: &str, via: &str) -> Result<(), Error> {
-                let is_six = route(to, via)?.via6.is_some();
-                let words = ["ip", if is_six { "-6" } else { "-4" }, "route", "del", to, "via", via];
-                run(self.node(), || format!("route {to} via {via}"), &words).map(drop)
+                let done = change::remove_route(self.node(), &route(to, via)?);
+                done.map_err(rejected(format!("route {to} via {via}")))
             }
 
             /// Receives the packets for all addresses of a prefix, such as `0.0.0.0/0` or `::/0`,
@@ -222,7 +226,7 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if the prefix is not valid.
             pub fn add_local(&self, prefix: &str) -> Result<(), Error> {
-                run(self.node(), || format!("local route {prefix}"), &["ip", "route", "add", "local", prefix]).map(drop)
+                change::add_local(self.node(), prefix).map_err(rejected(format!("local route {prefix}")))
             }
 
             /// Sets or removes the policy for the stations behind the port of an interface
@@ -251,7 +255,8 @@ macro_rules! controls {
             /// # Errors
             /// Returns [`Error::Rejected`].
             pub fn command(&self, words: &[&str]) -> Result<String, Error> {
-                run(self.node(), || words.join(" "), words)
+                let done = node::commands::run(self.node(), crate::port::pairs(), words, false);
+                done.map_err(rejected(words.join(" ")))
             }
 
             /// Returns all counters of the host's stack.

@@ -91,7 +91,7 @@ impl LocalHost {
 /// Sockets of this thread. A call that waits runs the host. In a simulation, it fails.
 impl Net for LocalHost {
     type Locks = Up;
-    #[inline]
+    #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, Up>) -> R) -> R {
         let done = self.0.node.with(f);
         if self.0.has_waiting_driver.get() {

@@ -10,6 +10,7 @@ mod arp;
 mod audit;
 pub(crate) mod capture;
 pub(crate) mod cards;
+pub mod change;
 mod context;
 #[cfg(feature = "dhcp")]
 mod dhclient;

@@ -11,7 +11,7 @@
 //! ifconfg                                 error 58
 //!                                         unknown word 'ifconfg' (did you mean 'ifconfig'?); ...
 //! ```
-//! The loop that runs the host owns the [`Server`]. [`Server::serve`] never blocks; between two
+//! The loop that runs the host owns the [`Server`]. [`Server::serve_with`] never blocks; between two
 //! calls the loop may sleep until one of [`Server::fds`] is readable. Clients are not trusted: line
 //! length, answer length, number of clients and waiting times are limited. [`ControlCounts`] has a
 //! counter for each limit.
@@ -27,6 +27,7 @@ pub use client::{Answer, Client, ControlError, path_of, request};
 pub use limits::{ANSWER_MAX, CLIENTS_MAX, ControlCounts, LINE_MAX, PATIENCE};
 
 use crate::{Host, commands};
+use grammar::CommandError;
 use lock::Locks;
 use peer::{Peer, Turn};
 use port::Pairs;
@@ -35,6 +36,34 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+
+/// Function that runs a command ([`commands::run`]).
+type RunCommand<L> = fn(&Host<L>, &Pairs, &[&str], bool) -> Result<String, CommandError>;
+
+/// Control socket of a host. A program that binds none does not contain the commands.
+#[derive(Debug)]
+pub struct HostServer<L: Locks> {
+    /// The socket and its clients.
+    pub server: Server,
+    run: RunCommand<L>,
+}
+
+impl<L: Locks> HostServer<L> {
+    /// Listens at `path` as [`Server::bind`] does.
+    ///
+    /// # Errors
+    /// Those of [`Server::bind`].
+    pub fn bind(path: &Path) -> io::Result<HostServer<L>> {
+        Ok(HostServer { server: Server::bind(path)?, run: commands::run })
+    }
+
+    /// Accepts clients, and reads and answers requests, as far as possible without blocking.
+    pub fn serve(&mut self, host: &Host<L>, pairs: &Pairs) {
+        let run = self.run;
+        self.server
+            .serve_with(host.clock.now(), |words, json| run(host, pairs, words, json).map_err(|why| why.to_string()));
+    }
+}
 
 /// Maximum number of steps (reads, requests, writes) for one client before the next client gets its
 /// turn.
@@ -72,7 +101,7 @@ impl Server {
         self.listener.as_fd()
     }
 
-    /// Returns the descriptors to wait for: one of them is readable when [`Server::serve`] has
+    /// Returns the descriptors to wait for: one of them is readable when [`Server::serve_with`] has
     /// work. Clients with an unread answer are not included (see [`Server::is_writing`]).
     pub fn fds(&self) -> Vec<BorrowedFd<'_>> {
         let readers = self.clients.iter().filter(|client| !client.is_writing()).map(|client| client.stream.as_fd());
@@ -80,7 +109,7 @@ impl Server {
     }
 
     /// Returns whether an answer is not yet fully written. The caller must then call
-    /// [`Server::serve`] again soon, even if no descriptor is readable.
+    /// [`Server::serve_with`] again soon, even if no descriptor is readable.
     pub fn is_writing(&self) -> bool {
         self.clients.iter().any(Peer::is_writing)
     }
@@ -91,14 +120,8 @@ impl Server {
     }
 
     /// Accepts clients, and reads and answers requests, as far as possible without blocking.
-    pub fn serve<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs) {
-        self.serve_with(host.clock.now(), |words, json| {
-            commands::run(host, pairs, words, json).map_err(|e| e.to_string())
-        });
-    }
-
-    /// Serves clients like [`Server::serve`], but runs each command with `answer`. The arguments of
-    /// `answer` are the words of the command, and whether JSON is requested.
+    /// `answer` runs a command; its arguments are the words of the command, and whether JSON is
+    /// requested.
     pub fn serve_with(&mut self, now: clock::Instant, mut answer: impl FnMut(&[&str], bool) -> Result<String, String>) {
         self.accept(now);
         let counts = &self.counts;

@@ -205,6 +205,7 @@ pub struct Host<L: Locks> {
 /// Dropping a host on a live clock attempts a short [`Host::shutdown`], for at most 500 ms, and at
 /// most 50 ms if a peer does not respond. Connections with unacknowledged data are then reset.
 impl<L: Locks> Drop for Host<L> {
+    #[inline(never)]
     fn drop(&mut self) {
         if self.clock.strategy().is_some() && !std::thread::panicking() {
             self.attempt_shutdown();
@@ -302,11 +303,13 @@ impl<L: Locks> Host<L> {
 
     /// Returns the socket calls of a host that no other thread runs. A call that blocks runs the
     /// host's rounds on the calling thread.
+    #[inline]
     pub fn calls(&self) -> Calls<'_, L> {
         Calls::driving(&self.stack, self.cx(), self)
     }
 
     /// Returns the socket calls of a host that another thread runs. A call that blocks only waits.
+    #[inline]
     pub fn shared_calls(&self) -> Calls<'_, L> {
         Calls::new(&self.stack, self.cx())
     }
@@ -591,12 +594,19 @@ impl<L: Locks> Host<L> {
 /// runs them.
 impl<L: Locks> Net for Host<L> {
     type Locks = L;
+    #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
-        if L::SHARED { f(&self.shared_calls()) } else { f(&self.calls()) }
+        if L::SHARED {
+            return f(&self.shared_calls());
+        }
+        // The driver is a reference, so that code that inlines this does not contain the code that
+        // drops a host.
+        f(&Calls::driving(&self.stack, self.cx(), &self))
     }
 }
 
 impl<L: Locks> Drive for Host<L> {
+    #[inline(never)]
     fn drive(&self, until: Instant) -> Option<Instant> {
         if self.is_simulated() {
             return None;
@@ -615,6 +625,7 @@ impl<L: Locks> Drive for Host<L> {
         if self.is_simulated() { Errno::EDEADLK } else { Errno::EINTR }
     }
 
+    #[inline(never)]
     fn look(&self) -> Option<Instant> {
         if self.is_simulated() {
             return None;

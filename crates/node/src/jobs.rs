@@ -206,6 +206,7 @@ impl<L: Locks> Jobs<L> {
 
     /// Runs a turn of each job, and returns the time of the next turn.
     #[cold]
+    #[inline(never)]
     pub(crate) fn turn(&self, around: &Around<'_, L>) -> Instant {
         let (mut open, now) = (self.lock(), around.cx.now);
         let mut next = Instant::NEVER;

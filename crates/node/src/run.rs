@@ -16,7 +16,7 @@ pub use outcome::Outcome;
 pub use programs::{NoPrograms, Program, Programs, Running};
 pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up, up_network, up_with};
 
-use crate::control::Server;
+use crate::control::HostServer;
 use crate::service::{self, Service};
 use crate::{Host, config};
 use clock::{Duration, Instant};
@@ -34,9 +34,9 @@ const LINGER: Duration = Duration::from_millis(300);
 
 /// Loop around a host: serves the host's UDP services and control socket between its rounds.
 #[derive(Debug)]
-pub struct Runner {
+pub struct Runner<L: Locks> {
     /// Control socket; `None` if the host has none.
-    pub control: Option<Server>,
+    pub control: Option<HostServer<L>>,
     services: Vec<Service>,
     buffer: Vec<u8>,
     gone: Vec<inet::iface::IfaceId>,
@@ -52,16 +52,16 @@ pub struct Runner {
     look: Instant,
 }
 
-impl Runner {
+impl<L: Locks> Runner<L> {
     /// Creates the loop around a host. The loop itself runs the UDP services among `services`.
     ///
     /// # Errors
     /// Returns the service for which no socket could be opened, and the reason.
-    pub fn new<L: Locks>(
+    pub fn new(
         host: &Host<L>,
         services: &[config::ServiceConfig],
-        control: Option<Server>,
-    ) -> Result<Runner, (config::ServiceConfig, Errno)> {
+        control: Option<HostServer<L>>,
+    ) -> Result<Runner<L>, (config::ServiceConfig, Errno)> {
         let calls = host.shared_calls();
         let open = |config: &config::ServiceConfig| Service::open(&calls, *config).map_err(|why| (*config, why));
         let datagrams = services.iter().filter(|service| service.kind.is_datagrams());
@@ -82,7 +82,7 @@ impl Runner {
     }
 
     /// Sets whether the host keeps running after all its ports have ended.
-    pub fn stay(mut self, stay: bool) -> Runner {
+    pub fn stay(mut self, stay: bool) -> Runner<L> {
         self.stay = stay;
         self
     }
@@ -100,14 +100,14 @@ impl Runner {
     /// Runs one round of the host and its services, and sleeps if there was nothing to do. Serves
     /// the control socket every millisecond. Calls `notice` with a message for each port that has
     /// ended.
-    pub fn round<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
+    pub fn round(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
         self.round_with(host, pairs, notice, IDLE, || 0);
     }
 
     /// Runs one round like [`Runner::round`], together with other work on this thread. `others`
     /// runs after the host's round and returns the amount of work done. The round sleeps only if
     /// this amount is 0, and at most for `patience`.
-    pub fn round_with<L: Locks>(
+    pub fn round_with(
         &mut self,
         host: &Host<L>,
         pairs: &Pairs,
@@ -130,10 +130,10 @@ impl Runner {
         if patience.is_zero() {
             return;
         }
-        let is_writing = self.control.as_ref().is_some_and(Server::is_writing);
+        let is_writing = self.control.as_ref().is_some_and(|control| control.server.is_writing());
         let most = if is_writing { LOOK } else { IDLE }.min(patience);
         let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
-        let fds = self.control.as_ref().map(Server::fds).unwrap_or_default();
+        let fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
         if host.wait_for_any(until, &fds) || is_writing {
             self.look = Instant::ZERO;
         }
@@ -141,7 +141,7 @@ impl Runner {
 
     /// Reports the receive warnings of ports that are still open. The warnings of closed ports were
     /// reported when the ports closed.
-    pub fn report_warnings<L: Locks>(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
+    pub fn report_warnings(&self, host: &Host<L>, notice: &mut dyn FnMut(String)) {
         let warnings = host.warnings();
         let rest = warnings.iter().filter(|(id, _)| !self.gone.contains(id));
         rest.for_each(|(id, warning)| notice(port_message(host, *id, warning)));
@@ -149,10 +149,10 @@ impl Runner {
 
     /// Returns the number of requests that the control socket has received.
     fn requests(&self) -> u64 {
-        self.control.as_ref().map_or(0, |server| server.counts.requests.get())
+        self.control.as_ref().map_or(0, |control| control.server.counts.requests.get())
     }
 
-    fn serve<L: Locks>(&mut self, host: &Host<L>) -> usize {
+    fn serve(&mut self, host: &Host<L>) -> usize {
         if self.services.is_empty() {
             return 0;
         }
@@ -160,9 +160,9 @@ impl Runner {
         self.services.iter().map(|service| service.serve(&calls, &mut self.buffer)).sum()
     }
 
-    fn look_around<L: Locks>(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
-        if let Some(server) = &mut self.control {
-            server.serve(host, pairs);
+    fn look_around(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
+        if let Some(control) = &mut self.control {
+            control.serve(host, pairs);
         }
         for (id, why) in host.gone() {
             if !self.gone.contains(&id) {

@@ -189,7 +189,7 @@ fn live<L: Locks, A: App>(
             }
         }
     }
-    let over_and_lost = |runner: &Runner| runner.is_over(host.clock.now()) && runner.has_lost_a_port();
+    let over_and_lost = |runner: &Runner<L>| runner.is_over(host.clock.now()) && runner.has_lost_a_port();
     let lost_ports = streams.waits().runner().is_some_and(over_and_lost);
     let counts = std::mem::take(&mut server.counts);
     let app = server.close(&mut streams);
@@ -201,9 +201,12 @@ fn live<L: Locks, A: App>(
 
 /// Opens the control socket and all services of `config`. The returned runner serves the datagram
 /// services; the other services are returned as programs, which the caller runs in addition.
-pub(crate) fn runner<'h, L: Locks>(config: &HostConfig, host: &'h Host<L>) -> Result<(Runner, Running<'h>), RunError> {
+pub(crate) fn runner<'h, L: Locks>(
+    config: &HostConfig,
+    host: &'h Host<L>,
+) -> Result<(Runner<L>, Running<'h>), RunError> {
     let bind = |path: &std::path::PathBuf| {
-        control::Server::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
+        control::HostServer::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
     };
     let control = config.control.as_ref().map(bind).transpose()?;
     let failed = |service, why| RunError::Service { service, why };

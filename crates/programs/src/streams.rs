@@ -25,14 +25,14 @@ pub type HostStreams<'h, L> = NetStreams<Rc<Calls<'h, L>>, Rounds<'h, L>>;
 pub struct Rounds<'h, L: Locks> {
     host: &'h Host<L>,
     calls: Rc<Calls<'h, L>>,
-    around: Option<Around<'h>>,
+    around: Option<Around<'h, L>>,
     notices: Vec<String>,
 }
 
 /// State needed to run the host's main loop: the runner, the programs, and the paired ports of this
 /// process.
-struct Around<'h> {
-    runner: Runner,
+struct Around<'h, L: Locks> {
+    runner: Runner<L>,
     programs: Running<'h>,
     pairs: &'h Pairs,
 }
@@ -42,7 +42,7 @@ struct Around<'h> {
 /// host.
 pub fn running<'h, L: Locks>(
     host: &'h Host<L>,
-    runner: Runner,
+    runner: Runner<L>,
     programs: Running<'h>,
     pairs: &'h Pairs,
 ) -> HostStreams<'h, L> {
@@ -55,7 +55,7 @@ pub fn beside<L: Locks>(host: &Host<L>) -> HostStreams<'_, L> {
     with(host, None)
 }
 
-fn with<'h, L: Locks>(host: &'h Host<L>, around: Option<Around<'h>>) -> HostStreams<'h, L> {
+fn with<'h, L: Locks>(host: &'h Host<L>, around: Option<Around<'h, L>>) -> HostStreams<'h, L> {
     let calls = Rc::new(host.calls());
     NetStreams::waiting(&calls, Rounds { host, calls: calls.clone(), around, notices: Vec::new() })
 }
@@ -67,7 +67,7 @@ impl<L: Locks> Rounds<'_, L> {
     }
 
     /// Returns the runner, if polling runs the host's main loop.
-    pub fn runner(&self) -> Option<&Runner> {
+    pub fn runner(&self) -> Option<&Runner<L>> {
         self.around.as_ref().map(|around| &around.runner)
     }
 

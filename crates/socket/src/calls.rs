@@ -60,6 +60,20 @@ pub trait Drive {
     }
 }
 
+impl<D: Drive + ?Sized> Drive for &D {
+    fn drive(&self, until: Instant) -> Option<Instant> {
+        (**self).drive(until)
+    }
+
+    fn refusal(&self) -> Errno {
+        (**self).refusal()
+    }
+
+    fn look(&self) -> Option<Instant> {
+        (**self).look()
+    }
+}
+
 /// The socket calls of one thread on one stack.
 pub struct Calls<'s, L: Locks> {
     pub(crate) stack: &'s Stack<L>,
@@ -401,6 +415,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// Slow path of a receive, used if no datagram was queued or flags are given: waits for a
     /// datagram. Records the end of the call in the trace and its CPU time in the cost statistics.
     #[cold]
+    #[inline(never)]
     fn recv_slow(&self, fd: Fd, into: &mut [u8], flags: RecvFlags) -> Result<(usize, Peer), Errno> {
         let got = received(fd, self.recv_waiting(fd, into, flags), |(n, _)| *n);
         if !fd.is_stream() {
@@ -570,6 +585,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     ///
     /// # Errors
     /// `EBADF`.
+    #[inline(never)]
     pub fn close(&self, fd: Fd) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.stream_close(id);

@@ -199,6 +199,7 @@ impl<L: Locks> Calls<'_, L> {
     /// `EBADF`; `EINVAL` for a value out of range, and for `IPV6_V6ONLY` on a bound socket;
     /// `ENOPROTOOPT` for an option of another type of socket; `EADDRINUSE` for a group that is
     /// joined already, `EADDRNOTAVAIL` for one that is not joined.
+    #[inline(never)]
     pub fn set_option(&self, fd: Fd, opt: Opt) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.set_stream_option(id, opt);

@@ -43,10 +43,9 @@ pub struct PollFd {
     pub reported: Events,
 }
 
-/// Set of watched descriptors with edge-triggered notifications. A datagram socket causes a
-/// notification each time it becomes readable. A stream causes one for each event (data, space in
-/// the send buffer, end of file, a connection to accept), unless a notification of this stream is
-/// already queued.
+/// Set of watched descriptors with edge-triggered notifications. A datagram socket causes one each
+/// time it becomes readable, a stream for each event (data, space in the send buffer, end of file, a
+/// connection to accept), unless a notification of this socket is already queued.
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 

@@ -189,6 +189,7 @@ pub struct Lookup {
 impl Lookup {
     /// Prepares a lookup of `host`, which is an address, an address with a zone (`fe80::1%tap0`),
     /// or a domain name. The resulting addresses have the port `port`.
+    #[inline(never)]
     pub fn new<L: Locks>(calls: &Calls<'_, L>, host: &str, port: u16, families: Families) -> Lookup {
         let resolvers = calls.stack().resolvers(calls.cx());
         let domains: Vec<String> = resolvers.domains.into_iter().map(|entry| entry.value).collect();
@@ -213,6 +214,7 @@ impl Lookup {
     }
 
     /// Sends queries and reads answers, without waiting. Returns the result once it is known.
+    #[inline(never)]
     pub fn turn<L: Locks>(&mut self, calls: &Calls<'_, L>) -> Option<Found> {
         if let Some(known) = &self.known {
             return Some(known.clone());

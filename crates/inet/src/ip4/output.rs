@@ -18,6 +18,7 @@ use wire::{Mac, Proto};
 impl<L: Locks> Stack<L> {
     /// Returns the outgoing interface and next hop for packets to `dst`. `iface` is the interface
     /// that the sender requests for multicast and broadcast.
+    #[inline(never)]
     pub(crate) fn exit_for(&self, cx: Cx, dst: Ipv4Addr, iface: Option<IfaceId>) -> Result<Exit, OutputError> {
         if dst.is_multicast() || dst.is_broadcast() {
             let out = iface
@@ -77,6 +78,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`OutputError`] if the packet was not sent; the frame has been dropped and counted.
+    #[inline(never)]
     pub(crate) fn ip4_output(&self, cx: Cx, payload: Frame, out: &Outgoing) -> Result<(), OutputError> {
         let lap = self.resume(cx);
         let outer = lap.nest();
@@ -197,6 +199,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends a packet that begins with its IP header to the receiver `to` on `iface`.
+    #[inline(never)]
     fn send_packet(&self, cx: Cx, iface: &Iface<L>, to: &Target, packet: Frame, at_once: AtOnce) {
         let lap = self.resume(cx);
         lap.mark(Stage::Ip4Output, 1);

@@ -237,6 +237,7 @@ impl<L: Locks> Stack<L> {
     /// Runs the due IPv6 timers of an interface: sends solicitations for tentative addresses, makes
     /// an address valid if no other station has claimed it, sends MLD reports, and runs the timers
     /// of autoconfiguration and of router advertisements.
+    #[inline(never)]
     pub(crate) fn poll_iface6(&self, cx: Cx, iface: &Iface<L>) {
         let (mut ask, mut became, mut next) = (Vec::new(), false, Instant::NEVER);
         let mut six = iface.six.lock(cx);

@@ -57,6 +57,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`OutputError`] if the packet was not sent; the frame has been dropped and counted.
+    #[inline(never)]
     pub(crate) fn ip6_output(&self, cx: Cx, payload: Frame, out: &Outgoing6) -> Result<(), OutputError> {
         let refuse = |frame: Frame, why: DropReason, error: OutputError| {
             self.drop_frame(cx, frame, why);
@@ -130,6 +131,7 @@ impl<L: Locks> Stack<L> {
         if sent { Ok(()) } else { Err(OutputError::TooBig(mtu)) }
     }
 
+    #[inline(never)]
     fn send_packet6(&self, cx: Cx, iface: &Iface<L>, to: Target<Ipv6Addr>, packet: Frame, at_once: AtOnce) {
         match to {
             Target::Station(mac) => self.ether_output::<u128>(cx, iface, mac, packet, at_once),

@@ -25,6 +25,7 @@ pub enum Notice {
 
 impl<L: Locks> Stack<L> {
     /// Counts a frame as received on `iface`, and drops it with the reason `why`.
+    #[inline(never)]
     pub fn reject(&self, cx: Cx, iface: IfaceId, mut frame: Frame, why: DropReason, notice: Notice) {
         let notifies = notice == Notice::Refusal;
         if let Some(iface) = self.ifaces.get(iface).filter(|iface| notifies && iface.is_up()) {

@@ -48,6 +48,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`TcpError`]; the socket is then unchanged.
+    #[inline(never)]
     pub fn tcp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, TcpError> {
         let (fresh, any, sharing, domain, v6only) = self
             .with_sock(cx, id, |sock| {

@@ -174,6 +174,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`TcpError`] if the socket cannot listen.
+    #[inline(never)]
     pub fn tcp_listen_on(&self, cx: Cx, id: usize, backlog: u32, prefix: AnyPrefix) -> Result<(), TcpError> {
         let state = |sock: &mut Sock<L>| (sock.is_bound(), matches!(sock.kind, Kind::Fresh), sock.is_listening());
         let (bound, fresh, listens) = self.with_sock(cx, id, state).ok_or(TcpError::NoSocket)?;
@@ -437,6 +438,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`TcpError::NotConnected`] if the socket has no peer.
+    #[inline(never)]
     pub fn tcp_shutdown(&self, cx: Cx, id: usize, read: bool, write: bool) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
             let Kind::Stream(stream) = &mut sock.kind else { return Err(TcpError::NotConnected) };
@@ -462,6 +464,7 @@ impl<L: Locks> Stack<L> {
 
     /// Closes socket `id`. Unsent data is still sent unless `abort` is set. Returns `false` if
     /// there is no such socket.
+    #[inline(never)]
     pub fn tcp_close(&self, cx: Cx, id: usize, abort: bool) -> bool {
         let Some(slot) = self.tcp.socks.get(id) else { return false };
         let mut slot = slot.lock(cx);
@@ -530,6 +533,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     ///
     /// [`TcpError::NoSocket`].
+    #[inline(never)]
     pub fn tcp_watch(&self, cx: Cx, id: usize, set: Option<Arc<ReadySet<L>>>) -> Result<(), TcpError> {
         self.act(cx, id, |sock| {
             sock.rest().watch = set;
@@ -542,6 +546,7 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the configuration, derived from the sysctls, with which connections over a link with
     /// this MTU begin.
+    #[inline(never)]
     pub(super) fn tcp_config<A: Net>(&self, cx: Cx, mtu: usize) -> Arc<Config> {
         self.tcp_config_in::<A>(&mut self.tcp.configs.lock(cx), mss_of::<A>(mtu))
     }

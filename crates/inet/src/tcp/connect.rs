@@ -32,6 +32,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    #[inline(never)]
     fn tcp_connect_to<A: Net>(&self, cx: Cx, id: usize, dst: A, port: L4Port) -> Result<(), TcpError> {
         if port.0 == 0 || dst.is_for_many() {
             return Err(TcpError::Invalid);

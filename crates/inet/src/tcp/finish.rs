@@ -69,6 +69,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Resets the connections with unacknowledged data or FINs, and returns them.
+    #[inline(never)]
     pub fn tcp_reset_unacknowledged(&self, cx: Cx) -> Vec<Unacknowledged> {
         let mut all = Vec::new();
         self.tcp.socks.for_each(cx, |id, sock| all.extend(sock.unacknowledged().map(|left| (id, left))));

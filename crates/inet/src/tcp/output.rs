@@ -321,6 +321,7 @@ impl<L: Locks> Stack<L> {
 
     /// Sends a segment that belongs to no connection: an RST, a challenge ACK, or a listener's
     /// SYN-ACK.
+    #[inline(never)]
     pub(super) fn tcp_send_bare<A: Net>(&self, cx: Cx, ends: Ends<A>, out: &Out, options: &IpOptions) {
         let Some(frame) = self.make_frame(cx) else { return };
         counts::left_bare(&self.count(cx).tcp, out);

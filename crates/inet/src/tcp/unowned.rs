@@ -72,6 +72,7 @@ impl<L: Locks> Stack<L> {
 
     /// Answers a segment that a policy rejects as if there were no socket. Invalid segments are not
     /// answered.
+    #[inline(never)]
     pub(crate) fn tcp_refuse<A: Net>(&self, cx: Cx, iface: &Iface<L>, packet: &Frame) {
         let mut seen = ParsedSegment::<A>::default();
         let is_valid = check(packet, Some(iface.id), is_sound(packet, iface.offload().rx), &mut seen).is_ok();

@@ -61,6 +61,7 @@ impl<L: Locks> Stack<L> {
         self.relay_error(cx, Trouble::of6(problem), Quote::V6(*quoted))
     }
 
+    #[inline(never)]
     fn relay_error(&self, cx: Cx, trouble: Option<Trouble>, quoted: Quote<'_>) -> bool {
         let (mut trouble, mut quoted, mut ours) = (trouble, quoted, false);
         for _ in 0..self.sysctls.tunnel_nesting.get() {

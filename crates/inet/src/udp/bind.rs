@@ -35,6 +35,7 @@ impl<L: Locks> Stack<L> {
 
     /// Closes a socket: drops its queued datagrams and leaves its multicast groups. Returns `false`
     /// if there is no such socket.
+    #[inline(never)]
     pub fn udp_close(&self, cx: Cx, id: usize) -> bool {
         let Some((ends, is_raw)) = self.with_pcb(cx, id, |pcb| (pcb.ends(), pcb.raw().is_some())) else { return false };
         let why = if is_raw { DropReason::RawClosed } else { DropReason::UdpClosed };
@@ -76,6 +77,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     ///
     /// [`BindError`]; the socket is then unchanged.
+    #[inline(never)]
     pub fn udp_bind(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<SocketAddr, BindError> {
         let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), *pcb.options, pcb.raw().is_some());
         let (domain, bound, options, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
@@ -176,6 +178,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`BindError`]; the socket is then unchanged.
+    #[inline(never)]
     pub fn udp_connect(&self, cx: Cx, id: usize, addr: SocketAddr) -> Result<(), BindError> {
         let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.ends(), *pcb.options, pcb.chosen_local, pcb.raw().is_some());
         let (domain, before, options, was_chosen, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;

@@ -155,6 +155,7 @@ impl<L: Locks> Stack<L> {
         self.with_pcb(cx, id, found).ok_or(BindError::NoSocket)
     }
 
+    #[inline(never)]
     fn set_filter(
         &self,
         cx: Cx,

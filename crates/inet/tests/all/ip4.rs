@@ -17,6 +17,7 @@ conversations! {
     a_header_with_any_bit_flipped_is_not_delivered
     a_packet_of_another_version_is_dropped
     martian_sources_are_dropped
+    a_station_without_an_address_may_ask_for_one
     martian_destinations_are_dropped
     land_is_not_answered
     la_tierra_with_another_of_our_addresses_is_dropped
@@ -147,6 +148,28 @@ fn martian_sources_are_dropped<L: Locks>() {
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
     h.assert_counters("in 8, ip4.received 8, ip4.in.martian_source 8");
+}
+
+/// RFC 1122 3.2.1.3, RFC 2131 4.1: a station without an address asks a DHCP server for one. Other
+/// packets from 0.0.0.0 are martians. A reply to 0.0.0.0 is not sent.
+fn a_station_without_an_address_may_ask_for_one<L: Locks>() {
+    let h = Host::<L>::router();
+    h.route("0.0.0.0/0", linerate_inet::route::Via::Gateway(EM1, FAR.ip));
+    let s = h.bound(67);
+    let nobody = Station { ip: Ipv4Addr::UNSPECIFIED, ..PEER };
+    let all = Station { ip: Ipv4Addr::BROADCAST, ..ME };
+    h.inject(EM0, udp_frame(nobody, 68, all, 67, b"discover"));
+    assert_eq!(h.recv(s).map(|(bytes, from)| (bytes, from.ip())), Some((b"discover".to_vec(), nobody.ip.into())));
+    h.sent_nothing(EM0);
+    h.assert_counters("in 1, ip4.received 1, ip4.delivered 1, udp.received 1, udp.delivered 1, audit.consumed 1");
+    assert!(h.send(s, b"offer", at(nobody, 68)).is_err());
+    h.inject(EM0, udp_frame(nobody, 68, all, 69, b"no socket"));
+    h.inject(EM0, ping(nobody, all.ip, 1, 1, b"x").between(nobody, all));
+    h.inject(EM0, udp_frame(Station { ip: Ipv4Addr::new(0, 0, 0, 1), ..PEER }, 68, all, 67, b"martian"));
+    assert!(h.recv(s).is_none());
+    h.sent_nothing(EM0);
+    h.sent_nothing(EM1);
+    h.audit();
 }
 
 fn martian_destinations_are_dropped<L: Locks>() {

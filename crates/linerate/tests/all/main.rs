@@ -9,6 +9,7 @@ mod life;
 mod policy;
 mod poll;
 mod ports;
+mod qemu;
 #[cfg(feature = "quinn")]
 mod quinn;
 mod readme;

@@ -72,6 +72,16 @@ impl<L: Locks> Ctl<'_, L> {
         best.map(|(_, id)| id).ok_or_else(nowhere)
     }
 
+    /// Returns the next hop through `gateway`, on the link of `dev` if given; without a gateway, the
+    /// destinations are on that link.
+    pub(crate) fn hop(&self, gateway: Option<Ipv4Addr>, dev: Option<IfaceId>) -> Result<Via, CommandError> {
+        match (gateway, dev) {
+            (Some(gateway), dev) => Ok(Via::Gateway(dev.map_or_else(|| self.link_of(gateway), Ok)?, gateway)),
+            (None, Some(dev)) => Ok(Via::Link(dev)),
+            (None, None) => Err(CommandError::missing("via GATEWAY or dev IF")),
+        }
+    }
+
     /// Returns the source address of packets to `dst` with the next hop `via`. This is the outgoing
     /// iface's address whose prefix contains the gateway (or `dst` if there is no gateway). If
     /// there is no such address, it is the iface's first address.

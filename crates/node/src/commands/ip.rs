@@ -12,9 +12,10 @@ use super::link::Style;
 use super::parse;
 use super::{ifconfig, ipneigh, iproute, six, tunnel};
 use grammar::{CommandError, Usage, Words};
-use inet::iface::IfaceKind;
+use inet::iface::{Iface, IfaceAddr, IfaceKind};
 use list::list;
 use lock::Locks;
+use std::net::Ipv4Addr;
 use syntax::{Family, only_dev, verb};
 
 const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neighbour", "neigh"];
@@ -79,9 +80,9 @@ fn addr<L: Locks>(
         return Ok(list(ctl, only, Some(family), style));
     }
     if family == Family::Six || family == Family::Any && words.peek().is_some_and(|word| word.contains(':')) {
-        return six::change_addr(ctl, verb, words);
+        return six::ip_addr(ctl, verb, words);
     }
-    let mut addr = parse::addr(words.next("an address such as 10.0.0.1/24")?, parse::host_len)?;
+    let addr = parse::addr(words.next("an address such as 10.0.0.1/24")?, parse::host_len)?;
     let (mut dev, mut peer, mut label) = (None, None, None);
     while let Some(word) = words.take() {
         match word {
@@ -112,6 +113,17 @@ fn addr<L: Locks>(
     if let Some(label) = label.filter(|label| *label != dev.name) {
         return Err(CommandError::failed(format!("label {label}: not supported: addresses have no labels")));
     }
+    change_addr(ctl, verb, dev, addr, peer).map(|()| String::new())
+}
+
+/// Adds, replaces or removes an address of an iface, according to `verb`.
+pub(super) fn change_addr<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    verb: &str,
+    dev: &Iface<L>,
+    mut addr: IfaceAddr,
+    peer: Option<Ipv4Addr>,
+) -> Result<(), CommandError> {
     let had = dev.addrs(ctl.cx).into_iter().find(|own| own.addr == addr.addr);
     match (verb, had) {
         ("del", Some(_)) => drop(ctl.host.stack.remove_addr(ctl.cx, dev.id, addr.addr)),
@@ -130,7 +142,7 @@ fn addr<L: Locks>(
             }
         }
     }
-    Ok(String::new())
+    Ok(())
 }
 
 fn link<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>, style: Style) -> Result<String, CommandError> {

@@ -22,12 +22,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         "flush" => flush(ctl, words),
         "del" => {
             let (prefix, paths) = describe(ctl, words, Wanted::Prefix)?;
-            let is_it = |there| paths.first().is_none_or(|way| way.via == there) || is_by(ctl, there, &paths);
-            if !ctl.route_at(prefix).is_some_and(is_it) {
-                return Err(no_route(prefix));
-            }
-            ctl.host.stack.remove_route(ctl.cx, prefix);
-            Ok(String::new())
+            remove(ctl, prefix, &paths).map(|()| String::new())
         }
         verb => {
             let (prefix, paths) = describe(ctl, words, Wanted::Whole)?;
@@ -40,6 +35,16 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             }
         }
     }
+}
+
+/// Removes the route to exactly `prefix`. Without `paths`, it may have any next hop.
+pub(super) fn remove<L: Locks>(ctl: &Ctl<'_, L>, prefix: Prefix, paths: &[Path]) -> Result<(), CommandError> {
+    let is_it = |there| paths.first().is_none_or(|way| way.via == there) || is_by(ctl, there, paths);
+    if !ctl.route_at(prefix).is_some_and(is_it) {
+        return Err(no_route(prefix));
+    }
+    ctl.host.stack.remove_route(ctl.cx, prefix);
+    Ok(())
 }
 
 /// Returns whether the next hop `there` of a route has exactly the paths `paths`. A path that names
@@ -95,10 +100,7 @@ fn describe<L: Locks>(
                 let way =
                     gateway.map(|_| "via").or(dev.map(|_| "dev")).or((via.is_some() || local).then_some("a type"));
                 refuse(way.or(scope.map(|_| "scope")).or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
-                let by = |word: &str, dev: Option<IfaceId>| {
-                    let gateway = parse::ip4("gateway", word)?;
-                    Ok(Via::Gateway(dev.map_or_else(|| ctl.link_of(gateway), Ok)?, gateway))
-                };
+                let by = |word: &str, dev: Option<IfaceId>| ctl.hop(Some(parse::ip4("gateway", word)?), dev);
                 return Ok((prefix, nexthops(ctl, words, by)?));
             }
             "scope" => scope = Some(words.next("global, link or host")?),
@@ -115,14 +117,11 @@ fn describe<L: Locks>(
         (Some(_), ..) => {
             return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev"));
         }
-        (None, Some(gateway), Some(dev)) => Via::Gateway(dev, gateway),
-        (None, Some(gateway), None) => Via::Gateway(ctl.link_of(gateway)?, gateway),
-        (None, None, Some(dev)) => Via::Link(dev),
         (None, None, None) if wanted == Wanted::Prefix => {
             refuse(scope.map(|_| "scope").or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
             return Ok((prefix, Vec::new()));
         }
-        (None, None, None) => return Err(CommandError::missing("via GATEWAY or dev IF")),
+        (None, gateway, dev) => ctl.hop(gateway, dev)?,
     };
     if onlink && (gateway.is_none() || dev.is_none()) {
         return Err(CommandError::failed("onlink: needs via GATEWAY and dev IF"));

@@ -1,13 +1,14 @@
 //! Builds a host from its configuration: first the pool, then ifaces, routes and neighbors.
 
 use crate::Host;
-use crate::commands;
+use crate::commands::{CommandError, change};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::host::{AddPortError, OpenOwn};
 use crate::isr::IsrError;
 use crate::split::{self, Shard};
 use crate::topology::Topology;
 use clock::{Clock, Instant};
+use inet::fib::Prefix6;
 use inet::iface::IfaceId;
 use inet::resolvers::ResolverSource;
 use lock::{Locks, Up};
@@ -105,7 +106,7 @@ pub fn build<L: Locks>(config: &HostConfig, pairs: &Pairs, clock: Clock) -> Resu
         );
         return Err(BuildError::Config(why));
     }
-    build_with(config, pairs, clock, |host, _, iface| host.add_port(iface, pairs))
+    build_with(config, clock, |host, _, iface| host.add_port(iface, pairs))
 }
 
 /// Builds a host from `config` as [`build`] does. The ifaces whose numbers (in `config.ifaces`) are
@@ -123,20 +124,15 @@ pub fn build_with_own<L: Locks>(
     if own.is_empty() {
         return build(config, pairs, clock);
     }
-    build_with(config, pairs, clock, |host, at, iface| match own.remove(&at) {
+    build_with(config, clock, |host, at, iface| match own.remove(&at) {
         None => host.add_port(iface, pairs),
         Some(open) => host.add_own_port(iface, open),
     })
 }
 
 /// Builds one stack of a split host, with the ports that the dispatcher provides.
-pub(crate) fn build_sharded(
-    config: &HostConfig,
-    pairs: &Pairs,
-    clock: Clock,
-    mut shard: Shard,
-) -> Result<Host<Up>, BuildError> {
-    let mut host = build_with(config, pairs, clock, |host, at, iface| match shard.take_port(at) {
+pub(crate) fn build_sharded(config: &HostConfig, clock: Clock, mut shard: Shard) -> Result<Host<Up>, BuildError> {
+    let mut host = build_with(config, clock, |host, at, iface| match shard.take_port(at) {
         Some((name, mac, port)) => host.attach(&name, mac, port, iface),
         None => Err(AddPortError::TooMany), // there are as many as ifaces
     })?;
@@ -146,7 +142,6 @@ pub(crate) fn build_sharded(
 
 fn build_with<L: Locks>(
     config: &HostConfig,
-    pairs: &Pairs,
     clock: Clock,
     mut add: impl FnMut(&Host<L>, usize, &IfaceConfig) -> Result<IfaceId, AddPortError>,
 ) -> Result<Host<L>, BuildError> {
@@ -166,33 +161,15 @@ fn build_with<L: Locks>(
     }
     let servers: Vec<_> = config.dns.iter().map(|addr| SocketAddr::new(*addr, 0)).collect();
     host.stack.set_resolvers(host.cx(), ResolverSource::Configured, &servers, &config.search, Instant::NEVER);
-    let set = |what: String, words: &[&str]| {
-        commands::run(&host, pairs, words, false).map(drop).map_err(|why| BuildError::Word {
-            host: name(),
-            what,
-            why: why.to_string(),
-        })
-    };
+    let rejected = |what, why: CommandError| BuildError::Word { host: name(), what, why: why.to_string() };
     for route in &config.routes {
-        let six = route.to6.is_some() || route.via6.is_some();
-        let to = match six {
-            true => route.to6.unwrap_or(inet::fib::Prefix6::DEFAULT).to_string(),
-            false => route.to.to_string(),
-        };
-        let via = if six { route.via6.map(|via| via.to_string()) } else { route.via.map(|via| via.to_string()) };
-        let mut words = vec!["ip", if six { "-6" } else { "-4" }, "route", "replace", &to];
-        words.extend(via.iter().flat_map(|via| ["via", via]));
-        words.extend(route.dev.iter().flat_map(|dev| ["dev", dev]));
-        set(format!("route {to}"), &words)?;
+        change::replace_route(&host, route).map_err(|why| {
+            let to = route.to6.or(route.via6.map(|_| Prefix6::DEFAULT)).map(|to| to.to_string());
+            rejected(format!("route {}", to.unwrap_or_else(|| route.to.to_string())), why)
+        })?;
     }
     for neighbor in &config.neighbors {
-        let (addr, mac) = (neighbor.addr.to_string(), neighbor.mac.to_string());
-        match &neighbor.dev {
-            Some(dev) => {
-                set(format!("neighbor {addr}"), &["ip", "neigh", "replace", &addr, "lladdr", &mac, "dev", dev])?
-            }
-            None => set(format!("neighbor {addr}"), &["arp", "-s", &addr, &mac])?,
-        }
+        change::set_neighbor(&host, neighbor).map_err(|why| rejected(format!("neighbor {}", neighbor.addr), why))?;
     }
     Ok(host)
 }

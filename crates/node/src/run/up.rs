@@ -10,7 +10,7 @@ use super::{BuildError, IDLE, NoPrograms, Outcome, Programs, Runner, build, buil
 use crate::Host;
 use crate::commands;
 use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
-use crate::control::Server;
+use crate::control::{HostServer, Server};
 use crate::service::{LONGEST, Service};
 use crate::split::{self, Dispatcher, Shard};
 use crate::switch::Switch;
@@ -214,7 +214,11 @@ fn attend<P>(
 fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Report>) -> Option<Outcome> {
     let run = || {
         let switch = Switch::of_file(file, &shared.pairs, Clock::live(clock::Strategy::default()), None)?;
-        let mut control = file.control.as_ref().map(|path| bind(&file.name, path)).transpose()?;
+        let mut control = file
+            .control
+            .as_ref()
+            .map(|path| Server::bind(path).map_err(control_error(&file.name, path)))
+            .transpose()?;
         let path = control.as_ref().map(|server| server.path().to_path_buf());
         let _ = say.send(Report::Running(Event::Running { name: file.name.clone(), control: path }));
         shared.gate.pass();
@@ -311,7 +315,7 @@ fn live_sharded<P: Programs>(
         let text = format!("{}: cannot pin to core {core}: {why}; running on any core", part.name);
         let _ = say.send(Report::Notice(text)); // fails only when everything has ended
     }
-    let mut host = build_sharded(part, &shared.pairs, Clock::live(part.clock), shard)?;
+    let mut host = build_sharded(part, Clock::live(part.clock), shard)?;
     host.set_topology(shared.topology.clone());
     let runner = runner(part, &host, &part.services)?;
     run(part, &host, runner, shared, say)
@@ -465,13 +469,13 @@ fn service_error(config: &HostConfig, service: ServiceConfig, why: impl ToString
     UpError::Service { host: config.name.clone(), what, why: why.to_string() }
 }
 
-fn bind(host: &str, path: &Path) -> Result<Server, UpError> {
-    let failed = |why| UpError::Control { host: host.to_string(), path: path.display().to_string(), why };
-    Server::bind(path).map_err(failed)
+fn control_error(host: &str, path: &Path) -> impl FnOnce(io::Error) -> UpError {
+    |why| UpError::Control { host: host.to_string(), path: path.display().to_string(), why }
 }
 
-fn runner<L: Locks>(config: &HostConfig, host: &Host<L>, services: &[ServiceConfig]) -> Result<Runner, UpError> {
-    let control = config.control.as_ref().map(|path| bind(&config.name, path)).transpose()?;
+fn runner<L: Locks>(config: &HostConfig, host: &Host<L>, services: &[ServiceConfig]) -> Result<Runner<L>, UpError> {
+    let bind = |path: &PathBuf| HostServer::bind(path).map_err(control_error(&config.name, path));
+    let control = config.control.as_ref().map(bind).transpose()?;
     let runner = Runner::new(host, services, control);
     Ok(runner.map_err(|(service, why)| service_error(config, service, why))?.stay(config.stay))
 }
@@ -479,7 +483,7 @@ fn runner<L: Locks>(config: &HostConfig, host: &Host<L>, services: &[ServiceConf
 fn run<L: Locks, P: Programs>(
     config: &HostConfig,
     host: &Host<L>,
-    runner: Runner,
+    runner: Runner<L>,
     shared: &Shared<P>,
     say: &Sender<Report>,
 ) -> Result<Outcome, UpError> {
@@ -491,7 +495,7 @@ fn run<L: Locks, P: Programs>(
 fn run_with<L: Locks, P: Programs>(
     config: &HostConfig,
     host: &Host<L>,
-    mut runner: Runner,
+    mut runner: Runner<L>,
     shared: &Shared<P>,
     say: &Sender<Report>,
     over: impl FnOnce(),
@@ -506,7 +510,7 @@ fn run_with<L: Locks, P: Programs>(
     };
     shared.unfinished.fetch_add(1, Ordering::AcqRel);
     let mut unfinished = Some(Ends(&shared.unfinished));
-    let control = runner.control.as_ref().map(|server| server.path().to_path_buf());
+    let control = runner.control.as_ref().map(|control| control.server.path().to_path_buf());
     let _ = say.send(Report::Running(Event::Running { name: host.stack.name.clone(), control }));
     shared.gate.pass();
     let mut notice = |text| drop(say.send(Report::Notice(text)));

@@ -32,8 +32,7 @@ impl Both {
         let (clock, pairs) = (SimClock::new(), Pairs::new());
         assert_eq!(split.check(), Ok(()));
         let (dispatcher, shards) = Dispatcher::open(split, &pairs, Clock::sim(&clock)).unwrap();
-        let build =
-            |(part, shard): (&HostConfig, Shard)| build_sharded(part, &pairs, Clock::sim(&clock), shard).unwrap();
+        let build = |(part, shard): (&HostConfig, Shard)| build_sharded(part, Clock::sim(&clock), shard).unwrap();
         let parts = parts(split);
         let stacks = parts.iter().zip(shards).map(build).collect();
         let peer = crate::build(&config("a", "10.0.0.1/24", 1), &pairs, Clock::sim(&clock)).unwrap();

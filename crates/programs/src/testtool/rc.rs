@@ -58,8 +58,8 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
 
 fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script: &Path) -> anyhow::Result<()> {
     let socket = std::env::temp_dir().join(format!("linerate-{}-{}", host.stack.name, std::process::id()));
-    let mut server =
-        control::Server::bind(&socket).with_context(|| format!("cannot open control socket {}", socket.display()))?;
+    let mut control = control::HostServer::bind(&socket)
+        .with_context(|| format!("cannot open control socket {}", socket.display()))?;
     // A file name without a directory is searched in the current directory, not in PATH, so that
     // `-r config.sh` works.
     let path = if script.components().count() == 1 { Path::new(".").join(script) } else { script.to_owned() };
@@ -70,7 +70,7 @@ fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script:
         .spawn()
         .with_context(|| format!("cannot run rc script '{}': it must exist and be executable", script.display()))?;
     loop {
-        server.serve(host, pairs);
+        control.serve(host, pairs);
         if let Some(status) = child.try_wait()? {
             if !status.success() {
                 bail!("rc script '{}' failed: {status}", script.display());
@@ -81,7 +81,7 @@ fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script:
             end(&mut child);
             bail!("interrupted while rc script '{}' was running", script.display());
         }
-        dispatch::wait_readable(&server.fds(), Some(Duration::from_millis(5)))?;
+        dispatch::wait_readable(&control.server.fds(), Some(Duration::from_millis(5)))?;
     }
 }
 

@@ -174,3 +174,25 @@ fn a_busy_peer_does_not_fill_the_ready_set() {
     }
     assert_eq!(edges(&poller, &w.b()), [server.0]);
 }
+
+/// A datagram socket is in the ready set at most once, also if the program reads it without the
+/// set. A later datagram is reported again.
+#[test]
+fn a_program_that_does_not_read_the_ready_set_does_not_fill_it() {
+    let w = World::<Up>::new();
+    let (from, to) = (w.a().socket().unwrap(), w.b().socket().unwrap());
+    w.b().bind(to, at(2, 7)).unwrap();
+    nonblocking(&w.b(), to);
+    let poller = Poller::default();
+    w.b().watch(&poller, to).unwrap();
+    for round in 0..1000 {
+        w.a().send_to(from, b".", &at(2, 7)).unwrap();
+        w.pass(ms(1));
+        assert_eq!(w.b().recv(to, &mut [0; 8]), Ok(1), "{round}");
+    }
+    assert_eq!(edges(&poller, &w.b()), [to.0]);
+    assert!(edges(&poller, &w.b()).is_empty());
+    w.a().send_to(from, b".", &at(2, 7)).unwrap();
+    w.pass(ms(1));
+    assert_eq!(edges(&poller, &w.b()), [to.0]);
+}

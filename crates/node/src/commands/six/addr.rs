@@ -40,7 +40,12 @@ pub(crate) fn own_address(word: &str) -> Result<IfaceAddr6, CommandError> {
     let bad = || CommandError::bad("address", word, "an IPv6 address with its prefix length such as fd00::1/64");
     let (text, len) = word.split_once('/').ok_or_else(bad)?;
     let len = parse::number("prefix length", len, 0, 128)? as u8;
-    Ok(IfaceAddr6::new(host("address", text.parse().map_err(|_| bad())?)?, len))
+    own(IfaceAddr6::new(text.parse().map_err(|_| bad())?, len))
+}
+
+/// Rejects an address that a host cannot have.
+pub(in crate::commands) fn own(addr: IfaceAddr6) -> Result<IfaceAddr6, CommandError> {
+    host("address", addr.addr).map(|_| addr)
 }
 
 /// Returns the error message for an address that was not added.

@@ -53,6 +53,16 @@ pub(in super::super) fn addr<L: Locks>(
         }
     }
     let dev = dev.ok_or_else(|| CommandError::missing("dev IF"))?;
+    change_addr(ctl, verb, dev, IfaceAddr6 { peer, ..own }).map(|()| String::new())
+}
+
+/// Adds, replaces or removes an address of an iface, according to `verb`.
+pub(in super::super) fn change_addr<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    verb: &str,
+    dev: &Iface<L>,
+    own: IfaceAddr6,
+) -> Result<(), CommandError> {
     let had = dev.addrs6(ctl.cx).into_iter().find(|had| had.addr == own.addr);
     match (verb, had) {
         ("del", Some(_)) => drop(ctl.host.stack.remove_addr6(ctl.cx, dev.id, own.addr)),
@@ -60,9 +70,9 @@ pub(in super::super) fn addr<L: Locks>(
         ("add", Some(had)) if had.len == own.len => {
             return Err(CommandError::failed(format!("{} already has {}/{}", dev.name, own.addr, own.len)));
         }
-        _ => add_addr6(ctl, dev, IfaceAddr6 { peer, ..own })?,
+        _ => add_addr6(ctl, dev, own)?,
     }
-    Ok(String::new())
+    Ok(())
 }
 
 /// Returns the lines that `ip addr` prints for the IPv6 addresses of an iface.
@@ -123,19 +133,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
                 }
                 (prefix, Vec::new())
             };
-            let there = stack.route6_at(ctl.cx, prefix);
-            let is_by = |there: Via6| match (there, &*paths) {
-                (_, []) => true,
-                (Via6::Paths(_), paths) => stack.paths6(ctl.cx, there) == paths,
-                // A path that names only an iface matches any gateway on that iface.
-                (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
-                (there, paths) => paths.len() == 1 && paths.iter().all(|way| way.via == there),
-            };
-            if !there.is_some_and(is_by) {
-                return Err(no_route(prefix));
-            }
-            stack.remove_route6(ctl.cx, prefix);
-            Ok(String::new())
+            remove_route(ctl, prefix, &paths).map(|()| String::new())
         }
         verb => {
             let (prefix, paths) = wanted(ctl, words)?;
@@ -148,6 +146,27 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             }
         }
     }
+}
+
+/// Removes the route to exactly `prefix`. Without `paths`, it may have any next hop.
+pub(in super::super) fn remove_route<L: Locks>(
+    ctl: &Ctl<'_, L>,
+    prefix: Prefix6,
+    paths: &[Path6],
+) -> Result<(), CommandError> {
+    let stack = &ctl.host.stack;
+    let is_by = |there: Via6| match (there, paths) {
+        (_, []) => true,
+        (Via6::Paths(_), paths) => stack.paths6(ctl.cx, there) == paths,
+        // A path that names only an iface matches any gateway on that iface.
+        (Via6::Gateway(id, _), [Path { via: Via6::Link(dev), .. }]) => id == *dev,
+        (there, paths) => paths.len() == 1 && paths.iter().all(|way| way.via == there),
+    };
+    if !stack.route6_at(ctl.cx, prefix).is_some_and(is_by) {
+        return Err(no_route(prefix));
+    }
+    stack.remove_route6(ctl.cx, prefix);
+    Ok(())
 }
 
 fn no_route(prefix: Prefix6) -> CommandError {
@@ -201,8 +220,7 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
             return Err(CommandError::failed("a blackhole, unreachable or prohibit route accepts neither via nor dev"));
         }
         (None, Some(gateway), dev) => ctl.gateway6(gateway, dev)?,
-        (None, None, Some(dev)) => Via6::Link(dev),
-        (None, None, None) => return Err(CommandError::missing("via GATEWAY or dev IF")),
+        (None, None, dev) => ctl.hop6(None, dev)?,
     };
     Ok((prefix, vec![Path { via, weight: 1 }]))
 }

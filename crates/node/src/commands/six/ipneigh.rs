@@ -34,7 +34,7 @@ pub(in super::super) fn neigh<L: Locks>(
 }
 
 /// Sets a static neighbor entry. Returns an error if an address is not a unicast address.
-pub(super) fn set_neighbor6<L: Locks>(
+pub(in crate::commands) fn set_neighbor6<L: Locks>(
     ctl: &Ctl<'_, L>,
     dev: inet::iface::IfaceId,
     addr: Ipv6Addr,

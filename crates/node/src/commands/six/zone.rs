@@ -29,7 +29,7 @@ pub(super) fn with_zone<L: Locks>(ctl: &Ctl<'_, L>, addr: Ipv6Addr, id: IfaceId)
 
 impl<L: Locks> Ctl<'_, L> {
     /// Returns the iface on whose link `addr` is.
-    pub(super) fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, CommandError> {
+    pub(crate) fn link_of6(&self, addr: Ipv6Addr) -> Result<IfaceId, CommandError> {
         if ip6::is_link_local(addr) {
             return Err(CommandError::failed(format!(
                 "{addr} is a link-local address: give its interface, as in {addr}%em0"
@@ -47,13 +47,24 @@ impl<L: Locks> Ctl<'_, L> {
     /// Returns the next hop for gateway `word`, on the link of `dev` if given.
     pub(super) fn gateway6(&self, word: &str, dev: Option<IfaceId>) -> Result<Via6, CommandError> {
         let (addr, zone) = zoned(self, "gateway", word)?;
-        let addr = host("gateway", addr)?;
-        let dev = dev.or(zone).map_or_else(|| self.link_of6(addr), Ok)?;
-        Ok(Via6::Gateway(dev, addr))
+        self.hop6(Some(addr), dev.or(zone))
+    }
+
+    /// Returns the next hop through `gateway`, on the link of `dev` if given; without a gateway, the
+    /// destinations are on that link.
+    pub(crate) fn hop6(&self, gateway: Option<Ipv6Addr>, dev: Option<IfaceId>) -> Result<Via6, CommandError> {
+        match (gateway, dev) {
+            (Some(gateway), dev) => {
+                let gateway = host("gateway", gateway)?;
+                Ok(Via6::Gateway(dev.map_or_else(|| self.link_of6(gateway), Ok)?, gateway))
+            }
+            (None, Some(dev)) => Ok(Via6::Link(dev)),
+            (None, None) => Err(CommandError::missing("via GATEWAY or dev IF")),
+        }
     }
 
     /// Adds or replaces a route with one or several paths.
-    pub(super) fn add_route6(&self, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
+    pub(crate) fn add_route6(&self, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
         if ip6::is_link_local(prefix.addr()) && prefix.len() >= 10 || prefix.addr().is_multicast() {
             return Err(CommandError::failed(format!("{prefix}: link-local and multicast prefixes cannot be routed")));
         }
