@@ -2,12 +2,14 @@
 //! the socket of a running process.
 
 use libc::{EPERM, EPROTOTYPE};
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// The file of a bound socket. Dropping it removes the file, unless it was replaced meanwhile.
 #[derive(Debug)]
@@ -50,6 +52,7 @@ pub fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 /// # Errors
 /// The errors of [`listen`].
 pub fn bind(path: &Path) -> io::Result<(UnixDatagram, SocketFile)> {
+    let _lock = lock(path);
     clear(path)?;
     // The name that is bound is the source address of each datagram, so the socket cannot be
     // created at another name.
@@ -62,15 +65,18 @@ pub fn bind(path: &Path) -> io::Result<(UnixDatagram, SocketFile)> {
 /// Creates a socket in a directory that only this user can enter, and then links it to `path`, so
 /// that other users can never connect.
 fn visible<T>(path: &Path, create: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<(T, SocketFile)> {
+    super::address(path)?; // clients have to use this name
+    let _lock = lock(path);
     clear(path)?;
     let room = Room::new(path)?;
-    let hidden = room.0.join("s");
-    let socket = create(&hidden)?;
+    let hidden = room.path.join(NEW);
+    let socket = create(&room.name())?;
     fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
-    let linked = fs::hard_link(&hidden, path);
     let meta = fs::symlink_metadata(&hidden)?;
-    fs::remove_file(&hidden)?;
-    linked?;
+    fs::hard_link(&hidden, path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => in_use(), // since the check
+        _ => error,
+    })?;
     Ok((socket, SocketFile { path: path.to_path_buf(), identity: (meta.dev(), meta.ino()) }))
 }
 
@@ -87,8 +93,32 @@ fn clear(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) if error.raw_os_error() != Some(EPROTOTYPE) => Err(error),
-        _ => Err(io::Error::new(ErrorKind::AddrInUse, "another process uses this socket; choose another path")),
+        _ => Err(in_use()),
     }
+}
+
+fn in_use() -> io::Error {
+    io::Error::new(ErrorKind::AddrInUse, "another process uses this socket; choose another path")
+}
+
+/// Returns the directory of `path`.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Locks the directory of `path`, so that of several servers that start at once only one replaces
+/// the file of a process that has ended. Returns `None` if the directory cannot be locked, or if
+/// others hold the lock for a second.
+fn lock(path: &Path) -> Option<File> {
+    let directory = File::open(parent(path)).ok()?;
+    for _ in 0..100 {
+        match directory.try_lock() {
+            Ok(()) => return Some(directory),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::Error(_)) => return None,
+        }
+    }
+    None
 }
 
 /// Checks whether a process uses the datagram socket at `path`. No stream is connected, so that a
@@ -108,18 +138,25 @@ pub fn probe(path: &Path) -> io::Result<()> {
 /// Number of directories that are tried.
 const ROOMS: u32 = 1000;
 
-/// Temporary directory of mode 0700 next to the socket.
-struct Room(PathBuf);
+/// Name of the socket in a [`Room`].
+const NEW: &str = "s";
+/// Maximum length in bytes of the name of a socket (`sun_path` without the final zero).
+const NAME_MAX: usize = 107;
+
+/// Temporary directory of mode 0700 next to the socket, removed when it is dropped.
+struct Room {
+    path: PathBuf,
+    directory: File,
+}
 
 impl Room {
     fn new(path: &Path) -> io::Result<Room> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         for _ in 0..ROOMS {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            let room = parent.join(format!(".lr{}.{n}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&room) {
-                Ok(()) => return Ok(Room(room)),
+            let path = parent(path).join(format!(".lr{}.{n}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Room { directory: File::open(&path)?, path }),
                 // Left behind by a process of the same number that was killed.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -127,11 +164,88 @@ impl Room {
         }
         Err(ErrorKind::AlreadyExists.into())
     }
+
+    /// Returns a name of the socket for `bind`, which accepts only short names.
+    fn name(&self) -> PathBuf {
+        let path = self.path.join(NEW);
+        if path.as_os_str().len() <= NAME_MAX {
+            return path;
+        }
+        PathBuf::from(format!("/proc/self/fd/{}/{NEW}", self.directory.as_raw_fd()))
+    }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.0.join("s"));
-        let _ = fs::remove_dir(&self.0);
+        let _ = fs::remove_file(self.path.join(NEW));
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Barrier;
+
+    struct Dir(PathBuf);
+
+    impl Dir {
+        fn new(name: &str) -> Dir {
+            let dir = std::env::temp_dir().join(format!("linerate-file-{name}-{}", std::process::id()));
+            fs::create_dir(&dir).unwrap();
+            Dir(dir)
+        }
+    }
+
+    impl Drop for Dir {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Servers that start at once where a process left its socket file: one of them listens, and
+    /// clients reach it.
+    #[test]
+    fn one_of_several_servers_replaces_the_file_of_a_process_that_ended() {
+        let dir = Dir::new("several");
+        let path = dir.0.join("s");
+        for round in 0..200 {
+            drop(UnixListener::bind(&path).unwrap()); // leaves its file
+            let barrier = Barrier::new(4);
+            let servers: Vec<_> = std::thread::scope(|threads| {
+                let listen = || {
+                    barrier.wait();
+                    listen(&path)
+                };
+                let all = [0; 4].map(|_| threads.spawn(listen));
+                all.into_iter().map(|one| one.join().unwrap()).collect()
+            });
+            let (bound, refused): (Vec<_>, Vec<_>) = servers.into_iter().partition(Result::is_ok);
+            assert!(bound.len() == 1, "round {round}: {bound:?} {refused:?}");
+            assert!(refused.iter().all(|why| why.as_ref().is_err_and(|why| why.kind() == ErrorKind::AddrInUse)));
+            UnixStream::connect(&path).unwrap();
+            let listener = &bound[0].as_ref().unwrap().0;
+            assert!(listener.accept().is_ok(), "round {round}: another server has the file");
+            drop(bound);
+            assert_eq!(fs::read_dir(&dir.0).unwrap().count(), 0, "round {round}");
+        }
+    }
+
+    #[test]
+    fn the_longest_names_can_be_used() {
+        let dir = Dir::new("long");
+        for len in 90..=NAME_MAX {
+            let path = dir.0.join("x".repeat(len - dir.0.as_os_str().len() - 1));
+            for _ in 0..2 {
+                let (listener, file) = listen(&path).unwrap();
+                UnixStream::connect(&path).unwrap();
+                listener.accept().unwrap();
+                assert!(fs::symlink_metadata(&path).unwrap().mode() & 0o777 == 0o600);
+                drop(file);
+                drop(UnixListener::bind(&path).unwrap()); // leaves its file
+            }
+        }
+        assert!(listen(&dir.0.join("x".repeat(120))).is_err());
     }
 }
