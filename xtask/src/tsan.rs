@@ -4,8 +4,9 @@
 //! Loom tests all interleavings of a few steps; the sanitizer observes millions of real ones. The
 //! sanitizer is an unstable option of rustc, which RUSTC_BOOTSTRAP permits. The standard library is
 //! not instrumented, so synchronization inside it is not observed. For this reason, reports about
-//! the test harness are excluded by name, tests run one at a time, and code under a mutex is
-//! tested only with loom. A run takes a minute.
+//! the test harness are excluded by name, tests run one at a time (statics that they share are
+//! initialized by the standard library), and code under a mutex is tested only with loom. A run
+//! takes a minute.
 
 use crate::cargo::{cargo, host_triple, target_dir};
 use anyhow::{Context, bail, ensure};
@@ -27,7 +28,7 @@ pub fn command(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
         test.env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer")
             .env("TSAN_OPTIONS", "halt_on_error=0 exitcode=0")
-            // Reports name functions that are inlined.
+            // With line tables, reports also name inlined functions, which the exclusions need.
             .env("CARGO_PROFILE_TEST_DEBUG", "line-tables-only");
         // With --target, code for the build machine (procedural macros) is not instrumented.
         test.args(["test", "--lib", "-p", package, "--target", &host, "--target-dir"]).arg(&target);

@@ -40,9 +40,9 @@ enum Destination {
     Multicast,
 }
 
-/// Returns whether a packet may be from a station that has no address yet and asks a DHCP server for
-/// one: UDP from 0.0.0.0 to 255.255.255.255 (RFC 1122 3.2.1.3, RFC 2131 4.1).
-pub(crate) fn asks_for_address(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto) -> bool {
+/// Returns whether a packet may be from a station that has no address yet and requests one from a
+/// DHCP server: UDP from 0.0.0.0 to 255.255.255.255 (RFC 1122 3.2.1.3, RFC 2131 4.1).
+pub(crate) fn requests_address(src: Ipv4Addr, dst: Ipv4Addr, proto: Proto) -> bool {
     src.is_unspecified() && dst.is_broadcast() && proto == Proto::UDP
 }
 
@@ -121,16 +121,17 @@ impl<L: Locks> Stack<L> {
         if let Some(iface) = iface {
             // 0/8, 127/8, multicast, 240/4 and broadcast are not valid sources (RFC 1812 5.3.7).
             let first = src >> 24;
-            let asks_for_address = asks_for_address(header.src, header.dst, header.proto);
-            if (first == 0 || first == 127 || first >= 224) && !asks_for_address {
+            let requests_address = requests_address(header.src, header.dst, header.proto);
+            if (first == 0 || first == 127 || first >= 224) && !requests_address {
                 return Err(DropReason::Ip4MartianSource);
             }
             // A packet from a link cannot have one of our addresses or a broadcast address as its
             // source (LAND and La Tierra attacks).
-            if src == dst || self.own.now().may_have(src) && self.is_own(cx, header.src) {
+            // (A local route may make 0.0.0.0 an address of ours.)
+            if src == dst || !requests_address && self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
             }
-            if !asks_for_address && !self.is_valid_source(cx, iface.id, src) {
+            if !requests_address && !self.is_valid_source(cx, iface.id, src) {
                 return Err(DropReason::Ip4InvalidSource);
             }
         }

@@ -25,6 +25,9 @@
 //! A file contains either the types of a layer or the methods of [`Stack`] that process its
 //! packets. [`Stack`] imports the types, and the files with methods import [`Stack`], so there are
 //! no import cycles.
+//!
+//! Large functions that run once for a burst or less have `#[inline(never)]`, so that the crates
+//! of a program share their instances (decision 42).
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

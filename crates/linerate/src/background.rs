@@ -79,7 +79,8 @@ impl Unfinished {
     }
 }
 
-/// Path of a control socket, with the function that binds it.
+/// Path of a control socket, with the function that binds it, so that a program without one does
+/// not contain the commands.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub(crate) path: PathBuf,

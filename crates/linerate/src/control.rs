@@ -97,8 +97,8 @@ fn add_addr<L: Locks>(node: &node::Host<L>, iface: &str, text: &str) -> Result<(
 }
 
 fn remove_addr<L: Locks>(node: &node::Host<L>, iface: &str, text: &str) -> Result<(), Error> {
-    let (addr, len) = address(text)?;
-    change::remove_addr(node, iface, addr, len).map_err(rejected(format!("address {text} of {iface}")))
+    let (addr, _) = address(text)?;
+    change::remove_addr(node, iface, addr).map_err(rejected(format!("address {text} of {iface}")))
 }
 
 fn set_policy<L: Locks>(node: &node::Host<L>, iface: &str, policy: Option<&Policy>) -> Result<(), Error> {

@@ -302,8 +302,8 @@ pub struct NeighborConfig {
     pub addr: IpAddr,
     /// MAC address of the neighbor.
     pub mac: Mac,
-    /// Iface of the neighbor; `None` for the iface on whose link the address is. IPv6 addresses
-    /// require it.
+    /// Iface of the neighbor; `None` for the iface on whose link the address is. Link-local
+    /// addresses require it.
     pub dev: Option<String>,
 }
 

@@ -11,10 +11,10 @@
 //! ifconfg                                 error 58
 //!                                         unknown word 'ifconfg' (did you mean 'ifconfig'?); ...
 //! ```
-//! The loop that runs the host owns the [`Server`]. [`Server::serve_with`] never blocks; between two
-//! calls the loop may sleep until one of [`Server::fds`] is readable. Clients are not trusted: line
-//! length, answer length, number of clients and waiting times are limited. [`ControlCounts`] has a
-//! counter for each limit.
+//! The loop that runs the host owns the [`Server`]. [`Server::serve_with`] never blocks; between
+//! two calls the loop may sleep until one of [`Server::fds`] is readable. Clients are not trusted:
+//! line length, answer length, number of clients and waiting times are limited. [`ControlCounts`]
+//! has a counter for each limit.
 
 pub(crate) mod client;
 mod limits;
@@ -40,7 +40,8 @@ use std::path::Path;
 /// Function that runs a command ([`commands::run`]).
 type RunCommand<L> = fn(&Host<L>, &Pairs, &[&str], bool) -> Result<String, CommandError>;
 
-/// Control socket of a host. A program that binds none does not contain the commands.
+/// Control socket of a host. It refers to the commands, so that a program that binds none does not
+/// contain them.
 #[derive(Debug)]
 pub struct HostServer<L: Locks> {
     /// The socket and its clients.
@@ -72,8 +73,8 @@ const TURN: usize = 16;
 /// Server of a control socket. Dropping it removes the socket file.
 #[derive(Debug)]
 pub struct Server {
-    listener: UnixListener,
     file: SocketFile,
+    listener: UnixListener,
     clients: Vec<Peer>,
     /// Counters of the socket and its clients.
     pub counts: ControlCounts,

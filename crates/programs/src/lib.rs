@@ -1,8 +1,8 @@
 //! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
 //!
 //! Runs the applications of the crate `apps` on hosts of a configuration, with any kind of locks,
-//! on the threads that run these hosts. `apps` uses the library only; what needs the parts of a
-//! host is here.
+//! on the threads that run these hosts. `apps` uses the library only; the code that needs the
+//! parts of a host is here.
 //!
 //! ```text
 //!  run::run             runs a host with one application from start to end

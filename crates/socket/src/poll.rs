@@ -44,8 +44,8 @@ pub struct PollFd {
 }
 
 /// Set of watched descriptors with edge-triggered notifications. A datagram socket causes one each
-/// time it becomes readable, a stream for each event (data, space in the send buffer, end of file, a
-/// connection to accept), unless a notification of this socket is already queued.
+/// time it becomes readable, and a stream one for each event (data, space in the send buffer, end
+/// of file, a connection to accept), unless a notification of this socket is already queued.
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 

@@ -3,8 +3,8 @@
 //! Build dependencies are checked, too. A dev-dependency on a crate further down must be listed in
 //! [`DEV_BELOW`] with a reason. The tools at the end ([`TAIL`]) may use every crate, and no other
 //! crate may use them. Uninformative crate names are rejected. Each member must inherit the
-//! workspace's lints, and each directory under crates/ must be a member. Applications use the
-//! library instead of its parts.
+//! workspace's lints, and each directory under crates/ must be a member. `apps` must not
+//! depend on the crates that make up a host.
 
 use super::{Finding, Tree};
 use std::collections::BTreeMap;

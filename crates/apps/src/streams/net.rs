@@ -74,12 +74,12 @@ impl<N: Net + Clone, W> NetStreams<N, W> {
         NetStreams { net: net.clone(), poll: Poll::new(net), sockets: Slab::new(), starved: Vec::new(), waits }
     }
 
-    /// Returns the means by which [`Streams::poll`] waits.
+    /// Returns the [`Wait`] that [`Streams::poll`] uses.
     pub fn waits(&self) -> &W {
         &self.waits
     }
 
-    /// Returns the means by which [`Streams::poll`] waits.
+    /// Returns the [`Wait`] that [`Streams::poll`] uses.
     pub fn waits_mut(&mut self) -> &mut W {
         &mut self.waits
     }

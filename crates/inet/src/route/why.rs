@@ -6,7 +6,7 @@ use crate::Stack;
 use crate::iface::{Iface, IfaceId};
 use crate::ip::Input;
 use crate::ip::exit::Target;
-use crate::ip4::asks_for_address;
+use crate::ip4::requests_address;
 use crate::neigh::Neighbor;
 use clock::Instant;
 use fib::Matched;
@@ -202,12 +202,12 @@ impl Explained for u32 {
         let first = src.octets()[0];
         let to = question.dst.octets()[0];
         let here = matches!(via, Some(Via::Local(_) | Via::Broadcast(_)));
-        let asks_for_address = asks_for_address(src, question.dst, Proto(question.proto));
-        if (first == 0 || first == 127 || first >= 224) && !asks_for_address {
+        let requests_address = requests_address(src, question.dst, Proto(question.proto));
+        if (first == 0 || first == 127 || first >= 224) && !requests_address {
             Some(DropReason::Ip4MartianSource)
-        } else if src == question.dst || stack.is_own(cx, src) {
+        } else if src == question.dst || !requests_address && stack.is_own(cx, src) {
             Some(DropReason::Ip4OwnSource)
-        } else if !asks_for_address && !stack.is_valid_source(cx, iface, src.to_bits()) {
+        } else if !requests_address && !stack.is_valid_source(cx, iface, src.to_bits()) {
             Some(DropReason::Ip4InvalidSource)
         } else if to == 0 || to == 127 || to >= 240 && !question.dst.is_broadcast() {
             Some(DropReason::Ip4MartianDestination)

@@ -18,6 +18,7 @@ conversations! {
     a_packet_of_another_version_is_dropped
     martian_sources_are_dropped
     a_station_without_an_address_may_ask_for_one
+    a_station_without_an_address_is_not_checked_for_its_route
     martian_destinations_are_dropped
     land_is_not_answered
     la_tierra_with_another_of_our_addresses_is_dropped
@@ -169,6 +170,26 @@ fn a_station_without_an_address_may_ask_for_one<L: Locks>() {
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
     h.sent_nothing(EM1);
+    h.audit();
+}
+
+/// Source validation and local routes do not apply to 0.0.0.0.
+fn a_station_without_an_address_is_not_checked_for_its_route<L: Locks>() {
+    let h = Host::<L>::router();
+    h.route("0.0.0.0/0", linerate_inet::route::Via::Local(EM0));
+    // An address for which the filter of own addresses also reports 0.0.0.0.
+    h.stack.add_addr(h.cx(), EM1, IfaceAddr { addr: Ipv4Addr::new(192, 168, 96, 1), len: 24 }).unwrap();
+    let s = h.bound(67);
+    let nobody = Station { ip: Ipv4Addr::UNSPECIFIED, ..PEER };
+    let all = Station { ip: Ipv4Addr::BROADCAST, mac: Mac::BROADCAST };
+    for validation in [0, 1, 2] {
+        h.stack.sysctls.source_validation.set(validation);
+        for iface in [EM0, EM1] {
+            h.inject(iface, udp_frame(nobody, 68, all, 67, b"discover"));
+            assert!(h.recv(s).is_some(), "{validation} {iface:?}");
+        }
+    }
+    h.sent_nothing(EM0);
     h.audit();
 }
 

@@ -1,5 +1,5 @@
-//! QEMU as the peer of `unix:` ports: the network boot program of its virtio card (iPXE) takes a
-//! lease and fetches files by HTTP from hosts of the library.
+//! QEMU as the peer of `unix:` ports: the network boot program of its virtio network card (iPXE)
+//! obtains a lease and downloads files over HTTP from hosts of the library.
 
 use linerate::net::{TcpListener, UdpSocket};
 use linerate::{Error, Host, State};
@@ -22,6 +22,15 @@ struct Dir(PathBuf);
 impl Drop for Dir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Ends the threads of a test, also if the test fails.
+struct Servers<'h>(&'h Host);
+
+impl Drop for Servers<'_> {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Duration::from_secs(1));
     }
 }
 
@@ -111,36 +120,38 @@ fn fetched_by(spec: &str, netdev: &str) {
             let mut message = [0; 2048];
             while let Ok((len, _)) = socket.recv_from(&mut message) {
                 if let Some(reply) = lease(&message[..len]) {
-                    socket.send_to(&reply, "255.255.255.255:68").unwrap();
+                    let _ = socket.send_to(&reply, "255.255.255.255:68"); // the host may be ending
                 }
             }
         });
         threads.spawn(|| {
-            while let Ok(path) = serve(&listener) {
+            while !host.is_stopped() {
+                let Ok(path) = serve(&listener) else { continue };
                 let expected = ["/boot", "/payload", "/done"];
                 let at = expected.iter().position(|name| *name == path);
                 done.fetch_max(at.map_or(0, |at| at + 1), Ordering::SeqCst);
             }
         });
-        let _guest = boot(netdev);
-        let start = Instant::now();
+        let _servers = Servers(&host);
+        let (mut guest, start) = (boot(netdev), Instant::now());
         while done.load(Ordering::SeqCst) < 3 && start.elapsed() < Duration::from_secs(60) {
+            assert!(guest.0.try_wait().unwrap().is_none(), "QEMU has ended");
             std::thread::sleep(Duration::from_millis(20));
         }
         let open = host.connections().iter().filter(|one| one.state == Some(State::Established)).count();
-        let _ = host.shutdown(Duration::from_secs(1));
         assert_eq!(done.load(Ordering::SeqCst), 3, "{open} connections: {:?}", host.drops());
     });
     assert_eq!(host.audit().unaccounted, 0);
 }
 
-/// Returns whether QEMU and its boot program are installed, and prints that the test is skipped
-/// otherwise.
-fn has_qemu(test: &str) -> bool {
-    let version = Command::new("qemu-system-x86_64").arg("--version").output();
-    let found = version.is_ok() && Path::new(ROM).exists();
+/// Returns whether QEMU with the network device `kind` and its boot program are installed. Prints
+/// that the test is skipped otherwise.
+fn has_qemu(test: &str, kind: &str) -> bool {
+    let help = Command::new("qemu-system-x86_64").args(["-netdev", "help"]).output();
+    let kinds = help.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let found = kinds.lines().any(|line| line == kind) && Path::new(ROM).exists();
     if !found {
-        println!("skipped: {test}: needs qemu-system-x86_64 and {ROM}");
+        println!("skipped: {test}: needs qemu-system-x86_64 7.2 or later, and {ROM}");
     }
     found
 }
@@ -153,7 +164,7 @@ fn dir(name: &str) -> Dir {
 
 #[test]
 fn a_machine_boots_over_a_stream() {
-    if has_qemu("a_machine_boots_over_a_stream") {
+    if has_qemu("a_machine_boots_over_a_stream", "stream") {
         let dir = dir("qemu-stream");
         let path = dir.0.join("s").display().to_string();
         let netdev = format!("stream,id=n,server=off,addr.type=unix,addr.path={path}");
@@ -163,7 +174,7 @@ fn a_machine_boots_over_a_stream() {
 
 #[test]
 fn a_machine_boots_over_datagrams() {
-    if has_qemu("a_machine_boots_over_datagrams") {
+    if has_qemu("a_machine_boots_over_datagrams", "dgram") {
         let dir = dir("qemu-datagrams");
         let [host, guest] = ["host", "guest"].map(|name| dir.0.join(name).display().to_string());
         let netdev = format!("dgram,id=n,local.type=unix,local.path={guest},remote.type=unix,remote.path={host}");

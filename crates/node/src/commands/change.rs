@@ -1,8 +1,9 @@
 //! Changes of a running host by values instead of words, for configurations and the library. They
-//! have the effect of the commands `ip` and `arp`, with which they share the functions that they
-//! call. A program that only uses these does not contain the other commands.
+//! have the effect of the commands `ip` and `arp`, and call the same functions. A program that uses
+//! only these changes does not contain the commands.
 
 use super::context::Ctl;
+use super::iface::AddrChange;
 use super::{ip, ipneigh, iproute, parse, six};
 use crate::Host;
 use crate::config::{NeighborConfig, RouteConfig};
@@ -84,29 +85,36 @@ pub fn set_neighbor<L: Locks>(host: &Host<L>, neighbor: &NeighborConfig) -> Resu
     })
 }
 
-/// Adds an address with its prefix length to an iface.
+/// Adds an address with its prefix length to an iface. If the iface has the address with another
+/// length, replaces it.
 ///
 /// # Errors
-/// Returns an error if there is no such iface, if a host cannot have the address, or if an iface
-/// has it.
+/// Returns an error if there is no such iface, if a host cannot have the address, if the iface has
+/// it with this length, or if another iface has it.
 pub fn add_addr<L: Locks>(host: &Host<L>, iface: &str, addr: IpAddr, len: u8) -> Result<(), CommandError> {
-    change_addr(host, "add", iface, addr, len)
+    change_addr(host, AddrChange::Add, iface, addr, len)
 }
 
-/// Removes an address from an iface.
+/// Removes an address from an iface, whatever its prefix length.
 ///
 /// # Errors
 /// Returns an error if there is no such iface, or if it does not have the address.
-pub fn remove_addr<L: Locks>(host: &Host<L>, iface: &str, addr: IpAddr, len: u8) -> Result<(), CommandError> {
-    change_addr(host, "del", iface, addr, len)
+pub fn remove_addr<L: Locks>(host: &Host<L>, iface: &str, addr: IpAddr) -> Result<(), CommandError> {
+    change_addr(host, AddrChange::Remove, iface, addr, 0)
 }
 
-fn change_addr<L: Locks>(host: &Host<L>, verb: &str, iface: &str, addr: IpAddr, len: u8) -> Result<(), CommandError> {
+fn change_addr<L: Locks>(
+    host: &Host<L>,
+    change: AddrChange,
+    iface: &str,
+    addr: IpAddr,
+    len: u8,
+) -> Result<(), CommandError> {
     with(host, |ctl| {
         let dev = ctl.iface(iface)?;
         match addr {
-            IpAddr::V4(addr) => ip::change_addr(ctl, verb, dev, IfaceAddr { addr, len }, None),
-            IpAddr::V6(addr) => six::change_addr(ctl, verb, dev, six::own(IfaceAddr6::new(addr, len))?),
+            IpAddr::V4(addr) => ip::change_addr(ctl, change, dev, IfaceAddr { addr, len }, None),
+            IpAddr::V6(addr) => six::change_addr(ctl, change, dev, six::own(IfaceAddr6::new(addr, len))?),
         }
     })
 }

@@ -72,8 +72,8 @@ impl<L: Locks> Ctl<'_, L> {
         best.map(|(_, id)| id).ok_or_else(nowhere)
     }
 
-    /// Returns the next hop through `gateway`, on the link of `dev` if given; without a gateway, the
-    /// destinations are on that link.
+    /// Returns the next hop through `gateway`, on the link of `dev` if given; without a gateway,
+    /// the destinations are on that link.
     pub(crate) fn hop(&self, gateway: Option<Ipv4Addr>, dev: Option<IfaceId>) -> Result<Via, CommandError> {
         match (gateway, dev) {
             (Some(gateway), dev) => Ok(Via::Gateway(dev.map_or_else(|| self.link_of(gateway), Ok)?, gateway)),

@@ -26,6 +26,26 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
     Ok(())
 }
 
+/// Change of an address of an iface.
+#[derive(Clone, Copy)]
+pub(super) enum AddrChange {
+    /// Adds an address. One with another prefix length is replaced.
+    Add,
+    Replace,
+    Remove,
+}
+
+impl AddrChange {
+    /// Returns the change for a verb of `ip addr`.
+    pub(super) fn of(verb: &str) -> AddrChange {
+        match verb {
+            "add" => AddrChange::Add,
+            "del" => AddrChange::Remove,
+            _ => AddrChange::Replace,
+        }
+    }
+}
+
 /// Adds the point-to-point address `addr` to a tunnel. `peer` is the inner address of the tunnel's
 /// remote end.
 pub(super) fn add_peer<L: Locks>(

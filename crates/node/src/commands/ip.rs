@@ -7,7 +7,7 @@ pub(super) mod syntax;
 pub(crate) use syntax::Options;
 
 use super::context::Ctl;
-use super::iface::{add_addr, add_peer, set_mtu};
+use super::iface::{AddrChange, add_addr, add_peer, set_mtu};
 use super::link::Style;
 use super::parse;
 use super::{ifconfig, ipneigh, iproute, six, tunnel};
@@ -113,22 +113,24 @@ fn addr<L: Locks>(
     if let Some(label) = label.filter(|label| *label != dev.name) {
         return Err(CommandError::failed(format!("label {label}: not supported: addresses have no labels")));
     }
-    change_addr(ctl, verb, dev, addr, peer).map(|()| String::new())
+    change_addr(ctl, AddrChange::of(verb), dev, addr, peer).map(|()| String::new())
 }
 
-/// Adds, replaces or removes an address of an iface, according to `verb`.
+/// Adds, replaces or removes an address of an iface.
 pub(super) fn change_addr<L: Locks>(
     ctl: &Ctl<'_, L>,
-    verb: &str,
+    change: AddrChange,
     dev: &Iface<L>,
     mut addr: IfaceAddr,
     peer: Option<Ipv4Addr>,
 ) -> Result<(), CommandError> {
     let had = dev.addrs(ctl.cx).into_iter().find(|own| own.addr == addr.addr);
-    match (verb, had) {
-        ("del", Some(_)) => drop(ctl.host.stack.remove_addr(ctl.cx, dev.id, addr.addr)),
-        ("del", None) => return Err(CommandError::failed(format!("{} does not have {}", dev.name, addr.addr))),
-        ("add", Some(own)) if own == addr => {
+    match (change, had) {
+        (AddrChange::Remove, Some(_)) => drop(ctl.host.stack.remove_addr(ctl.cx, dev.id, addr.addr)),
+        (AddrChange::Remove, None) => {
+            return Err(CommandError::failed(format!("{} does not have {}", dev.name, addr.addr)));
+        }
+        (AddrChange::Add, Some(own)) if own == addr => {
             return Err(CommandError::failed(format!("{} already has {}/{}", dev.name, addr.addr, addr.len)));
         }
         _ => {

@@ -17,7 +17,9 @@ const PREFIX6: u32 = 64;
 
 /// Limit of what a station may transfer in one direction.
 ///
-/// Bytes are those of Ethernet frames without FCS. A packet beyond the limit is dropped.
+/// Bytes are those of Ethernet frames without FCS. A packet beyond the limit is dropped. Stations
+/// are distinguished by their addresses, so those that have none yet (DHCP) share one quota, and so
+/// do all that receive a broadcast.
 ///
 /// ```
 /// # use linerate_node::policy::Quota;

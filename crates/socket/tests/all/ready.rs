@@ -175,8 +175,8 @@ fn a_busy_peer_does_not_fill_the_ready_set() {
     assert_eq!(edges(&poller, &w.b()), [server.0]);
 }
 
-/// A datagram socket is in the ready set at most once, also if the program reads it without the
-/// set. A later datagram is reported again.
+/// A datagram socket is in the ready set at most once, even if the program reads the socket without
+/// polling the set. A later datagram is reported again.
 #[test]
 fn a_program_that_does_not_read_the_ready_set_does_not_fill_it() {
     let w = World::<Up>::new();

@@ -1,6 +1,7 @@
 //! `ip -6 addr` and `ip -6 route`, with iproute2's text and JSON key names.
 
 use super::super::context::Ctl;
+use super::super::iface::AddrChange;
 use super::super::ip::syntax::verb;
 use super::super::iproute::{nexthops, paths_text, refuse, set_paths};
 use super::super::json::set;
@@ -53,21 +54,23 @@ pub(in super::super) fn addr<L: Locks>(
         }
     }
     let dev = dev.ok_or_else(|| CommandError::missing("dev IF"))?;
-    change_addr(ctl, verb, dev, IfaceAddr6 { peer, ..own }).map(|()| String::new())
+    change_addr(ctl, AddrChange::of(verb), dev, IfaceAddr6 { peer, ..own }).map(|()| String::new())
 }
 
-/// Adds, replaces or removes an address of an iface, according to `verb`.
+/// Adds, replaces or removes an address of an iface.
 pub(in super::super) fn change_addr<L: Locks>(
     ctl: &Ctl<'_, L>,
-    verb: &str,
+    change: AddrChange,
     dev: &Iface<L>,
     own: IfaceAddr6,
 ) -> Result<(), CommandError> {
     let had = dev.addrs6(ctl.cx).into_iter().find(|had| had.addr == own.addr);
-    match (verb, had) {
-        ("del", Some(_)) => drop(ctl.host.stack.remove_addr6(ctl.cx, dev.id, own.addr)),
-        ("del", None) => return Err(CommandError::failed(format!("{} does not have {}", dev.name, own.addr))),
-        ("add", Some(had)) if had.len == own.len => {
+    match (change, had) {
+        (AddrChange::Remove, Some(_)) => drop(ctl.host.stack.remove_addr6(ctl.cx, dev.id, own.addr)),
+        (AddrChange::Remove, None) => {
+            return Err(CommandError::failed(format!("{} does not have {}", dev.name, own.addr)));
+        }
+        (AddrChange::Add, Some(had)) if had.len == own.len => {
             return Err(CommandError::failed(format!("{} already has {}/{}", dev.name, own.addr, own.len)));
         }
         _ => add_addr6(ctl, dev, own)?,

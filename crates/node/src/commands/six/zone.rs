@@ -50,8 +50,8 @@ impl<L: Locks> Ctl<'_, L> {
         self.hop6(Some(addr), dev.or(zone))
     }
 
-    /// Returns the next hop through `gateway`, on the link of `dev` if given; without a gateway, the
-    /// destinations are on that link.
+    /// Returns the next hop through `gateway`, on the link of `dev` if given; without a gateway,
+    /// the destinations are on that link.
     pub(crate) fn hop6(&self, gateway: Option<Ipv6Addr>, dev: Option<IfaceId>) -> Result<Via6, CommandError> {
         match (gateway, dev) {
             (Some(gateway), dev) => {

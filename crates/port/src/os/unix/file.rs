@@ -4,14 +4,16 @@
 use libc::{EPERM, EPROTOTYPE};
 use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The file of a bound socket. Dropping it removes the file, unless it was replaced meanwhile.
+/// The file of a bound socket. Dropping it removes the file, unless it was replaced meanwhile. It
+/// must be dropped before the socket: otherwise a new server may replace the file meanwhile.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -65,7 +67,7 @@ pub fn bind(path: &Path) -> io::Result<(UnixDatagram, SocketFile)> {
 /// Creates a socket in a directory that only this user can enter, and then links it to `path`, so
 /// that other users can never connect.
 fn visible<T>(path: &Path, create: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<(T, SocketFile)> {
-    super::address(path)?; // clients have to use this name
+    super::address(path)?; // fails if clients could not connect
     let _lock = lock(path);
     clear(path)?;
     let room = Room::new(path)?;
@@ -74,7 +76,7 @@ fn visible<T>(path: &Path, create: impl FnOnce(&Path) -> io::Result<T>) -> io::R
     fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
     let meta = fs::symlink_metadata(&hidden)?;
     fs::hard_link(&hidden, path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => in_use(), // since the check
+        ErrorKind::AlreadyExists => in_use(), // created after `clear`
         _ => error,
     })?;
     Ok((socket, SocketFile { path: path.to_path_buf(), identity: (meta.dev(), meta.ino()) }))
@@ -101,20 +103,24 @@ fn in_use() -> io::Error {
     io::Error::new(ErrorKind::AddrInUse, "another process uses this socket; choose another path")
 }
 
+fn open_directory(path: &Path) -> io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_DIRECTORY).open(path)
+}
+
 /// Returns the directory of `path`.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Locks the directory of `path`, so that of several servers that start at once only one replaces
-/// the file of a process that has ended. Returns `None` if the directory cannot be locked, or if
-/// others hold the lock for a second.
+/// Locks the directory of `path`, so that only one of several servers that start at the same time
+/// replaces the file of a process that has ended. Returns `None` if the directory cannot be locked,
+/// or if another process holds the lock for 0.1 s.
 fn lock(path: &Path) -> Option<File> {
-    let directory = File::open(parent(path)).ok()?;
-    for _ in 0..100 {
+    let directory = open_directory(parent(path)).ok()?;
+    for _ in 0..50 {
         match directory.try_lock() {
             Ok(()) => return Some(directory),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(2)),
             Err(TryLockError::Error(_)) => return None,
         }
     }
@@ -138,10 +144,10 @@ pub fn probe(path: &Path) -> io::Result<()> {
 /// Number of directories that are tried.
 const ROOMS: u32 = 1000;
 
-/// Name of the socket in a [`Room`].
+/// File name of the new socket in its [`Room`].
 const NEW: &str = "s";
-/// Maximum length in bytes of the name of a socket (`sun_path` without the final zero).
-const NAME_MAX: usize = 107;
+/// Maximum length in bytes of the name of a socket.
+const NAME_MAX: usize = size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
 
 /// Temporary directory of mode 0700 next to the socket, removed when it is dropped.
 struct Room {
@@ -156,7 +162,10 @@ impl Room {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             let path = parent(path).join(format!(".lr{}.{n}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Room { directory: File::open(&path)?, path }),
+                Ok(()) => {
+                    let directory = open_directory(&path).inspect_err(|_| _ = fs::remove_dir(&path))?;
+                    return Ok(Room { path, directory });
+                }
                 // Left behind by a process of the same number that was killed.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
@@ -168,7 +177,7 @@ impl Room {
     /// Returns a name of the socket for `bind`, which accepts only short names.
     fn name(&self) -> PathBuf {
         let path = self.path.join(NEW);
-        if path.as_os_str().len() <= NAME_MAX {
+        if path.as_os_str().len() <= NAME_MAX || !cfg!(target_os = "linux") {
             return path;
         }
         PathBuf::from(format!("/proc/self/fd/{}/{NEW}", self.directory.as_raw_fd()))
@@ -232,6 +241,7 @@ mod tests {
         }
     }
 
+    #[cfg(target_os = "linux")]
     #[test]
     fn the_longest_names_can_be_used() {
         let dir = Dir::new("long");

@@ -45,10 +45,10 @@ pub(super) struct Connection {
 enum Role {
     Client(PathBuf),
     Server {
+        _file: SocketFile,
         listener: UnixListener,
         /// True while the listener is in the set of descriptors.
         is_watched: bool,
-        _file: SocketFile,
     },
     /// Role of a port that has ended.
     Over,

@@ -43,6 +43,8 @@ pub(super) fn bind(local: &Path, peer: &Path, reconnect: Option<Duration>, pool:
 }
 
 struct DatagramRx {
+    /// File of the local socket, which is removed when the port is closed.
+    _file: SocketFile,
     frames: OwnRx<DatagramFrames>,
     peer: PathBuf,
     /// Interval between attempts to find the peer, while the link is down.
@@ -50,8 +52,6 @@ struct DatagramRx {
     /// Time of the next attempt.
     next: Instant,
     counts: Arc<PortCounts>,
-    /// File of the local socket, which is removed when the port is closed.
-    _file: SocketFile,
 }
 
 impl DatagramRx {
