@@ -24,6 +24,7 @@ use linerate::{Driver, Host, HostBuilder, LocalHost};
 use lock::Up;
 use node::config::{HostConfig, IfaceConfig, NeighborConfig};
 use port::Pairs;
+use std::hint::black_box;
 use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Runtime;
@@ -182,7 +183,8 @@ where
     F: FnMut() -> bool + 'static,
 {
     Side::new(id, move || {
-        let mut call = make()?;
+        // An indirect call: whether the loop contains the code must not depend on its size.
+        let mut call: Box<dyn FnMut() -> bool> = black_box(Box::new(make()?));
         Ok(from_fn(id, move || {
             let mut failed = 0;
             let reading = measure(DATAGRAMS, || {
