@@ -1,7 +1,7 @@
 //! `linerate extcap`: the calls that Wireshark makes to a program in its extcap folder, and tshark
 //! itself.
 
-use crate::common::{Dir, has, linerate, printed, run, wait};
+use crate::common::{Dir, has, linerate, printed, run, until, wait};
 use port::pcap::Reader;
 use std::fs::{self, File};
 use std::io::Read;
@@ -24,6 +24,13 @@ fn capture(fifo: &str, port: &str) -> Child {
 fn terminate(child: &Child) {
     // The child has not been waited for, so its process number is not reused.
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Returns whether a process has a handler of SIGTERM (`SigCgt` in proc(5)).
+fn handles_sigterm(child: &Child) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(mask.trim(), 16).unwrap() & 1 << (libc::SIGTERM - 1) != 0
 }
 
 #[track_caller]
@@ -143,7 +150,7 @@ fn capture_ends_with_reader_signal_or_port() {
     }
     // The signal arrives before the FIFO has a reader.
     let child = capture(&fifo, busy);
-    std::thread::sleep(Duration::from_millis(100));
+    until("the program handles the signal", || handles_sigterm(&child));
     terminate(&child);
     ended_quietly(child);
     let child = capture(&fifo, GENERATED);
