@@ -91,9 +91,10 @@ pub fn host_triple() -> anyhow::Result<String> {
     Ok(host.context("rustc -vV prints no host")?.to_owned())
 }
 
-/// Tests code that threads share under loom: the rings, the lanes of dataflow and switches,
-/// netisr's workstreams, and the tracking of readers (`Pins`). A separate target directory is used,
-/// because `--cfg loom` changes every crate.
+/// Runs the loom tests, which execute all interleavings of a test's threads. They test code that
+/// threads share: the rings, the workers of dataflow and switches, netisr's workstreams, and the
+/// tracking of readers (`Pins`). A separate target directory is used, because `--cfg loom` changes
+/// every crate.
 pub fn loom(root: &Path, args: &[String]) -> anyhow::Result<ExitCode> {
     let target = target_dir(root)?.join("loom");
     let mut test = cargo(root);

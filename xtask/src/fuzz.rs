@@ -1,9 +1,10 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust.
 //!
-//! cargo-fuzz gets coverage from a sanitizer flag of the nightly toolchain; here LLVM's pass is
-//! selected by name. The fuzz crate links libFuzzer, which needs a C++ compiler. The targets are
-//! the `[[bin]]`s of fuzz/Cargo.toml. A run uses a copy of `fuzz/corpus/<target>` and leaves the
-//! repository unchanged; `--keep` merges new inputs.
+//! cargo-fuzz measures coverage with a flag that only the nightly toolchain accepts. This command
+//! selects LLVM's coverage pass by its name, which the stable toolchain accepts. The fuzz crate
+//! links libFuzzer, which needs a C++ compiler. The targets are the `[[bin]]`s of fuzz/Cargo.toml.
+//! A run uses a copy of `fuzz/corpus/<target>` and leaves the repository unchanged; `--keep` merges
+//! new inputs.
 
 use crate::cargo::{cargo, host_triple, succeed, target_dir};
 use anyhow::{Context, bail};
@@ -163,7 +164,7 @@ impl Runner {
         let log = self.work.join(format!("{target}.log"));
         let mut run = Command::new(self.binaries.join(target));
         run.arg(&corpus).arg(format!("-artifact_prefix={}/", artifacts.display()));
-        // libFuzzer runs endlessly with a time of 0, whereas 0 means here to run only the corpus.
+        // With a time of 0, libFuzzer would run without end, but this command runs the corpus only.
         run.arg(if wanted.seconds == 0 { "-runs=0".into() } else { format!("-max_total_time={}", wanted.seconds) });
         run.args([format!("-timeout={TIMEOUT}"), "-rss_limit_mb=2048".into(), "-print_final_stats=1".into()]);
         run.args(wanted.seed.map(|seed| format!("-seed={seed}")));
@@ -249,8 +250,8 @@ fn reproducers(log: &str) -> impl Iterator<Item = &str> {
     log.lines().filter_map(|line| Some(line.split_once("Test unit written to ")?.1.trim()))
 }
 
-/// Returns the failed input in Base64, as libFuzzer prints it; `None` if it is long. The file with
-/// the input may be lost later, together with the machine.
+/// Returns the failed input in Base64, as libFuzzer prints it; `None` if it is long. It is printed
+/// because the file with the input is lost if the machine is temporary, as in CI.
 fn encoded(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.strip_prefix("Base64: ")).filter(|input| input.len() <= 4096)
 }

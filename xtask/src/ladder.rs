@@ -1,5 +1,5 @@
-//! `cargo xtask ladder`: builds the variants of the stack that `linerate ladder` compares and that
-//! need different build settings.
+//! `cargo xtask ladder`: builds those variants of the stack for `linerate ladder` that need other
+//! compiler flags or another form than the program itself.
 //!
 //! Each variant is a build of `linerate-rung`, either as a dynamic library with a C interface or as
 //! a program, with its own profile and compiler flags. The product is copied to

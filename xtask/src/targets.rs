@@ -1,12 +1,12 @@
-//! Lints the library for other targets: what needs Linux or x86 is behind `cfg`, and the rest
-//! compiles everywhere.
+//! Lints the library for targets other than this machine. Code that needs Linux or x86 is behind
+//! `cfg`; all other code must compile on every target.
 
 use crate::cargo::{cargo, succeed};
 use anyhow::Context;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// A target, and the arguments of cargo for what is built for it.
+/// A target, and the cargo arguments that select the packages and features to lint.
 struct Target {
     triple: &'static str,
     args: &'static [&'static str],
@@ -15,15 +15,15 @@ struct Target {
 const TARGETS: [Target; 3] = [
     Target { triple: "aarch64-unknown-linux-gnu", args: &["-p", "linerate", "--features", "full"] },
     Target { triple: "aarch64-apple-darwin", args: &["-p", "linerate", "--features", "full"] },
-    // A target without an operating system, and so without std.
+    // A target without an operating system, which has no `std`.
     Target {
         triple: "x86_64-unknown-none",
         args: &["-p", "linerate-wire", "-p", "linerate-tcp", "--no-default-features"],
     },
 ];
 
-/// Lints for each target whose standard library is installed, or that rustup can install. Reports
-/// the others.
+/// Runs clippy for each target whose standard library is installed or can be installed by rustup.
+/// Prints a line for each target that is skipped.
 ///
 /// # Errors
 /// Returns an error if the code does not compile for a target, or clippy has a warning.
@@ -41,7 +41,7 @@ pub fn command(root: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns whether the toolchain has the libraries of a target.
+/// Returns whether the standard library of a target is installed in the toolchain.
 fn is_installed(root: &Path, triple: &str) -> anyhow::Result<bool> {
     let mut rustc = Command::new("rustc");
     let output = rustc.current_dir(root).args(["--print", "target-libdir", "--target", triple]).output();
@@ -50,7 +50,8 @@ fn is_installed(root: &Path, triple: &str) -> anyhow::Result<bool> {
     Ok(std::fs::read_dir(dir.trim()).is_ok_and(|mut files| files.next().is_some()))
 }
 
-/// Installs the libraries of a target. Fails after a minute, since there may be no network.
+/// Installs the standard library of a target with rustup. Fails after a minute, since there may be
+/// no network.
 fn install(root: &Path, triple: &str) -> bool {
     let mut rustup = Command::new("timeout");
     rustup.current_dir(root).args(["60", "rustup", "target", "add", triple]);

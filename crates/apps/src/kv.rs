@@ -112,8 +112,8 @@ stats::counters! {
     }
 }
 
-/// Reason for refusing a request. The texts are those of the redis.io command reference, since
-/// clients compare them.
+/// Reason for refusing a request. The texts are the same as in the redis.io command reference,
+/// since clients compare them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Unknown command: its name and first arguments.

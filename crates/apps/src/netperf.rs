@@ -5,8 +5,8 @@
 //!  near::Near           runs tests: control connection, test, results
 //!  far::Far             serves tests: sink, source or echo, one turn at a time
 //!  control              messages between the ends: lines of JSON over TCP
-//!  sockets::Sockets     socket calls of an end (the crate programs has those of one of our hosts,
-//!                       the crate lab those of the kernel)
+//!  sockets::Sockets     socket calls of an end; the crate programs implements them on our hosts,
+//!                       the crate lab on the kernel's sockets
 //!  report               netperf's banners, titles and columns; JSON
 //!  confidence           -i and -I: repetition until the mean is precise enough
 //!  session              runs a test from banner to results; Play: code run between two ends

@@ -9,12 +9,12 @@
 //! | `tcpp` | opens many connections, sends a number of bytes on each | receives all bytes |
 //! | `http` | fetches one file repeatedly, over many connections | `httpd`: serves it |
 //!
-//! Each tool prints what the original prints, with these corrections. netblast prints its error
-//! rate as a fraction, not as an integer. netsend compares complete timestamps while it waits; it
-//! counts failed sends and prints their number at the end instead of a line for each. juggle prints
-//! its measurements for each kind of channel. tcpconnect's sockets do not block. tcpp and http open
-//! one connection before the measured time starts ([`warm_up`]). The far end runs on the same
-//! machine, or on another one (`programs::netperf::serve`).
+//! Each tool prints the same output as the original, with these corrections. netblast prints its
+//! error rate as a fraction, not as an integer. netsend compares complete timestamps while it
+//! waits; it counts failed sends and prints their number at the end, instead of a line for each
+//! failed send. juggle prints its measurements for each kind of channel. tcpconnect's sockets do
+//! not block. tcpp and http open one connection before the measured time starts ([`warm_up`]). The
+//! far end runs on the same machine, or on another one (`programs::netperf::serve`).
 
 mod blast;
 mod connect;

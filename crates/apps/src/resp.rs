@@ -381,7 +381,7 @@ impl Requests {
     }
 }
 
-/// Parses the number in a line between the type byte `mark` and the CR at its end.
+/// Parses the number in a line that starts with the type byte `mark` and ends with CR.
 fn number(line: &[u8], mark: u8) -> Option<i64> {
     integer(line.strip_prefix(&[mark])?.strip_suffix(b"\r")?)
 }

@@ -117,7 +117,7 @@ impl<T> Slots<T> {
         self.values.get(at as usize)?.as_ref()
     }
 
-    /// Returns the value in a slot, for changes.
+    /// Returns a mutable reference to the value in a slot.
     pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
         self.values.get_mut(at as usize)?.as_mut()
     }
@@ -127,7 +127,7 @@ impl<T> Slots<T> {
         self.values.iter().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_ref()?)))
     }
 
-    /// Returns all values with their slot numbers, for changes.
+    /// Returns mutable references to all values, with their slot numbers.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut T)> {
         self.values.iter_mut().enumerate().filter_map(|(at, value)| Some((at as u32, value.as_mut()?)))
     }

@@ -34,7 +34,7 @@ impl<V> Table<V> {
         self.0.get(name)
     }
 
-    /// Returns the value of a name, for changes.
+    /// Returns a mutable reference to the value of a name.
     #[inline]
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut V> {
         self.0.get_mut(name)

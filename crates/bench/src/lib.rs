@@ -26,9 +26,9 @@ use lab::subject::Subject;
 use crate::smoltcp::tcp::{self, HARD, LARGE, SOFT};
 use crate::smoltcp::{Chosen, SmoltcpRecv, SmoltcpSend};
 
-/// Returns the side called `id` of a comparison, and a description of the method with which its
-/// peer is called. The function `make` builds the subjects of the side. Builds one subject first,
-/// to check that the peer is available and to choose the fastest method.
+/// Builds one subject with `make`, to check that the peer is available and to choose the fastest
+/// method of calling it. Returns the side `id` of a comparison, which builds its subjects with
+/// `make`, and a description of the chosen method.
 fn peer<S: Subject + 'static>(
     id: &'static str,
     make: impl Fn(&Chosen) -> anyhow::Result<S> + 'static,

@@ -1,14 +1,15 @@
-//! `cargo xtask bench library`: the interface of the library, compared with the internal calls, and
-//! sockets for tasks of tokio, compared with tokio's own over the kernel's loopback.
+//! `cargo xtask bench library`: compares calls of the library with the internal calls that they
+//! use, and the library's asynchronous TCP sockets with tokio's own sockets over the kernel's
+//! loopback.
 //!
 //! | row | one operation |
 //! |---|---|
 //! | `tasks.rtt` | write 1 byte, read the echo: one connection, one thread, current-thread runtime |
-//! | `tasks.rtt64` | the same over 64 connections at once |
+//! | `tasks.rtt64` | as `tasks.rtt`, over 64 connections at once |
 //! | `library.send` | `UdpSocket::send_to` of 22 bytes on a local host with a `null:` port |
 //! | `library.recv` | `UdpSocket::recv_from` of a datagram that `pktgen:` generates |
-//! | `policy.send` | `library.send` to a station behind a policy with a quota, compared with no policy |
-//! | `policy.recv` | `library.recv` from such a station, compared with no policy |
+//! | `policy.send` | `library.send` with a policy and its quotas, compared with no policy |
+//! | `policy.recv` | `library.recv` with the same policy, compared with no policy |
 
 use anyhow::{Context, bail};
 use clock::Clock;
@@ -37,10 +38,10 @@ const TRIPS: u64 = 1000;
 const DATAGRAMS: u64 = 20_000;
 const MANY: usize = 64;
 
-/// Microseconds, from ticks.
+/// Unit of the rows `tasks.*`: microseconds, converted from ticks.
 const MICROSECONDS: Unit = Unit { name: "us", of: |ticks| ticks * 1e6 / timer::rate().hz as f64 };
 
-/// Returns the rows of the group.
+/// Returns the rows of `bench library`, each with its peer.
 pub fn rows() -> Vec<ForeignRow> {
     let rtt = |id: &'static str, connections: usize| {
         let (ours, theirs) = (format!("tasks.{id}"), format!("kernel.tasks.{id}"));
@@ -85,7 +86,8 @@ pub fn rows() -> Vec<ForeignRow> {
     ]
 }
 
-/// Connections to an echo server in the same runtime.
+/// Subject that sends bytes to an echo server in the same runtime and reads them back, over one or
+/// several connections.
 struct Echo<S> {
     id: String,
     runtime: Runtime,
@@ -176,14 +178,15 @@ fn kernels(id: &str, connections: usize) -> anyhow::Result<Echo<tokio::net::TcpS
     Ok(Echo { id: id.to_owned(), runtime, tasks, streams })
 }
 
-/// Returns a side whose trial makes [`DATAGRAMS`] calls. `make` builds the host and returns the
-/// call, which returns whether it moved a datagram of the expected length.
+/// Returns a side whose trial calls a function [`DATAGRAMS`] times. `make` builds a host and
+/// returns the function, which sends or receives one datagram and returns whether it succeeded.
 fn calls<F>(id: &'static str, make: impl Fn() -> anyhow::Result<F> + 'static) -> Side
 where
     F: FnMut() -> bool + 'static,
 {
     Side::new(id, move || {
-        // An indirect call: whether the loop contains the code must not depend on its size.
+        // An indirect call, so that the compiler cannot inline short functions into the loop and
+        // thereby favor them.
         let mut call: Box<dyn FnMut() -> bool> = black_box(Box::new(make()?));
         Ok(from_fn(id, move || {
             let mut failed = 0;
@@ -200,7 +203,7 @@ where
     })
 }
 
-/// Payload of a sent datagram: 64 bytes of frame, without FCS.
+/// Payload of a sent datagram, whose frame has 64 bytes without FCS.
 const TEXT: [u8; 22] = [7; 22];
 /// Destination of sent datagrams, a neighbor with a static entry.
 const TO: ([u8; 4], u16) = ([10, 0, 0, 2], 9);

@@ -102,7 +102,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn udp(options: &Options, tell: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
-    // Pins the thread before the fastest method to call each peer is determined.
+    // Pinned first, because building the peers measures their calling methods to choose the
+    // fastest.
     let pinned = dispatch::pinned_to_core(options.core())?;
     let (found, mut missing) = linerate_bench::udp_peers();
     drop(pinned);

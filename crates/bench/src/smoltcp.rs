@@ -45,14 +45,14 @@ const TRIES: usize = 7;
 /// Method of calling smoltcp, for each datagram or for a burst of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
-    /// Passes one datagram, then calls `poll`.
+    /// Passes one datagram to the socket (sending) or to the device (receiving), then calls `poll`.
     Poll,
-    /// Passes `BURST` datagrams, then calls `poll`.
+    /// Passes `BURST` datagrams in the same way, then calls `poll` once.
     PollBurst,
-    /// One datagram, then `poll_egress` (sending) or `poll_ingress_single` (receiving): half the
-    /// work of `poll`.
+    /// Passes one datagram, then calls `poll_egress` (sending) or `poll_ingress_single`
+    /// (receiving), each of which does half the work of `poll`.
     Half,
-    /// Passes `BURST` datagrams, then makes the call of `Half` for each of them.
+    /// Passes `BURST` datagrams, then calls `poll_egress` or `poll_ingress_single` `BURST` times.
     HalfBurst,
 }
 
@@ -184,7 +184,7 @@ impl SmoltcpSend {
         Ok(reading)
     }
 
-    #[inline(always)] // one copy of the loop for each way of calling
+    #[inline(always)] // compiles a separate loop for each polling function
     fn send(&mut self, ops: u64, burst: usize, poll: impl Fn(&mut Host)) -> anyhow::Result<()> {
         let to = metadata_to(THERE);
         for _ in 0..ops / burst as u64 {
@@ -229,8 +229,9 @@ impl SmoltcpRecv {
         SmoltcpRecv::with("smoltcp.recv.one_thread".to_owned(), 1, 20_000, chosen)
     }
 
-    /// Creates a subject with `count` sockets on as many ports. Frames for them arrive in
-    /// pseudo-random order. The application reads from the right socket without a search.
+    /// Creates a subject with `count` sockets, each bound to its own port. Frames for these ports
+    /// arrive in pseudo-random order. The trial reads each datagram from the socket that received
+    /// it, without searching for that socket.
     ///
     /// # Errors
     /// As for [`SmoltcpRecv::new`], or the range of UDP ports is too small for `count` sockets.
@@ -273,7 +274,7 @@ impl SmoltcpRecv {
         Ok(reading)
     }
 
-    #[inline(always)] // one copy of the loop for each way of calling
+    #[inline(always)] // compiles a separate loop for each polling function
     fn receive(&mut self, ops: u64, burst: usize, poll: impl Fn(&mut Host)) -> anyhow::Result<()> {
         let mut payload = [0; 64];
         for _ in 0..ops / burst as u64 {
@@ -284,7 +285,8 @@ impl SmoltcpRecv {
             for _ in 0..burst {
                 let socket = self.host.sockets.get_mut::<Socket>(self.host.handles[at]);
                 let (length, _) = socket.recv_slice(&mut payload).map_err(|why| anyhow!("recv_slice: {why}"))?;
-                // Every byte of the payload identifies its frame.
+                // All bytes of a payload are equal and identify the frame, so checking one byte is
+                // enough.
                 let expected = self.host.device.rx.frames[at][FRAME - 1];
                 ensure!(length == PAYLOAD && payload[PAYLOAD - 1] == expected, "received an unexpected datagram");
                 black_box(&payload);

@@ -68,7 +68,7 @@ pub struct Member {
     pub sticky: bool,
     /// True if the port exchanges no frames with other private ports.
     pub private: bool,
-    /// True if the port only gets a copy of every frame that the bridge receives.
+    /// True for a span port, which only sends a copy of every frame that the bridge receives.
     pub span: bool,
     /// Cluster of the port. Frames are forwarded only between ports of one cluster, and each
     /// cluster has its own address space (bridge_cfg of FreeBSD 4).

@@ -199,7 +199,8 @@ pub struct Fdb {
     sweep_at: Instant,
 }
 
-/// Number of steps in which the whole table is checked for expired entries within one timeout.
+/// Number of steps per timeout in which the table is checked for expired entries, a part in each
+/// step.
 const STEPS: usize = 64;
 /// An entry may be evicted if it was idle for 1/`COLD` of the timeout.
 const COLD: u32 = 16;

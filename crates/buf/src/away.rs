@@ -2,9 +2,9 @@
 //! returns by its position in the pool's memory.
 //!
 //! [`Away::give`] turns a frame into a [`Place`] for the device. The device later returns the
-//! place, and [`Away::take`] turns it back into a frame. Only buffers on record as given by the
-//! same `Away` are taken back, so a buffer never has two owners, whatever the device returns. The
-//! pool counts a buffer that the device has as in use.
+//! place, and [`Away::take`] turns it back into a frame. [`Away::take`] accepts only buffers that
+//! the same `Away` has given to the device. A buffer therefore never has two owners, whatever the
+//! device returns. The pool counts a buffer as in use while the device has it.
 //!
 //! The record has one word for each 2^n bytes of memory, where n is chosen so that at most one
 //! buffer begins in them. The word contains the index of the cache line in which the buffer begins.
@@ -30,15 +30,15 @@ pub struct Place {
     pub len: usize,
 }
 
-/// Record of the buffers of one pool that a device has for one purpose, such as receiving.
+/// Records which buffers of a pool a device has at present for one purpose, such as receiving.
 pub struct Away {
     pool: Pool,
     layout: Layout,
     number: u16,
     size: usize,
-    /// One word for each 2^shift bytes of the pool's memory: the index, from 1, of the cache line
-    /// in which a buffer's stride begins, if the device has that buffer; 0 if there is no such
-    /// buffer.
+    /// One word for each 2^`shift` bytes of the pool's memory. If a buffer that the device has
+    /// begins in these bytes, the word is the index, counted from 1, of the cache line in which the
+    /// buffer's stride begins. Otherwise it is 0.
     lines: Box<[u16]>,
     shift: u32,
     out: usize,
@@ -116,9 +116,9 @@ impl Away {
         ((slot & ((1 << self.shift) - 1)) >> 6) as u16 + 1
     }
 
-    /// Takes back the buffer at `place`, as a frame that consists of the bytes at `place`. Returns
-    /// `None` if the device had no buffer there, or if `place` does not lie within that buffer; in
-    /// the second case the buffer returns to its pool.
+    /// Takes the buffer at `place` back from the device, and returns it as a frame that consists of
+    /// the bytes at `place`. Returns `None` if the device had no buffer there, or if `place`
+    /// exceeds the buffer. In the second case the buffer returns to its pool.
     #[inline]
     pub fn take(&mut self, place: Place) -> Option<Frame> {
         let buf = self.strike(place.slot)?;

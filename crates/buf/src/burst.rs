@@ -16,7 +16,7 @@ pub struct Burst {
     slots: [MaybeUninit<Frame>; BURST_MAX],
 }
 
-/// Reports a frame without a free slot, although the caller guaranteed one.
+/// Panics in debug builds: a burst was full although its caller must have checked for a free slot.
 #[cold]
 #[inline(never)]
 #[track_caller]

@@ -319,12 +319,12 @@ impl Inner {
     /// Returns whether the pool can be freed: every buffer has been returned, and no other thread
     /// can still be inside a call that returns one.
     fn is_quiet(&self) -> bool {
-        let stats = self.stats(); // takes the lock, so a put that was counted has released it
+        let stats = self.stats(); // takes the lock, so every thread whose put is counted has released it
         let alone = match &self.store {
             Store::Owned(owned) => owned.is_mine() || owned.owner.load(Ordering::Acquire) == NOBODY,
             Store::Light(_) | Store::Heavy(_) => true,
             Store::Zone(zone) => zone.used_only_here(),
-            Store::Malloc(_) => false, // counts and frees are not ordered; only `Inner` leaks
+            Store::Malloc(_) => false, // a put may still be in progress; only `Inner` leaks
         };
         alone && stats.live() == 0
     }

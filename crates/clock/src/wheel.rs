@@ -2,17 +2,17 @@
 //!
 //! A key is a small number, usually the index of a connection in its table. Time is divided into
 //! granules of equal length. A deadline is stored in one of 64 slots on one of eleven levels. The
-//! level is the highest group of six bits in which the number of the deadline's granule differs
-//! from that of the current granule. Every `u64` therefore has a slot, and all keys on a level are
-//! due before all keys on the next. When the time of a slot has come, its keys are moved to lower
-//! levels. Keys of the current granule are in a heap, which makes the wheel exact: a key expires at
-//! its deadline, neither early nor a granule late.
+//! level is the number of the highest group of six bits in which the granule number of the deadline
+//! differs from the current granule number. Every `u64` therefore has a slot, and all keys on a
+//! level are due before all keys on the next. When the time of a slot has come, its keys are moved
+//! to lower levels. Keys of the current granule are in a heap, which makes the wheel exact: a key
+//! expires at its deadline, neither early nor a granule late.
 //!
 //! Moving a deadline to a later time, or cancelling it, writes one word: the key stays in its slot
 //! and is checked once when the time of the slot has come. A connection that moves its
-//! retransmission timer with every ACK therefore changes slots once per timeout, not once per ACK
-//! (as Linux's `mod_timer` does). The price is that [`Wheel::next`] may return a time that is too
-//! early.
+//! retransmission timer with every ACK therefore changes slots once per timeout. (With Linux's
+//! `mod_timer`, it changes slots once per ACK.) The price is that [`Wheel::next`] may return a time
+//! that is too early.
 //!
 //! | operation | cost |
 //! |---|---|

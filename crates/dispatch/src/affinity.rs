@@ -94,7 +94,7 @@ pub struct Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        let _ = self.former.apply(); // valid before; a destructor cannot report errors
+        let _ = self.former.apply(); // the mask was valid before; a destructor cannot report errors
     }
 }
 

@@ -3,10 +3,10 @@
 //! Threads and the distribution of frames to them: pinned workers, netisr, polling, dataflow. Also
 //! waiting, stopping, and the rights of the process.
 //!
-//! Contains what every host needs: a thread that is pinned to a core, sleeping until a port has
-//! frames, and a clean end on Ctrl-C. It also measures the processor time of a thread, and how long
-//! the thread waited for a core. Finally, it implements the dispatch policies and polling modes
-//! that measurements compare.
+//! Contains the parts that every host needs: a thread that is pinned to a core, sleeping until a
+//! port has frames, and a clean end on Ctrl-C. It also measures the processor time of a thread, and
+//! how long the thread waited for a core. Finally, it implements the dispatch policies and polling
+//! modes that measurements compare.
 #![deny(unsafe_code)]
 
 mod affinity;

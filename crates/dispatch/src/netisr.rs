@@ -1,5 +1,5 @@
 //! Netisr: processes received items (packets) either in the receiving thread or in another thread,
-//! like FreeBSD's `net.isr`. The report netisr2005 compares the two.
+//! like FreeBSD's `net.isr`. Robert Watson's report of 2005 (netisr2005) compares the two.
 //!
 //! ```text
 //!  Caller::dispatch  items of one protocol, from one source                  counted as
@@ -46,8 +46,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use workstream::{Ending, Workstream};
 
-/// Fails in debug builds: the caller used a protocol or workstream that this netisr does not have.
-/// No caller can construct one, so this would be a bug in netisr.
+/// Panics in debug builds: a protocol or workstream number is not registered. Callers cannot
+/// construct such a number, so this would be a bug in netisr.
 #[cold]
 #[inline(never)]
 #[track_caller]
@@ -195,7 +195,7 @@ impl<T: Item> Netisr<T> {
         self.live(proto).and_then(Live::mode).unwrap_or_else(|| self.mode())
     }
 
-    /// Sets the own mode of `proto`. With `None`, the common mode applies.
+    /// Sets a mode for `proto` alone. With `None`, the common mode applies to `proto`.
     pub fn set_own_mode(&self, proto: ProtoId, mode: Option<Mode>) {
         if let Some(live) = self.live(proto) {
             live.set_mode(mode);

@@ -13,8 +13,9 @@
 //! ```
 //! [`Polling::turn`] does the work of one turn and returns how to continue ([`Then`]). It does not
 //! sleep and has no clock of its own, so the same algorithm runs in real and in virtual time. The
-//! reports of bridge2004 state 600,000 frames per second and port. This rate requires idle polling,
-//! or a `burst_max` or `hz` above the defaults, which allow 150 * 1000 frames per second.
+//! reports of bridge2004 state 600,000 frames per second for each port. This rate requires idle
+//! polling, or a `burst_max` or `hz` above the defaults. The defaults allow 150 frames per tick and
+//! 1000 ticks per second, that is, 150,000 frames per second.
 
 mod loops;
 #[cfg(test)]
@@ -165,7 +166,7 @@ impl Gauges {
     }
 }
 
-/// Task of a handler that is polled.
+/// Work that a poll requests from a handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// Only take frames (POLL_ONLY).

@@ -21,8 +21,8 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::R
     Ok(polled.iter().map(|p| p.revents != 0).collect())
 }
 
-/// Waits with the resolution of the clock. With the milliseconds of poll, a timeout below one
-/// millisecond could be rounded to 0 and cause a busy loop.
+/// Waits with the resolution of the clock. poll(2) has a resolution of milliseconds, with which a
+/// timeout below one millisecond could be rounded to 0 and cause a busy loop.
 #[cfg(target_os = "linux")]
 fn poll(polled: &mut [libc::pollfd], timeout: Option<Duration>) -> libc::c_int {
     let spec = timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: i64::from(t.subsec_nanos()) });

@@ -1,5 +1,5 @@
-//! The default route. It is stored outside the array or trie of a matcher, since a change of it
-//! would otherwise write many entries there.
+//! The default route. It is stored separately from the array or trie of a matcher, since a change
+//! of it would overwrite many entries there.
 
 use super::entry::Entry;
 use std::sync::atomic::{AtomicU64, Ordering, fence};

@@ -71,8 +71,8 @@ impl Entry {
         Entry((u32::from(len) + 1) << Entry::LEN_AT | hop.0.get())
     }
 
-    /// Returns the lowest entry of a prefix longer than `len`. References to groups are above it
-    /// too.
+    /// Returns the lower bound, as a number, of the entries of prefixes longer than `len`.
+    /// References to groups are above it, too.
     pub(super) fn bound(len: u8) -> u32 {
         (u32::from(len) + 2) << Entry::LEN_AT
     }

@@ -178,7 +178,7 @@ impl<A: Matched> Reader<A> {
         self.0.pins.pin(cx)
     }
 
-    /// Returns the record of the pinned reader threads.
+    /// Returns the [`Pins`] that track the reader threads.
     pub fn pins(&self) -> &Pins {
         &self.0.pins
     }
@@ -189,8 +189,8 @@ impl<A: Matched> Reader<A> {
         self.0.matcher.find(dst).hop()
     }
 
-    /// Looks up many addresses as [`Fib::lookup_burst`] does. If one slice is shorter, only as many
-    /// addresses as it has elements are looked up.
+    /// Looks up many addresses as [`Fib::lookup_burst`] does. If the slices differ in length, looks
+    /// up only as many addresses as the shorter one has elements.
     #[inline(always)]
     pub fn lookup_burst(&self, _: &Pinned<'_>, dst: &[A], out: &mut [Option<NextHopId>]) {
         self.0.matcher.lookup_burst(dst, out);

@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 pub trait Matcher<A>: Default + Send + Sync {
     /// Returns the entry of the longest prefix that contains `dst`.
     fn find(&self, dst: A) -> Entry;
-    /// Looks up the addresses `dst`, as many as the shorter of the two slices has elements.
+    /// Looks up the addresses in `dst`. If the slices differ in length, looks up only as many
+    /// addresses as the shorter one has elements.
     fn lookup_burst(&self, dst: &[A], out: &mut [Option<NextHopId>]);
     /// Returns whether there is memory for a new prefix.
     fn has_room(prefix: IpPrefix<A>, spare: &Spare) -> bool;

@@ -8,13 +8,13 @@
 //! also contains the length of its prefix, so insertions and removals are the same operation,
 //! [`paint`].
 //!
-//! The default route is stored outside the array, since a change of it would otherwise write all 64
-//! MB.
+//! The default route is stored outside the array, since otherwise each change of it could write all
+//! 64 MB.
 //!
 //! A lookup first reads an array of [codes](Code) with one byte per /24, 16 MB in all. A code is a
-//! short form of the entry, where the entry has one. Memory loads dominate the cost of a lookup,
-//! and with a quarter of the memory it takes half the time. Once a next hop does not fit into a
-//! byte, codes take two bytes each, 32 MB in all.
+//! short form of the entry; entries without a short form have the code [`Code::ASK`]. Memory loads
+//! dominate the cost of a lookup, and with a quarter of the memory it takes half the time. Once a
+//! next hop does not fit into a byte, codes take two bytes each, 32 MB in all.
 //!
 //! One thread changes the table while others read it: see [decision
 //! 18](../../../../docs/decisions/0018-the-fib-is-changed-under-its-readers.md).
@@ -192,8 +192,8 @@ impl Table {
         self.default.is_still(default)
     }
 
-    /// Looks up the addresses for which `asks` is true, since their code is [`Code::ASK`]. All
-    /// loads from the array come first, so that they overlap.
+    /// Looks up the full entries of the addresses for which `asks` is true, because their code is
+    /// [`Code::ASK`]. All loads from the array come first, so that they overlap.
     #[inline(never)]
     fn ask_chunk(&self, asks: [bool; CHUNK], dst: &[u32], out: &mut [Option<NextHopId>], default: DefaultRead) {
         let (mut entries, mut requested) = ([0u32; CHUNK], [0usize; CHUNK]);

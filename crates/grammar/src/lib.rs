@@ -1,6 +1,6 @@
 //! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
 //!
-//! Grammar of control commands. Commands look like those of BSD and iproute2.
+//! Grammar of control commands. The commands follow the style of BSD and iproute2.
 //!
 //! A command is declared as a table of [`Form`]s. A form is a line of a manual page, such as
 //! `static IF MAC [vlan 1-4094]`, with a description and a function. The parser, the help and the

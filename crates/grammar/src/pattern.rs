@@ -210,7 +210,7 @@ fn sequence(rest: &mut &'static str, before: &'static str) -> Vec<Element> {
     }
 }
 
-/// Splits the first token off `text`. Returns the token and the rest.
+/// Splits the first token off `text`. Returns the token and the remaining text.
 fn split(text: &'static str) -> (&'static str, &'static str) {
     text.split_at(text.find([' ', '[', ']']).unwrap_or(text.len()))
 }
@@ -340,7 +340,8 @@ pub(crate) fn kind_of(word: &str) -> &'static str {
     if word.starts_with('-') { "option" } else { "word" }
 }
 
-/// Options that may come next, including those that were consumed and may not be repeated.
+/// Options at the current position of the command. An option that was consumed and must not be
+/// repeated stays in the list with [`Repeat::Refused`].
 #[derive(Default)]
 struct Options<'e>(Vec<(&'e Element, Repeat)>);
 

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-/// An entry of the alarm of a stack: its time, and a number.
+/// Identifies a task that a stack wakes at a given time: the time, and a serial number that makes
+/// the value unique.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AlarmEntry(Instant, u64);
 
@@ -20,14 +21,14 @@ pub(crate) struct Alarm {
     /// Time of the first entry, in nanoseconds.
     next: AtomicU64,
     entries: Mutex<Entries>,
-    /// Set when the stack has ended: waiting calls fail.
+    /// True once the stack has ended. Waiting calls then fail.
     stopped: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Entries {
     wakers: BTreeMap<AlarmEntry, Waker>,
-    /// Number of the next entry.
+    /// Serial number of the next entry.
     number: u64,
 }
 
@@ -78,10 +79,10 @@ impl Alarm {
         let removed = entries.wakers.remove(&entry);
         self.store_next(&entries);
         drop(entries);
-        drop(removed); // may run code of the task
+        drop(removed); // without the lock, since dropping a waker may run code of the task
     }
 
-    /// Removes and returns the tasks whose time has come.
+    /// Removes the entries that are due at `now` and returns their wakers.
     #[cold]
     pub(crate) fn due(&self, now: Instant) -> Vec<Waker> {
         let mut entries = self.entries();
@@ -91,7 +92,7 @@ impl Alarm {
         due.into_values().collect()
     }
 
-    /// Marks the stack as ended, and returns all tasks.
+    /// Marks the stack as ended. Removes all entries and returns their wakers.
     pub(crate) fn stop(&self) -> Vec<Waker> {
         let mut entries = self.entries();
         self.stopped.store(true, Ordering::SeqCst);

@@ -52,8 +52,9 @@ impl<L: Locks> Stack<L> {
         let for_us = addrs.iter().any(|a| a.addr == packet.tpa);
         let on_link = addrs.iter().any(|a| a.contains(packet.spa));
         let mut why = DropReason::ArpConsumed;
-        // A route through the iface itself may lead beyond its prefixes. Replies from there are
-        // accepted, but only update entries, which exist because this host sent a request.
+        // A route without a gateway may cover addresses outside the prefixes of the interface.
+        // Replies from such addresses are accepted, but they only update existing entries, which
+        // were created for requests of this host.
         let is_reply = for_us && packet.op == Op::Reply;
         // A probe (RFC 5227 2.1.1) has the sender address 0.0.0.0. It is answered if it is for us,
         // but its sender is never stored.

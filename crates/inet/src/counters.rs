@@ -381,8 +381,8 @@ impl Described for Counters {
     }
 }
 
-/// Audit of a stack: number of frames that it received and created, compared with those that it
-/// sent, consumed, dropped and holds. Exact only while the stack is idle.
+/// Result of a frame audit: the frames that the stack received or created, and the frames that it
+/// sent, consumed, dropped or still holds. The numbers are exact only while the stack is idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditReport {
     /// Frames received from ports.
@@ -407,8 +407,8 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Returns the number of frames unaccounted for: the sum of received and created frames minus
-    /// that of sent, consumed, dropped and held ones. It must be 0 whenever the stack is idle.
+    /// Returns the number of frames unaccounted for: received and created frames, minus sent,
+    /// consumed, dropped and held frames. It must be 0 whenever the stack is idle.
     pub fn imbalance(&self) -> i64 {
         let entered = self.received.wrapping_add(self.made);
         let left = self.sent.wrapping_add(self.consumed).wrapping_add(self.dropped).wrapping_add(self.held);

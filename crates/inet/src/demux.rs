@@ -6,7 +6,7 @@
 //! ports with a secret key. The table does not store the addresses: the caller confirms a match
 //! with the Pcb, which it accesses anyway. A lookup tries the four-tuple first, then the local
 //! address and port, then the local port alone. It skips the steps for which there are no Pcbs.
-//! IPv4 addresses are stored as IPv4-mapped IPv6 addresses, so one table serves both families. A
+//! IPv4 addresses are hashed as IPv4-mapped IPv6 addresses, so one table serves both families. A
 //! dual-stack socket has one entry per family.
 
 use crate::zone;
@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use wire::L4Port;
 use wire::hash::Key;
 
-/// An address of either family: IPv4 as `::ffff:a.b.c.d`; IPv6 link-local with the number of its
-/// interface ([`zone::embed`]). The unspecified address of a family means any address of that
-/// family.
+/// An address of either family. An IPv4 address is stored as `::ffff:a.b.c.d`. An IPv6 link-local
+/// address includes the number of its interface ([`zone::embed`]). The unspecified address of a
+/// family means any address of that family.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Addr(pub u128);
 
@@ -228,7 +228,8 @@ impl<A: Bits> From<Ends<A>> for Tuple {
     }
 }
 
-/// Addresses and ports that one step of a lookup compares with those of the Pcbs.
+/// Step of a lookup. It determines which addresses and ports of a packet are compared with the
+/// Pcbs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probe {
     /// Local and remote address and port, as for a connected socket.
@@ -250,8 +251,8 @@ impl Probe {
     }
 }
 
-/// A [`Probe`] as masks over the hashed fields. Hashing a datagram then needs no branch and no
-/// [`Tuple`].
+/// Bit masks that select the fields that a [`Probe`] compares. With these masks, hashing a datagram
+/// needs no branch and no [`Tuple`].
 #[derive(Clone, Copy)]
 pub(crate) struct EndsProbe<A> {
     key: Key,
@@ -268,16 +269,16 @@ impl<A: Bits> EndsProbe<A> {
         hash(self.key, (ends.local & self.local).addr(), (ends.remote & self.remote).addr(), ports & self.ports)
     }
 
-    /// Returns whether `socket` accepts either all or none of the datagrams that are equal in the
-    /// fields of this probe.
+    /// Returns whether the fields of this probe decide which datagrams `socket` accepts: of the
+    /// datagrams that are equal in these fields, it accepts all or none.
     #[inline(always)]
     pub(crate) fn covers(&self, socket: Ends<A>) -> bool {
         (self.local == A::ALL || socket.local == A::default()) && (self.remote == A::ALL || socket.remote_port.0 == 0)
     }
 }
 
-/// Computes the keyed hash of addresses and ports. The upper halves of the two addresses, which are
-/// constant for IPv4, share a word.
+/// Computes the keyed hash of addresses and ports. The upper halves of the two addresses are
+/// combined into one word of the hash input, since they are constant for IPv4.
 #[inline(always)]
 fn hash(key: Key, Addr(local): Addr, Addr(remote): Addr, ports: u64) -> u64 {
     let upper = ((local >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((remote >> 64) as u64).rotate_left(21);
@@ -511,8 +512,8 @@ impl<L: Locks> Demux<L> {
         }
     }
 
-    /// Returns whether the entries and their Pcbs exceed an L1 data cache. Only then does
-    /// prefetching them pay off.
+    /// Returns whether the entries and their Pcbs do not fit into an L1 data cache. Prefetching
+    /// them is useful only in this case.
     #[inline(always)]
     pub fn is_large(&self) -> bool {
         self.len() > NEAR

@@ -68,7 +68,7 @@ impl Domain {
 /// Reason why a socket cannot be bound or connected to an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unfit {
-    /// The address is not of the socket's family.
+    /// The address is of another family than the socket.
     Family,
     /// The address is IPv4-mapped, and the socket is IPv6-only.
     Mapped,

@@ -92,7 +92,7 @@ pub(crate) trait Family: Bits + Matched {
 
     /// Returns the routing table, which the control plane changes under a lock.
     fn routes<L: Locks>(stack: &Stack<L>) -> &Guarded<L, Routes<Self>>;
-    /// Returns the lock-free reader by which packets look up routes.
+    /// Returns the lock-free reader that the packet path uses for route lookups.
     fn routes_reader<L: Locks>(stack: &Stack<L>) -> &RouteReader<Self>;
     fn route_cache<L: Locks>(stack: &Stack<L>) -> &Guarded<L, RouteCache<Self>>;
     /// Returns the Bloom filter of this host's own addresses.
@@ -132,8 +132,8 @@ pub(crate) trait Family: Bits + Matched {
     fn neighbor<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, next: Self::Addr) -> Option<Mac>;
     /// Returns the size in bytes of the largest packet of this family on `iface`.
     fn mtu<L: Locks>(iface: &Iface<L>) -> usize;
-    /// Returns the path MTU to `dst` in bytes that path MTU discovery has found; 65,535 if it has
-    /// found none.
+    /// Returns the path MTU to `dst` in bytes, as found by path MTU discovery; 65,535 if none was
+    /// found.
     fn path_mtu<L: Locks>(stack: &Stack<L>, cx: Cx, dst: Self) -> usize;
     /// Returns whether a socket of this host has joined the group `dst` on `iface`.
     fn accepts_group<L: Locks>(stack: &Stack<L>, cx: Cx, iface: IfaceId, dst: Self) -> bool;
@@ -280,8 +280,9 @@ impl Family for u32 {
         let Some(ip) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
         let total_len = upper_len + ip4::HEADER_LEN as u16;
         [ip[2], ip[3]] = total_len.to_be_bytes();
-        // The ECN bits differ between segments, so they are added here. Version, IHL and TOS form
-        // one 16-bit word of the checksum.
+        // The ECN bits differ between segments, so they are added here. They are the low bits of
+        // the first 16-bit word of the header (version, IHL, TOS), so the checksum is updated by
+        // adding their value.
         ip[1] |= ecn;
         let sum = sum.add_u16(total_len).add_u16(u16::from(ecn)).finish();
         [ip[10], ip[11]] = sum.to_be_bytes();

@@ -46,7 +46,7 @@ const BUFFERS: usize = 192;
 /// Maximum number of steps of one input.
 const STEPS: usize = 128;
 /// Number of steps between two audits of the frames. An audit reads all counters, so it is not made
-/// after each step. A frame that is lost between two audits is still found by the next one.
+/// after each step. The loss of a frame between two audits is found by the next audit.
 const UNCHECKED: usize = 16;
 /// Maximum number of bytes that the sockets of a host send for one input. The limit is needed
 /// because a datagram of 64 KiB takes 45 frames.

@@ -122,7 +122,7 @@ impl<L: Locks> Stack<L> {
         old_reports.into_iter().for_each(|(iface, group)| self.igmp_report(cx, iface, group));
     }
 
-    /// Returns a random time between now and `within` later, different for each host and group.
+    /// Returns a random time, at most `within` from now. It differs between hosts and groups.
     pub(crate) fn delay(&self, cx: Cx, group: IpAddr, within: Duration) -> Instant {
         let low = match group {
             IpAddr::V4(group) => u64::from(group.to_bits()),

@@ -2,9 +2,9 @@
 //!
 //! No error is sent about an error, a redirect, or a packet whose source address does not identify
 //! a single host. About a packet to a multicast group, only two errors are sent: packet too big,
-//! and unknown option (RFC 4443 2.4 e). An error is never longer than 1280 bytes. The rate limit
-//! works like that of ICMPv4, but is separate from it. A received error is passed to the tunnel or
-//! socket that sent the quoted packet. It can also lower a path MTU.
+//! and unknown option (RFC 4443 2.4 e). An error is never longer than 1280 bytes. Errors are rate
+//! limited by the same rules as for ICMPv4, but separately. A received error is passed to the
+//! tunnel or socket that sent the quoted packet. It can also lower a path MTU.
 
 use crate::echo::{Answer, Kind};
 use crate::iface::{Iface, IfaceId};
@@ -230,7 +230,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns the source address for packets to `dst` that leave by `iface`. If `iface` is `None`,
-    /// the interface is that of the route; link-local destinations need an interface.
+    /// the interface of the route is used. A link-local destination needs an interface.
     pub(crate) fn source6_towards(&self, cx: Cx, dst: Ipv6Addr, iface: Option<IfaceId>) -> Option<Ipv6Addr> {
         let exit = self.exit6_for(cx, dst, iface).ok()?;
         self.source6_for(cx, self.ifaces.get(exit.iface)?, dst)

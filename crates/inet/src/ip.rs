@@ -110,9 +110,9 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
     fn ask<L: Locks>(stack: &Stack<L>, cx: Cx, iface: &Iface<L>, next: Self::Addr);
 }
 
-/// Returns the IP header of a packet, which has `H` bytes. If `station` is set, the packet still
-/// has its Ethernet header, which must have this destination and the type `ethertype`. `FRAMED` is
-/// the length of both headers together.
+/// Returns the IP header (`H` bytes) of a packet. If `station` is set, the packet still has its
+/// Ethernet header, which must have this destination and the type `ethertype`. `FRAMED` is the
+/// length of both headers together.
 #[inline(always)]
 pub(crate) fn header<const H: usize, const FRAMED: usize>(
     packet: &Frame,

@@ -126,8 +126,8 @@ impl<L: Locks> Stack<L> {
                 return Err(DropReason::Ip4MartianSource);
             }
             // A packet from a link cannot have one of our addresses or a broadcast address as its
-            // source (LAND and La Tierra attacks).
-            // (A local route may make 0.0.0.0 an address of ours.)
+            // source (LAND and La Tierra attacks). A DHCP request is exempt, since a local route
+            // may make its source 0.0.0.0 an address of this host.
             if src == dst || !requests_address && self.own.now().may_have(src) && self.is_own(cx, header.src) {
                 return Err(DropReason::Ip4OwnSource);
             }
@@ -202,7 +202,7 @@ impl<L: Locks> Stack<L> {
         match header.proto {
             Proto::UDP => {
                 if let Err(packet) = udp.push(packet) {
-                    self.drop_frame(cx, packet, DropReason::UdpBufferFull); // not reached: a burst exceeds a chunk
+                    self.drop_frame(cx, packet, DropReason::UdpBufferFull); // not reached: more space than a chunk
                 }
             }
             Proto::TCP => self.tcp_input::<u32>(cx, iface, &mut Burst::of(packet)),

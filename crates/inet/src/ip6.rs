@@ -99,8 +99,8 @@ impl<L: Locks> Stack<L> {
         if packet.flags().has(Flags::LINK_BROADCAST) && !header.dst.is_multicast() {
             return Err(DropReason::Ip6LinkBroadcast);
         }
-        // This check precedes that of the Hop-by-Hop options, which are for nodes that forward the
-        // packet (RFC 8200 4.3).
+        // This is checked before the Hop-by-Hop options, since a host that does not forward the
+        // packet need not process them (RFC 8200 4.3).
         if matches!(destination, Destination::Onward) && !self.sysctls.forwarding6.on() {
             return Err(DropReason::Ip6NotForwarding);
         }
@@ -378,8 +378,8 @@ fn too_long(header: &ip6::Header, chain: &Chain) -> Option<usize> {
     (whole > usize::from(u16::MAX)).then_some(extension.offset + 2)
 }
 
-/// Returns whether the packet contains the whole upper-layer header (RFC 7112 5). Of a protocol
-/// that this stack does not know, one byte must be present.
+/// Returns whether the packet contains the whole upper-layer header (RFC 7112 5). For an unknown
+/// protocol, one byte of its header is sufficient.
 fn has_upper_header(header: &ip6::Header, chain: &Chain, packet: &Frame) -> bool {
     let payload = chain.payload(header, packet.bytes());
     let need = match chain.upper {

@@ -26,8 +26,8 @@
 //! packets. [`Stack`] imports the types, and the files with methods import [`Stack`], so there are
 //! no import cycles.
 //!
-//! Large functions that run once for a burst or less have `#[inline(never)]`, so that the crates
-//! of a program share their instances (decision 42).
+//! Large functions that run at most once per burst have `#[inline(never)]`. The crates of a program
+//! then share one compiled instance of each (decision 42).
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -83,7 +83,7 @@ impl<L: Locks> Stack<L> {
 
     fn mld_send(&self, cx: Cx, iface: &Iface<L>, records: &[NewRecord]) {
         if iface.tunnel.is_some() || iface.queues.at(|| 0).lock(cx).output.is_none() {
-            return; // no snooping switch is attached, or no port
+            return; // a tunnel has no snooping switch; without a port, nothing can be sent
         }
         let Some(mut frame) = self.make_frame(cx) else { return };
         // RFC 3590 4: the source is the unspecified address until the link-local address is valid.

@@ -28,7 +28,7 @@ use wire::{Mac, Proto, ip6};
 const HOPS: u8 = 255;
 
 impl<L: Locks> Stack<L> {
-    /// Processes a neighbor discovery message. Returns the reason with which its frame is freed.
+    /// Processes a neighbor discovery message. Returns the drop reason for its frame.
     pub(crate) fn nd_input(&self, cx: Cx, iface: &Iface<L>, header: &ip6::Header, message: &Message<'_>) -> DropReason {
         if header.hop_limit != HOPS {
             return DropReason::NdHopLimit;
@@ -96,7 +96,7 @@ impl<L: Locks> Stack<L> {
         let link = options.source_link();
         let to_group = header.dst == ip6::solicited_node(target);
         if probe && (link.is_some() || !to_group) || link.is_some_and(|mac| !is_anothers(iface, mac)) {
-            return DropReason::NdMalformed; // 7.1.1
+            return DropReason::NdMalformed; // RFC 4861 7.1.1
         }
         // A sender that is not on the link is not a neighbor and gets no answer (CVE-2008-2476, RFC
         // 5942 4).
@@ -115,7 +115,7 @@ impl<L: Locks> Stack<L> {
             AddrState::Valid => {}
         }
         let why = link.map_or(DropReason::NdConsumed, |mac| self.learn_neighbor(cx, iface, header.src, mac));
-        // 7.2.4: the answer goes to all nodes if the sender has no address.
+        // RFC 4861 7.2.4: the answer goes to all nodes if the sender has no address.
         let dst = if probe { ip6::ALL_NODES } else { header.src };
         let router = self.sysctls.forwarding6.on();
         let advert = Advert { router, solicited: !probe, replaces: true, target };
@@ -139,7 +139,7 @@ impl<L: Locks> Stack<L> {
         let link = options.target_link();
         let bad = link.is_some_and(|mac| !is_anothers(iface, mac));
         if bad || header.src.is_unspecified() || header.dst.is_multicast() && advert.solicited {
-            return DropReason::NdMalformed; // 7.1.2
+            return DropReason::NdMalformed; // RFC 4861 7.1.2
         }
         match iface.addr6(cx, advert.target).map(|own| own.state) {
             Some(AddrState::Tentative(..)) => {

@@ -76,7 +76,7 @@ pub struct Entry {
     pub used: Instant,
     pending: VecDeque<Frame>,
     place: Option<Place>, // position in the idle queue; `None` if the entry is not idle
-    serial: u64,          // in the queues of Incomplete entries
+    serial: u64,          // key in the queues of Incomplete entries
 }
 
 /// Position in the idle queue: time of last use, then a sequence number.
@@ -145,7 +145,8 @@ pub enum Learned {
     Ignored,
     /// The entry already had this MAC address.
     Same,
-    /// An entry was given a MAC address, or a different one. The held packets can be sent.
+    /// The entry was created or resolved, is no longer Stale, or has another MAC address. The held
+    /// packets can be sent.
     Changed {
         /// Packets held for the neighbor.
         pending: VecDeque<Frame>,
@@ -271,8 +272,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Returns the MAC address for a packet. If it is not known, holds the packet until the address
-    /// is resolved. `pool` is the pool from which the packets are allocated.
+    /// Returns the MAC address for a packet. If the MAC address is unknown, holds the packet until
+    /// it is resolved. `pool` is the pool from which the packets are allocated.
     pub fn resolve(
         &mut self,
         iface: IfaceId,
@@ -379,7 +380,7 @@ impl<A: Address> Table<A> {
         let serial = *serial;
         let Some(pending) = self.remove(iface, addr) else {
             debug_assert!(false, "unresolved neighbor has no entry");
-            self.requested.all.remove(&serial); // otherwise it would block all others
+            self.requested.all.remove(&serial); // otherwise it would stay the first key, and no entry could be removed
             return false;
         };
         self.evicted += 1;

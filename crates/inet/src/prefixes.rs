@@ -1,6 +1,7 @@
 //! Prefixes of either family, and a table of values by prefix.
 //!
-//! A host has few forwarders, so the table is a list, the longest prefixes first.
+//! The table maps prefixes to the forwarders of a host. A host has few of them, so the table is a
+//! list, with the longest prefixes first.
 
 use crate::demux::Addr;
 use crate::zone;
@@ -36,7 +37,8 @@ impl AnyPrefix {
         }
     }
 
-    /// Returns the precedence among the prefixes that contain an address.
+    /// Returns the precedence of this prefix. Of the prefixes that contain an address, the one with
+    /// the highest precedence applies.
     fn rank(self) -> u16 {
         match self {
             AnyPrefix::All => 0,
@@ -57,7 +59,7 @@ impl<T> Default for PrefixTable<T> {
 }
 
 impl<T> PrefixTable<T> {
-    /// Adds a value. Returns `false`, and adds nothing, if the prefix has one.
+    /// Adds a value. If `prefix` already has a value, adds nothing and returns `false`.
     pub(crate) fn add(&mut self, prefix: AnyPrefix, value: T) -> bool {
         if self.0.iter().any(|(other, _)| *other == prefix) {
             return false;

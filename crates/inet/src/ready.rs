@@ -24,7 +24,8 @@ struct Ready {
     queued: [Vec<u64>; 2],
 }
 
-/// Returns the bit set, the word and the bit of a socket.
+/// Returns the position of a socket in [`Ready::queued`]: the index of the bit set, the index of
+/// the word, and the word with only the socket's bit set.
 #[inline(always)]
 fn place(id: usize) -> (usize, usize, u64) {
     let at = id & !SOCK_BIT;

@@ -1,9 +1,9 @@
-//! Requests of forwarders: first packets of strangers, for any address, that wait for a decision of
-//! the application.
+//! Requests of forwarders. A request holds the first packets from a new peer, to any address, until
+//! the application decides about them.
 //!
 //! A request is the SYN of a connection or the first datagrams between two addresses. It is
-//! reported once, and decided once. The number of undecided requests is limited, and each expires
-//! after [`LIFETIME`].
+//! reported to the application once and decided once. The number of undecided requests is limited,
+//! and each expires after [`LIFETIME`].
 
 use crate::demux::Tuple;
 use clock::{Duration, Instant};
@@ -26,7 +26,7 @@ pub enum Decision {
     Ignore,
 }
 
-/// Identity of a request: later requests between the same addresses differ by their time.
+/// Identity of a request. The time distinguishes it from later requests between the same addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RequestKey {
     /// Destination of the packet as the local address, and its source as the remote one.
@@ -39,9 +39,10 @@ pub struct RequestKey {
 #[derive(Debug)]
 pub(crate) struct Requests<T> {
     entries: HashMap<Tuple, Entry<T>>,
-    /// Requests that were not reported yet, the oldest first. May contain ended ones.
+    /// Requests that were not reported yet, the oldest first. The queue may also contain requests
+    /// that have ended.
     waiting: VecDeque<RequestKey>,
-    /// All requests, the oldest first. May contain ended ones.
+    /// All requests, the oldest first. The queue may also contain requests that have ended.
     ages: VecDeque<RequestKey>,
 }
 
@@ -69,7 +70,8 @@ impl<T> Requests<T> {
         self.entries.get(&key.tuple).is_some_and(|entry| entry.at == key.at)
     }
 
-    /// Adds a request between addresses that have none. Returns `value` if there are too many.
+    /// Adds a request between addresses that have none. Returns `value` as `Err` if there are
+    /// already [`REQUESTS_MAX`] requests.
     pub(crate) fn add(&mut self, tuple: Tuple, now: Instant, value: T) -> Result<(), T> {
         if self.entries.len() >= REQUESTS_MAX {
             return Err(value);
@@ -87,7 +89,7 @@ impl<T> Requests<T> {
         Ok(())
     }
 
-    /// Reports the oldest request that was not reported yet.
+    /// Returns the oldest request that was not returned before; `None` if there is none.
     pub(crate) fn next(&mut self) -> Option<RequestKey> {
         while let Some(key) = self.waiting.pop_front() {
             if self.has(&key) {

@@ -143,8 +143,8 @@ pub struct Stack<L: Locks> {
     pub(crate) resolvers: Guarded<L, Resolvers>,
     /// Exchanges of echo requests that this host sends.
     pub(crate) exchanges: Guarded<L, Exchanges>,
-    /// Function that is called with the time of a new event. On a shared stack, the thread that
-    /// polls may not know of the event.
+    /// Function that is called with the time of a new event. It notifies the thread that polls a
+    /// shared stack, since the event may have been created by another thread.
     doorbell: OnceLock<Box<dyn Fn(Instant) + Send + Sync>>,
     alarm: Alarm,
     pub(crate) loopback: Guarded<L, VecDeque<Frame>>,
@@ -245,7 +245,7 @@ impl<L: Locks> Stack<L> {
         };
         let lo = stack.add_iface_kind("lo0", IfaceKind::Loopback, Mac::ZERO, 16_384, Offload::default());
         if let Some(lo) = lo {
-            // A new stack has no full table and no unknown interface, so there is no other error.
+            // This cannot fail: the FIB of a new stack is not full, and the prefix length is valid.
             let _ = stack.add_addr(cx, lo, IfaceAddr { addr: Ipv4Addr::LOCALHOST, len: LOOPBACK_LEN });
         }
         stack
@@ -338,13 +338,14 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn input_chunk(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst, lap: Lap<'_>) {
-        // With source validation, the Ethernet header is processed separately, because IP then
-        // reads packets a second time after it has pulled their headers.
+        // With source validation, the Ethernet headers are removed first, because IP input then
+        // reads the source addresses of all packets in a second pass. For this pass, every packet
+        // must begin with its IP header.
         if self.validates::<u32>() || self.validates::<u128>() {
             return self.ether_input(cx, iface, frames, lap);
         }
         lap.mark(Stage::LinkInput, frames.len() as u64);
-        // Frames of the other family take the slow path.
+        // Frames of another family than the first frame take the slow path.
         if begins_with_ip6(frames.as_slice()) && iface.has_ip6() {
             self.ip_input::<u128>(cx, Some(iface), Some(iface.mac), frames, lap);
         } else {

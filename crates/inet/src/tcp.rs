@@ -344,7 +344,7 @@ impl Stream {
     ///
     /// Called when a timer expires. Every segment sent or received sets a timer, which no ACK
     /// cancels ([`Stack::tcp_output`]). The timer of an idle connection therefore expires once, one
-    /// retransmission timeout after the last segment. That of a busy connection hardly ever
+    /// retransmission timeout after the last segment. The timer of a busy connection hardly ever
     /// expires.
     fn release_memory(&mut self) {
         if self.send.is_empty() && self.recv.is_empty() {
@@ -354,7 +354,8 @@ impl Stream {
         }
     }
 
-    /// Returns whether enough of the send buffer is free to notify a writer.
+    /// Returns whether a writer can be notified: enough of the send buffer is free, little data is
+    /// unsent, and the writer does not wait for memory.
     #[inline]
     fn has_room(&self) -> bool {
         self.send.is_roomy() && self.tcb.is_unsent_low() && self.memory_wait != MemoryWait::Starved
@@ -403,7 +404,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns whether the connection is in TIME-WAIT, in the table of such connections.
+    /// Returns whether the connection is in TIME-WAIT and its record is in the table of such
+    /// connections.
     fn is_late(&self) -> bool {
         matches!(&self.kind, Kind::Stream(stream) if !stream.found && stream.tcb.state() == State::TimeWait)
     }

@@ -62,9 +62,9 @@ pub enum Refused {
 
 /// Minimum MTU of a tunnel in bytes: every IPv4 link can carry 68 bytes (RFC 791 3.2).
 const MTU_MIN: usize = 68;
-/// Path MTU in bytes that is assumed for a tunnel without a route: that of Ethernet.
+/// Path MTU in bytes that is assumed for a tunnel without a route: the MTU of Ethernet.
 const USUAL_PATH: usize = 1500;
-/// Path MTU in bytes if the remote address is this host itself: that of `lo0`.
+/// Path MTU in bytes if the remote address is this host itself: the MTU of `lo0`.
 const LOOPBACK_PATH: usize = 16_384;
 
 impl<L: Locks> Stack<L> {

@@ -1,10 +1,9 @@
 //! IPv6 zones (RFC 4007): a link-local address is valid on a single link only.
 //!
-//! Inside the stack, as in KAME, a link-local address contains the number of its interface in its
-//! second 16 bits, which are 0 on the wire (RFC 4291 2.5.6). Addresses on different links therefore
-//! differ in all comparisons. Programs use the zone as the scope id of a
-//! [`std::net::SocketAddrV6`]. The scope id is the number of the interface plus one, since 0 means
-//! no zone.
+//! Inside the stack, as in KAME, a link-local address contains its zone in its second 16 bits,
+//! which are 0 on the wire (RFC 4291 2.5.6). Addresses on different links therefore differ in all
+//! comparisons. The zone is the number of the interface plus one, since 0 means no zone. Programs
+//! use the same number as the scope id of a [`std::net::SocketAddrV6`].
 
 use crate::iface::IfaceId;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -12,8 +11,8 @@ use wire::ip6;
 
 const ZONE: u128 = 0xffff << 96;
 
-/// Returns the bits of `addr`. If `addr` is link-local, the bits include the number of `iface`;
-/// with `None`, they include no number.
+/// Returns the bits of `addr`. If `addr` is link-local, the bits include the zone of `iface`; with
+/// `None`, they include no zone.
 pub(crate) fn embed(addr: Ipv6Addr, iface: Option<IfaceId>) -> u128 {
     let bits = addr.to_bits();
     if !ip6::is_link_local(addr) {

@@ -1,9 +1,9 @@
 //! `linerate ab`: compares one workload under two settings, in interleaved trials.
 //!
-//! Reports the faster side, the ratio, and the counters and stages that differ. The figures come
-//! from trials with the cost ledger off (the stack's own accounting of ticks by processing stage).
-//! For workloads with hosts, one more trial of each side, with the ledger on, gives ticks by stage
-//! and counters; their differences explain the ratio.
+//! Reports the faster side, the ratio, and the counters and stages that differ. The ratio comes
+//! from trials without the cost ledger, the stack's own accounting of ticks by processing stage.
+//! For workloads with hosts, each side runs one more trial with the ledger. The ticks by stage and
+//! the counters of these two trials explain the ratio.
 
 pub mod workload;
 
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Maximum number of counters shown, those with the largest difference first.
 const MOST_COUNTERS: usize = 24;
-/// Minimum count per operation; a counter below it on both sides is left out.
+/// Counters below this number per operation on both sides are not shown.
 const LEAST: f64 = 0.001;
 /// Relative difference up to which two counters are treated as equal.
 const SAME: f64 = 0.02;
@@ -56,8 +56,8 @@ pub enum Trials {
 }
 
 impl Trials {
-    /// Returns the runner's options `usual`, with the warm-up, the number of trials and the pinning
-    /// that trials of this kind need.
+    /// Adapts the runner's options `usual` to trials of this kind: sets the warm-up, the number of
+    /// trials and the pinning.
     pub(crate) fn options(self, usual: run::Options) -> run::Options {
         match self {
             Trials::Rig => usual,
@@ -70,7 +70,8 @@ impl Trials {
     }
 }
 
-/// Cost of one operation, or of 1000 bytes of a stream.
+/// Ticks and counts per operation, or per 1000 bytes of a stream, from a trial with the cost
+/// ledger.
 #[derive(Debug, Clone, Default)]
 pub struct Spent {
     /// Unit that the counts refer to: `an operation`, `1000 bytes`.
@@ -84,7 +85,7 @@ pub struct Spent {
 /// Compares A with B.
 ///
 /// # Errors
-/// None: the row of a side without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn ab(variants: [Variant; 2], options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let usual = variants[0].trials.options(options.run(20));
     let patience = options.limit.or(variants[0].patience);

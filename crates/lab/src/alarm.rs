@@ -17,14 +17,15 @@ use crate::sample::Sample;
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 struct State {
-    /// The side that is being built or measured, the start time, and the time limit.
+    /// Identifier of the side that is being built or measured. `since` and `patience` are the start
+    /// time and the time limit of this step.
     doing: String,
     since: Option<Instant>,
     patience: Option<Duration>,
     /// Report with the rows finished so far; `None` if no study runs.
     so_far: Option<Report>,
-    /// Samples of the complete rounds of the current group, which are the sides that are compared
-    /// with each other.
+    /// Samples of the current group, as of its last complete round. A group consists of the sides
+    /// that are compared with each other.
     under_way: Vec<Sample>,
     /// Process ID of the command line being measured, if there is one.
     command: Option<u32>,
@@ -47,9 +48,9 @@ pub(crate) fn doing(id: &str, patience: Option<Duration>) {
     (state.since, state.patience) = (Some(Instant::now()), patience);
 }
 
-/// Stores the rows of a study so far; `None` at the end of the study. No time limit applies until
-/// the next build or trial, since cargo may take minutes to build the programs of a ladder (a
-/// series of settings).
+/// Stores the rows of a study so far; `None` at the end of the study. Until the next build or trial
+/// begins there is no time limit, since cargo may first spend minutes to build programs for
+/// `linerate ladder`.
 pub(crate) fn so_far(report: Option<Report>) {
     let mut state = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     state.since = None;

@@ -34,7 +34,8 @@ use port::pktgen::Family;
 /// how the peer is run.
 pub type Peers = Vec<(Side, String)>;
 
-/// A row that another program declares, with the sides of its peers: `<peer>.<id of the row>`.
+/// A row that another program declares, with its peers. The side of a peer is named `<peer>.<row
+/// id>`.
 #[derive(Debug)]
 pub struct ForeignRow {
     /// Side of the row; its identifier is the row's.
@@ -47,11 +48,11 @@ pub struct ForeignRow {
     pub others: Vec<Side>,
 }
 
-/// Measures the rows of another program as the study `name`, each row with its peers in the same
-/// rounds.
+/// Runs the study `name` of rows that another program declares. Each row is measured in the same
+/// rounds as its peers.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn foreign(
     name: &str,
     notes: &[&str],
@@ -75,7 +76,7 @@ const ONE_CORE: &str = "this program has one core";
 const ROUTES: usize = 1_000_000;
 const MILLION: usize = 1 << 20;
 
-/// `linerate bench udp`, with the host kernel as the only peer.
+/// Runs `linerate bench udp` with the host kernel as the only peer.
 ///
 /// # Errors
 /// As [`udp_with`].
@@ -102,7 +103,7 @@ pub fn kernel(notes: &mut Vec<String>) -> Peers {
 /// Measures the UDP rows and `peers`.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn udp_with(options: &Options, peers: Peers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench udp", options.run(30), 8, progress);
     study.note(
@@ -198,22 +199,22 @@ fn udp_over_ipv6(study: &mut Study<'_>) {
     }
 }
 
-/// Returns the options of the runner for subjects that take a second to build: at most twelve
+/// Returns the runner's options for subjects that take about a second to build: at most twelve
 /// builds, with nine trials each.
 pub(crate) fn run_slow(study: &Study<'_>) -> crate::run::Options {
     let options = study.options();
     crate::run::Options { keep: options.keep.min(12), trials: 9, ..options }
 }
 
-/// Measures receiving with two threads, in millions of datagrams per second: part 2 of the report
-/// rump2014.
+/// Measures receiving with two threads (part 2 of the report rump2014), in millions of datagrams
+/// per second.
 pub(crate) fn two_threads(study: &mut Study<'_>, id: &'static str) {
     let title = "recv_burst while another thread polls the port, light locks";
     let Some(puller) = dispatch::other_core(study.options().cpu.unwrap_or(0)) else {
         return study.rows([Row::missing(id, title, ONE_CORE)]);
     };
-    // The reader spins, so it uses its whole core; trials disturbed by steal time are still
-    // dropped.
+    // The reader busy-waits, which uses its whole core, so the usual checks for disturbed trials
+    // apply.
     let side = Side::new(id, move || TwoThreadsRig::new(id, puller));
     study.measure_entries(vec![Entry::new(side, title).unit(Unit::MILLIONS)], study.options());
 }
@@ -292,8 +293,8 @@ pub(crate) fn on_two_cores(study: &mut Study<'_>, id: &str, title: &str, make: O
     if dispatch::cores() < 2 {
         return study.rows([Row::missing(&two, title, ONE_CORE)]);
     }
-    // Workers have their own threads: the measuring thread sleeps, so its CPU share is no sign of
-    // disturbance.
+    // The measuring thread sleeps while other threads work, so its CPU share does not show whether
+    // a trial was disturbed.
     let options = crate::run::Options { cpu: None, ..study.options().waiting() };
     let side = |id: &String, n| {
         let name = id.clone();
@@ -310,7 +311,7 @@ pub(crate) fn on_two_cores(study: &mut Study<'_>, id: &str, title: &str, make: O
     }
 }
 
-/// Returns a row that states how many times as fast side `id` is as side `one`.
+/// Returns a row with the speed of side `id` as a multiple of the speed of side `one`.
 pub(crate) fn times_one(group: &Group, id: &str, title: &str, one: &str) -> Row {
     match group.ratio(one, id) {
         Ok(ratio) => Row::new(id, title, Figure::ratio(&ratio, "times one")),
@@ -318,9 +319,9 @@ pub(crate) fn times_one(group: &Group, id: &str, title: &str, one: &str) -> Row 
     }
 }
 
-/// Returns the peer entry of `row` for a figure that was not measured in the same group as the row:
-/// `theirs`, in the row's unit, and its ratio to our figure. A lower figure is better. `None` if
-/// the row has no figure.
+/// Returns a peer of `row` from a figure that was measured separately: `theirs`, in the row's unit,
+/// in which less is better. Adds its ratio to the row's own figure. Returns `None` if the row has
+/// no figure.
 pub(crate) fn peer_of(peer: &str, row: &Row, theirs: f64) -> Option<Peer> {
     let ours = row.now.as_ref()?;
     let ratio = |ours: f64| theirs / ours;

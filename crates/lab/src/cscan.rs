@@ -60,8 +60,8 @@ fn named(text: &[u8]) -> Option<(f64, usize)> {
     begins(b"nan").then(|| (f64::NAN.copysign(1.0), 3 + nan_payload(&text[3..])))
 }
 
-/// Counts the bytes of `(letters, digits, underscores)` after `nan`; an unclosed bracket is not
-/// part of the number.
+/// Counts the bytes of the characters in parentheses (letters, digits, underscores) that may follow
+/// `nan`. Without the closing parenthesis they are not part of the number, and the count is 0.
 fn nan_payload(text: &[u8]) -> usize {
     if text.first() != Some(&b'(') {
         return 0;
@@ -77,8 +77,8 @@ fn decimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((value, used))
 }
 
-/// Scans digits with at most one point among them; returns the number of digits and of bytes.
-/// `None` without a digit.
+/// Scans digits, which may contain one decimal point. Returns the number of digits and the number
+/// of bytes; `None` if there is no digit.
 fn mantissa(text: &[u8], digit: impl Fn(u8) -> bool + Copy) -> Option<(usize, usize)> {
     let whole = count(text, digit);
     let part = match text.get(whole) {
@@ -88,8 +88,8 @@ fn mantissa(text: &[u8], digit: impl Fn(u8) -> bool + Copy) -> Option<(usize, us
     (whole + part > 0).then_some((whole + part, whole + 1 + part))
 }
 
-/// Parses `e` or `p`, a sign and digits; returns the value and the bytes used, or zeros if the
-/// digits are missing.
+/// Parses an exponent: `letter` (`e` or `p`), an optional sign and digits. Returns its value and
+/// the number of bytes used; zeros if the digits are missing.
 fn exponent(text: &[u8], letter: u8) -> (i64, usize) {
     if !text.first().is_some_and(|byte| byte.eq_ignore_ascii_case(&letter)) || text.get(1).is_some_and(|b| is_space(*b))
     {
@@ -112,8 +112,8 @@ fn hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((scaled(bits, scale.saturating_add(power)), 2 + length + used))
 }
 
-/// Returns the first 60 bits of hexadecimal digits, the last of them sticky, and the power of two
-/// to multiply these bits by.
+/// Returns up to 64 significant bits of hexadecimal digits, and the power of two to multiply them
+/// by. The lowest bit is set if any further digit is not 0 (sticky bit).
 fn hex_bits(digits: &[u8]) -> (u64, i64) {
     let (mut bits, mut scale, mut after_point) = (0u64, 0i64, false);
     for byte in digits {

@@ -24,7 +24,7 @@ use crate::verdict::Verdict;
 use std::path::PathBuf;
 use steps::{Build, COLD, START, STEPS, Step};
 
-/// The settings with the best result so far.
+/// The fastest rung so far: its name, its build and its settings.
 #[derive(Clone)]
 struct Best {
     id: &'static str,
@@ -86,7 +86,7 @@ struct Tried {
     best: Best,
 }
 
-/// Measures a step and the best rung so far, interleaved; `None` if the step has no figure.
+/// Measures a step interleaved with the best rung so far; `None` if the step could not be measured.
 fn attempt(study: &mut Study<'_>, step: &Step, best: Option<&Best>, source: &Result<Source, String>) -> Option<Tried> {
     let words = format!("{} {}", best.map_or(START, |best| &best.words), step.words);
     let build = match best {
@@ -111,8 +111,8 @@ fn attempt(study: &mut Study<'_>, step: &Step, best: Option<&Best>, source: &Res
     measured.then(|| Tried { sample: group.sample(step.id), slower, best })
 }
 
-/// Measures prefetching and huge pages on buffers that are not in the cache: the best rung with
-/// buffer rotation, then with prefetching, with huge pages, and with both in addition.
+/// Measures prefetching and huge pages with buffers that are not in the cache. The best rung is run
+/// with buffer rotation alone, with prefetching, with huge pages, and with both.
 fn cold(study: &mut Study<'_>, best: &Best, rates: &mut Vec<Vec<Cell>>) {
     study.part("buffers outside the cache");
     let rotate = steps::rotation(cache_bytes());
@@ -185,11 +185,12 @@ fn rates_row(step: &Step, sample: &Sample) -> Vec<Cell> {
     std::iter::once(Cell::from(step.id)).chain(then).chain(now).collect()
 }
 
-/// Maximum deviation of a rung's [`product`] from 1 that needs no note.
+/// Deviation of a rung's [`product`] from 1 up to which no note is added.
 const PRODUCT_SLACK: f64 = 0.05;
 
-/// Returns ticks per operation times operations per second, divided by the tick rate: the median of
-/// the trials' products. `None` if there are no trials.
+/// Returns the median, over the trials, of ticks per operation times operations per second, divided
+/// by the tick rate. It is below 1 if the wall-clock time includes time outside the timed calls.
+/// `None` if there are no trials.
 fn product(sample: &Sample) -> Option<f64> {
     let of = |trial: &Trial| trial.reading.ticks_per_op() * trial.reading.ops_per_second() / timer::rate().hz as f64;
     let products: Vec<f64> = sample.trials.iter().map(of).collect();
@@ -210,7 +211,7 @@ pub(crate) fn parts() -> usize {
 /// Runs `linerate ladder udp-send`.
 ///
 /// # Errors
-/// None: a rung without a figure is reported with the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn udp_send(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("ladder udp-send", options.run(30), parts(), progress);
     study.note(CONVENTION);

@@ -1,5 +1,5 @@
-//! Measures the cost of UDP `sendto` and `recvfrom` by processing stage, with the cost ledger on
-//! (the stack's own accounting of ticks by stage), and the total around the same trial.
+//! Measures the cost of UDP `sendto` and `recvfrom` by processing stage with the cost ledger, the
+//! stack's own accounting of ticks. Also measures the total around the same trial.
 //!
 //! The ledger does not change the code path: a trial with the ledger on executes the same
 //! instructions plus the ledger's own counter readings. [`stats::Statement`] subtracts these
@@ -7,8 +7,8 @@
 //! effect of the readings on the work between them: a processor overlaps two stages less when a
 //! reading lies between them.
 //!
-//! The figures are not medians by stage: a statement is a single trial, the one with the median
-//! total of [`TRIALS`] trials.
+//! The figures of a table come from a single trial, the one with the median total of [`TRIALS`]
+//! trials. They are not medians of each stage.
 
 use crate::result::{Cell, Sheet};
 use crate::rigs::PAYLOAD;
@@ -32,7 +32,7 @@ use std::net::Ipv4Addr;
 const TRIALS: usize = 21;
 /// Number of socket calls in a trial.
 const CALLS: u64 = 20_000;
-/// Maximum number of tries for a trial in which the core has its usual speed.
+/// Maximum number of tries of a trial until the core has its usual speed at the end of the trial.
 const TRIES: usize = 5;
 /// Maximum share of the total that may lie outside all stages without a note in the table.
 const SLACK: f64 = 0.05;
@@ -67,8 +67,9 @@ trait Rig {
         done.map(|()| reading)
     }
 
-    /// Repeats a trial until the core has its usual speed in it, at most [`TRIES`] times; returns
-    /// the last trial. The rows of a study are measured in the same way.
+    /// Repeats a trial until the core has its usual speed at the end of it, at most [`TRIES`]
+    /// times. Returns the reading of the last trial. The runner of a study also rejects trials on a
+    /// slow core.
     fn warmed_up(&mut self, machine: &mut Machine) -> anyhow::Result<Reading> {
         let mut tries = 0;
         loop {

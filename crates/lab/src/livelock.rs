@@ -124,7 +124,7 @@ impl Series {
 /// Results of all receive modes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curves {
-    /// The machine; none on virtual time, where it makes no difference.
+    /// The machine; `None` on virtual time, where the results do not depend on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub env: Option<Environment>,
     /// Conditions that affect the figures.

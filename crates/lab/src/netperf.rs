@@ -346,8 +346,8 @@ impl Place {
         any(self.family, A::PORT)
     }
 
-    /// Runs all hosts on this thread. `lend` calls the function that runs `play`, and may run the
-    /// netisr threads of the judged host meanwhile.
+    /// Runs all hosts on this thread. `lend` is a function that calls another function, which runs
+    /// `play` here; meanwhile it may run the netisr threads of the judged host.
     fn together<L: Locks, P: Play>(&self, play: &mut P, lend: Lend<L>) -> anyhow::Result<Observed> {
         let pairs = Pairs::new();
         let near = self.host::<L>(0, &pairs)?;
@@ -513,8 +513,8 @@ impl Place {
     }
 }
 
-/// Function that runs a play (the second argument) and meanwhile the netisr threads of the judged
-/// host, if it has any.
+/// Function that calls its second argument, which runs a play. Meanwhile it runs the netisr threads
+/// of the judged host, if there are any.
 type Lend<L> = fn(&Host<L>, &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()>;
 
 fn lend_none<L: Locks>(_: &Host<L>, run: &mut dyn FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
@@ -533,7 +533,8 @@ const ROUTER: u8 = 254;
 /// Sysctl setting of duplicate address detection.
 const DAD: &str = "net.inet6.ip6.dad_count";
 
-/// Channel that reports the far end's L4 port, or the error that kept it from listening.
+/// Channel on which the far end reports its L4 port, or the error because of which it does not
+/// listen.
 type Told = mpsc::Sender<Result<u16, String>>;
 
 /// Stops the other threads when dropped.

@@ -68,8 +68,8 @@ impl Page {
         refused
     }
 
-    /// Returns one sentence for each of machine, kernel, build and revision in which the reports
-    /// differ.
+    /// Returns one sentence for each property (machine, kernel, build, revision) in which the
+    /// reports differ.
     pub fn differences(&self) -> Vec<String> {
         let reports = self.sections.iter().filter_map(|of| Some((of.file.as_str(), of.env.as_ref()?.origin())));
         let mut found: BTreeMap<(usize, &str), BTreeMap<String, Vec<&str>>> = BTreeMap::new();

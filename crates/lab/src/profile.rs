@@ -142,8 +142,8 @@ fn register() -> Option<Sampled> {
     Some(sampled)
 }
 
-/// Result of registering [`begins`] with `dispatch` for each new thread. Registered only once,
-/// since the address of a function is not unique.
+/// True if [`begins`] was registered as the callback of `dispatch` for new threads. It is
+/// registered once per process, since function addresses do not identify a callback reliably.
 static OBSERVING: OnceLock<bool> = OnceLock::new();
 
 /// Callback of `dispatch` for each thread that starts.

@@ -78,8 +78,8 @@ pub struct Plan {
     pub duration: Duration,
     /// The highest rate to test.
     pub max: Max,
-    /// Resolution of the search for a rate, and tolerance for a tester that misses the requested
-    /// rate, as a fraction of the rate: 0.01 is one per cent.
+    /// Resolution of the search for a rate, as a fraction of the rate: 0.01 is one per cent. It is
+    /// also the fraction by which the tester may miss the requested rate.
     pub resolution: f64,
     /// Recovery time of the device between trials.
     pub settle: Duration,
@@ -105,8 +105,8 @@ impl Plan {
         }
     }
 
-    /// Returns parameters for short trials, for trying the command. The figures are not precise
-    /// enough to quote.
+    /// Returns parameters for short trials, for trying the command. The figures are too imprecise
+    /// to publish.
     pub fn quick() -> Plan {
         Plan {
             duration: Duration::from_millis(200),
@@ -162,8 +162,8 @@ pub struct SizeResult {
     pub contradiction: Option<Contradiction>,
 }
 
-/// Totals over all trials: what was sent, and every irregularity (reordered, repeated, foreign and
-/// refused frames, missing buffers).
+/// Totals over all trials: the frames sent, and all irregularities. These are reordered, repeated,
+/// foreign and refused frames, and missing buffers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Odds {
     /// Number of trials that were run.
@@ -390,7 +390,7 @@ impl Bench<'_, '_> {
     }
 }
 
-/// Returns a trial at a rate, of the plan's duration.
+/// Returns the parameters of a trial at `rate`, of the plan's duration.
 fn timed(plan: &Plan, size: usize, rate: u64) -> Ask {
     Ask { size, pace: Pace::Frames(rate), amount: Amount::For(plan.duration), clocking: Clocking::Off }
 }

@@ -12,7 +12,7 @@
 //! | `fib.loads` | a random load from 64 MB, which is the lower limit of a lookup |
 //! | `fib.change.*` | a route added to a full table or removed from it |
 //! | `bridge.*` | a frame received from one port's ring, bridged, and put into another's |
-//! | `lanes.*` | a frame through a switch of four ports, one loop or two (wall time, all loops) |
+//! | `lanes.*` | a frame through a switch, 1 or 2 loops of two ports each (wall time, all loops) |
 //! | `nic.*` | a frame bridged between cards with descriptor rings, including their drivers' work |
 //! | `fdb.*` | an address looked up in a bridge's table, in bursts of 32 |
 //! | `pool`, `ring` | a buffer allocated and freed; a frame passed through a ring: bursts of 32 |

@@ -36,15 +36,18 @@ mod speed;
 
 pub use host::{Host, Machine};
 
-/// Slack, in nanoseconds, in the check of the CPU share. It allows for the clock readings, which
-/// matter in tiny trials.
+/// Tolerance in the check of the CPU share, in nanoseconds. It allows for the time of the clock
+/// readings, which matters in very short trials.
 const SHARE_SLACK_NS: f64 = 5_000.0;
-/// Tolerance of the tick counter against the wall clock: a factor, and nanoseconds added to it.
+/// Tolerance of the comparison of tick counter and wall clock: a factor, and nanoseconds that are
+/// added.
 const CLOCK_SLACK: (f64, f64) = (1.1, 20_000.0);
-/// Maximum nanoseconds of a short trial, for which the core's speed at its end is representative.
+/// Maximum duration of a short trial, in nanoseconds. Only after a short trial does the core's
+/// current speed show whether the core was slow during the trial.
 const SHORT_NS: u64 = 50_000_000;
-/// Steal time that disturbs a trial: (nanoseconds of a tick of steal time, divisor of the trial's
-/// duration, so 1 % of it). A long trial always contains some steal time.
+/// Steal time that disturbs a trial: (nanoseconds per tick of steal time, divisor of the trial's
+/// duration). With a divisor of 100, the limit is 1 % of the trial, since a long trial always
+/// contains some steal time.
 const STEAL: (u64, u64) = (10_000_000, 100);
 /// Number of failures after which a side is left out.
 const MOST_FAILURES: usize = 3;
@@ -58,12 +61,13 @@ pub struct Options {
     pub warmup: u32,
     /// Number of trials kept of each build; the build's value is their median.
     pub trials: u32,
-    /// Time limit in seconds, after which no new round begins and samples are shorter.
+    /// Time limit in seconds. After it, no new round begins, and samples have fewer rounds than
+    /// requested.
     pub max_seconds: Option<f64>,
     /// Processor that the measuring thread is pinned to.
     pub cpu: Option<usize>,
-    /// Minimum share of the time that the thread must have the processor; `None` for subjects that
-    /// block.
+    /// Minimum share of a trial's time in which the thread must run on its processor; `None` for
+    /// subjects that block.
     pub min_cpu_share: Option<f64>,
     /// Maximum number of disturbed trials replaced per side.
     pub replacements: u32,
@@ -238,7 +242,8 @@ impl Run<'_> {
         }
     }
 
-    /// Sets a random order in even rounds, and its reverse in odd ones.
+    /// Sets the order of the sides: random in even rounds, and the reverse of that order in the
+    /// following odd round.
     fn reorder(&mut self, round: u32) {
         if round.is_multiple_of(2) {
             self.random.shuffle(&mut self.order);
@@ -247,8 +252,9 @@ impl Run<'_> {
         }
     }
 
-    /// Builds all sides and runs their trials. Returns whether the round is complete, which it is
-    /// not after Ctrl-C. The error contains the side that failed.
+    /// Builds all sides and runs their trials. Returns whether the round is complete; it is
+    /// incomplete after Ctrl-C. If a build or a trial fails, the error contains the index of the
+    /// side.
     fn trials(&mut self, round: u32, made: &mut [Made], host: &mut dyn Host) -> Result<bool, (usize, anyhow::Error)> {
         let lanes: Vec<usize> =
             self.order.iter().copied().filter(|lane| self.samples[*lane].failed.is_none()).collect();
@@ -315,8 +321,8 @@ fn seconds(limit: f64) -> Duration {
     if limit > 0.0 { Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX) } else { Duration::ZERO }
 }
 
-/// Runs trials until one is undisturbed or the side's allowance of repeated trials is used up;
-/// keeps the last trial.
+/// Runs trials until one is undisturbed, or until the side may replace no more disturbed trials.
+/// Keeps the last trial.
 fn keep(
     made: &mut Made,
     round: u32,

@@ -95,10 +95,12 @@ fn ab_side(id: &'static str) -> Side {
     Side::new(id, move || Ok(NetperfRig::new(id, Place::new(Over::Router), work.clone())))
 }
 
-/// A subject slowed by 5 %: the extra time is spent in a loop, not added to the reading.
+/// A subject that is slowed by 5 %. A loop spends the extra time, so that it is measured and not
+/// computed.
 struct Planted<S> {
     of: S,
-    /// Excludes the time in which the loop was preempted, as the subject does for its own time.
+    /// Set if the time in which that loop was preempted is excluded, as the subject excludes it
+    /// from its own time.
     without_preempted: bool,
 }
 
@@ -244,8 +246,8 @@ pub fn selftest(
     for kind in &outcome.kinds {
         outcome.all.add(kind);
     }
-    // A single kind must not fail either; with six kinds checked, each has a sixth of the
-    // probability.
+    // No single kind of row may miss a target, either. Six kinds are checked, so each has a sixth
+    // of the permitted probability of a miss by chance.
     let of_kinds = outcome.kinds.iter().flat_map(|kind| {
         kind.misses(CHANCE / KINDS.len() as f64).into_iter().map(|why| format!("{}: {why}", kind.kind))
     });
@@ -253,8 +255,8 @@ pub fn selftest(
     Ok(outcome)
 }
 
-/// Compares a side with an equal side and with a slower one; the side's twin gives the noise floor.
-/// In every other comparison of a kind the slower side comes first.
+/// Compares a side with an equal side and with a deliberately slowed side; a twin of the first side
+/// gives the noise floor. Every second comparison of a kind has the slowed side first.
 fn compare(kind: &Kind, number: u32, options: &Options) -> anyhow::Result<Counts> {
     let usual = options.run(kind.rounds);
     let usual = run::Options { seed: u64::from(number) << 32 | usual.seed, ..usual };

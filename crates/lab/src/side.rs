@@ -91,8 +91,9 @@ impl<T> Shared<T> {
     }
 }
 
-/// Largest block size that the allocator caches when freed, at most 7 of each size, last in first
-/// out (glibc's tcache). Without scatter, the next build would get the addresses of a freed build.
+/// Largest size of a freed block that the allocator caches (glibc's tcache: at most 7 blocks of
+/// each size, last in, first out). Without scatter, a build would get the addresses of a freed
+/// build.
 const KEPT_SIZE: usize = 1032;
 const SIZE_STEP: usize = 16;
 const MOST_KEPT: usize = 7;
@@ -101,7 +102,7 @@ const MOST_LARGE: usize = 24;
 /// Maximum number of pages mapped and touched before a build.
 const MOST_PAGES: usize = 96;
 const PAGE: usize = 4 << 10;
-/// Limit of the number of stack frames between the runner and a trial.
+/// Limit of the number of extra stack frames between the runner and a trial.
 const MOST_DEPTH: usize = 64;
 
 /// Blocks and pages allocated between the builds of one round, so that each build gets other

@@ -1,5 +1,5 @@
-//! Finds and checks the source tree, and builds from it the rungs (steps of `linerate ladder`) that
-//! need other build options.
+//! Finds and checks the source tree. Builds from it those rungs (steps of `linerate ladder`) that
+//! need other build options than this program.
 //!
 //! The tree is the one that contains the current directory, or the one given by `--source DIR`,
 //! never a path compiled in. It is built only if it has the revision that this program was built

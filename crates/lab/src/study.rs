@@ -17,14 +17,14 @@ use std::time::Duration;
 /// The options of a study.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Uses few rounds, for trying the command; the figures are not for quoting.
+    /// Set to run few rounds, for trying the command; the figures are too imprecise to publish.
     pub quick: bool,
     /// Number of rounds, which is the number of builds per side; `None` for the study's default.
     pub rounds: Option<u32>,
     /// Core to pin to; `None` for the last one.
     pub core: Option<usize>,
-    /// Source tree from which the rungs of a ladder are built that need other build options; `None`
-    /// for the tree that contains the current directory.
+    /// Source tree from which a ladder builds the rungs that need other build options; `None` for
+    /// the tree that contains the current directory.
     pub source: Option<PathBuf>,
     /// Time limit of a build or a trial; `None` for [`alarm::PATIENCE`], or for no limit of a
     /// command line.

@@ -74,7 +74,8 @@ fn row_cells(row: &Row, samples: &[Sample]) -> Vec<String> {
     vec![row.id.clone(), row.title.clone(), then, now, interval, unit, n, spark_of(&row.id, samples), change]
 }
 
-/// Formats a table with columns of its own: figures right-aligned, text left-aligned.
+/// Formats an additional table, which has its own columns: figures right-aligned, text
+/// left-aligned.
 pub(crate) fn sheet(sheet: &Sheet) -> String {
     let is_figure =
         |column: usize| sheet.rows.iter().all(|row| matches!(row.get(column), Some(Cell::Count(_) | Cell::Number(_))));
@@ -104,8 +105,8 @@ pub(crate) fn better_by(peer: &Peer) -> String {
     peer.ratio.map_or(TWO_STATES.to_owned(), |of| spread([of.median, of.lo, of.hi], of.n, times))
 }
 
-/// Text in place of the ratio to a peer whose builds fall into two states, so that its median has
-/// no meaning.
+/// Text that replaces the ratio to a peer whose builds fall into two groups of values, so that the
+/// peer's median has no meaning.
 pub(crate) const TWO_STATES: &str = "no ratio: its builds have two states";
 
 fn figure_cells(figure: &Figure) -> [String; 4] {

@@ -31,10 +31,10 @@ const LEAST_FLOOR: f64 = 0.01;
 const MOST_FLOOR: f64 = 0.25;
 /// Minimum number of pairs: with fewer there is no 99 % interval, and the floor is not reliable.
 const LEAST_PAIRS: u32 = 8;
-/// Number of standard deviations of the estimate by which a difference must exceed zero and the
-/// floor, respectively, so that four comparisons in five show it. Theory gives 2.58 + 0.84 and
-/// 0.84. These values come from simulations, where deviation and floor are estimates themselves:
-/// they find 84 % of the differences, the theoretical values 73 %.
+/// Number of standard deviations of the estimate by which a difference must exceed zero, so that
+/// four comparisons in five show it; the next constant is that for exceeding the noise floor. In
+/// theory they are 2.58 + 0.84 and 0.84, but deviation and floor are estimates themselves. The
+/// values here come from simulations: they find 84 % of the differences, those of theory 73 %.
 const CLEAR_OF_CHANCE: f64 = 4.0;
 const CLEAR_OF_FLOOR: f64 = 1.5;
 
@@ -121,9 +121,9 @@ impl Verdict {
     }
 }
 
-/// Factor applied to the deviation derived from an interval, to compute the smallest difference
-/// that would show. The interval of a few builds may be too short, above all if some builds are
-/// disturbed or have a different mode.
+/// Factor by which the deviation that is derived from an interval is enlarged, to compute the
+/// smallest difference that would show. The interval of a few builds may be too short, above all if
+/// some builds are disturbed or are in another mode.
 const OF_FEW_BUILDS: f64 = 2.0;
 
 /// Judges `ratio` (above 1 if the second side is better) against the noise floor of its rounds.
@@ -139,7 +139,8 @@ pub fn judge(ratio: &Ratio, floor: &NoiseFloor) -> Verdict {
     if ratio.lo.ln() >= -band && ratio.hi.ln() <= band {
         return Verdict::NoDifferenceShown { floor_pct: floor.percent() };
     }
-    // The deviation is estimated from this interval, and the floor of another run would differ too.
+    // The deviation is only an estimate from this interval, and another run would have another
+    // floor.
     let deviation = OF_FEW_BUILDS * (ratio.hi.ln() - ratio.lo.ln()) / 2.0 / FIVE_PER_CENT.z();
     let shows = (deviation * CLEAR_OF_CHANCE).max(band + deviation * CLEAR_OF_FLOOR);
     Verdict::Inconclusive { shows_pct: Some(percent(shows)) }

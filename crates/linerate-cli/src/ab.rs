@@ -96,7 +96,7 @@ fn setting(word: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// Returns the settings of a side: those of both sides, then its own.
+/// Returns the settings of one side: the settings common to both sides, then those of this side.
 fn settings(args: &AbArgs, own: &str) -> Result<Vec<(String, String)>, String> {
     let own = own.split(',').filter(|word| !word.is_empty()).map(setting).collect::<Result<Vec<_>, _>>()?;
     Ok(args.both.iter().cloned().chain(own).collect())
@@ -198,7 +198,7 @@ fn place<'k>(settings: impl Iterator<Item = &'k (String, String)>) -> Result<Pla
     Ok(place)
 }
 
-/// Parses a key of netisr as the configuration of a host does, with the same checks.
+/// Parses one configuration key of netisr, with the checks of a host's configuration.
 fn judged(key: &str, value: &str) -> Result<HostConfig, String> {
     let mut config = HostConfig::default();
     config.set(key, value)?;

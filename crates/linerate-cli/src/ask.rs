@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 /// Bytes of input written to a job at a time.
 const CHUNK: usize = 16 * 1024;
 
-/// Runs `ping` or `traceroute`: prints the job's lines as they arrive. Ctrl-C makes a ping print
-/// its summary.
+/// Runs `ping` or `traceroute` as a job of the host, and prints the job's lines as they arrive.
+/// After Ctrl-C, a ping still prints its summary.
 ///
 /// # Errors
 /// No host replies at the control socket, the host rejects the arguments, or the job fails.

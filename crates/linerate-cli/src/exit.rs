@@ -59,7 +59,7 @@ impl Fault {
 /// Prints an error as one line, and returns the exit code.
 pub fn report(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
-        return Exit::Fine; // `linerate ... | head -1` has read all it needs
+        return Exit::Fine; // the reader closed the pipe, as in `linerate ... | head -1`
     }
     let text = format!("{error:#}").replace('\n', " ");
     // If standard error cannot be written, there is nowhere to report it.

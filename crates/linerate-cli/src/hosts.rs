@@ -87,9 +87,9 @@ pub fn set_all(host: &mut HostConfig, pairs: &[(String, String)]) -> anyhow::Res
     pairs.iter().try_for_each(|(key, value)| host.set(key, value)).map_err(Fault::usage)
 }
 
-/// Builds the configuration of a host as if it were read from a file. Flags of a port apply to the
-/// preceding --port. Since clap keeps the values of each flag apart, their order is read from the
-/// command line.
+/// Builds the configuration of a host from flags, as if it were read from a file. Flags of a port
+/// apply to the preceding --port. Since clap separates the values of each flag, their order is
+/// taken from the command line.
 pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, String> {
     let mut host = HostConfig::default();
     for (flag, value) in in_order(words.iter().skip(1).map(|word| word.to_string_lossy().into_owned())) {

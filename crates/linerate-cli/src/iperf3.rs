@@ -443,7 +443,7 @@ fn client(args: &Iperf3Args, words: &[OsString], to: &Remote) -> anyhow::Result<
     if let Some(ms) = args.of_client.connect_timeout {
         config.connect_patience = Duration::from_millis(ms);
     }
-    // `wall` is the calendar time at the zero of the host's clock.
+    // `wall` is the calendar time at which the host's clock was zero.
     let bind = args.bind;
     let app = move |wall, peer: Option<SocketAddr>| {
         let mut config = config;

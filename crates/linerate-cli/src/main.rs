@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Moves '--url URL' and '-j' from before the command, as in iproute2, to after it.
+/// Moves '--url URL' and '-j' after the command if they precede it, as flags may in iproute2.
 fn put_flags_behind_command(words: &mut [OsString]) {
     let mut flags = 0;
     while let Some(word) = words.get(flags).and_then(|word| word.to_str()) {

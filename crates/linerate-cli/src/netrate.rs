@@ -220,7 +220,7 @@ fn run_tool(tool: &Tool, words: &[OsString], out: &mut dyn io::Write) -> anyhow:
     }
 }
 
-/// Runs juggle between descriptors of the kernel. The other process runs this program, too.
+/// Runs juggle over the kernel's descriptors. Its second process is another run of this program.
 fn descriptors(out: &mut dyn io::Write, cycles: usize) -> anyhow::Result<Exit> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let partner = || {

@@ -271,7 +271,8 @@ fn by_the_clock<S: run::Source + Send + 'static>(
     let clock = pipe::ports::Counter::new(1).clock();
     let (ran, source) = pipe::timed::run_timed(source, stages, sink.as_sink(), &clock, dispatch::stop_requested);
     let ran = sink.end().and(ran);
-    // A source that is still blocked in a read is not returned, and is not reported.
+    // If the source is still blocked in a read, `source` is `None`, and its errors are not
+    // reported.
     let undone = source.as_ref().is_some_and(tell) | sink.tell();
     ended(ran, undone)
 }

@@ -165,7 +165,7 @@ pub fn serve_ours<A: FarEnd>(
     let at = everywhere_of(family.families(), port);
     let ended = ends::serve::<A>(&config, at, limits, &sandbox, &mut each).map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
-        RunError::Build(named) => named.into(), // its host is in it
+        RunError::Build(named) => named.into(), // the error contains the name of the host
         other => anyhow::Error::from(other).context(config.name.clone()),
     })?;
     hosts::report(&[ended], Audits::beside(&[config]))
@@ -192,7 +192,7 @@ pub enum Where {
 }
 
 impl PlaceArgs {
-    /// Returns whether each end has a thread of its own.
+    /// Returns whether the two ends run on separate threads or in separate processes.
     pub fn has_threads(&self) -> bool {
         self.threads || self.over == Over::Tap || self.far.is_some()
     }
@@ -239,7 +239,7 @@ impl PlaceArgs {
         Ok(Where::Shape(Box::new(shape)))
     }
 
-    /// Rejects flags of a near end that only apply to serving hosts.
+    /// Rejects flags that apply to servers only, since the near end is a client.
     fn serves_nothing(&self) -> anyhow::Result<()> {
         let HostArgs { service, control, ready_fd, .. } = &self.host;
         let given =
@@ -290,8 +290,8 @@ impl Where {
         }
     }
 
-    /// Assigns `n` source addresses to the near end: consecutive addresses from `base`, or by
-    /// default its own choice if the near end is created here. Returns the addresses.
+    /// Assigns `n` consecutive source addresses to the near end and returns them. They begin at
+    /// `base`; without `base`, a near end that is created here chooses the first one.
     pub fn addresses(&mut self, n: u8, base: Option<IpAddr>) -> anyhow::Result<Vec<IpAddr>> {
         let first = match (&mut *self, base) {
             (_, Some(base)) => base,
@@ -337,9 +337,9 @@ pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Runs this command again in a network namespace of its own, and returns its exit code. In that
-/// process it returns `None`, and requests a stop at the end of standard input, so that the process
-/// ends when its parent does.
+/// Runs this command again in a child process with its own network namespace, and returns the
+/// child's exit code. In the child, returns `None` and requests a stop at the end of standard
+/// input, so that the child ends when its parent ends.
 ///
 /// # Errors
 /// Network namespaces are not available, or the process cannot be started.
@@ -379,7 +379,7 @@ fn run_inside() -> anyhow::Result<Exit> {
 
 fn end_with_stdin() -> anyhow::Result<()> {
     let watch = |_| {
-        let _ = io::stdin().read(&mut [0; 1]); // nothing is ever written there
+        let _ = io::stdin().read(&mut [0; 1]); // ends at end of file: the parent never writes
         dispatch::request_stop();
     };
     dispatch::spawn_worker("end", None, watch).context("cannot start the thread that watches standard input")?;

@@ -26,7 +26,8 @@ pub fn run(args: ProfileArgs, parse: fn(&[OsString]) -> anyhow::Result<Parsed>) 
     if args.svg.is_some() || (args.folded && args.diff.is_some()) {
         folded::require_flamegraphs()?;
     }
-    // Read before the command runs, so that a wrong name is reported early.
+    // The earlier profile is read before the command runs, so that a wrong file name is reported at
+    // once.
     let read = |file: &std::path::PathBuf| {
         let text = port::os::read_text(file, FOLDED_MAX).with_context(|| format!("--diff {}", file.display()));
         text.and_then(|text| {
@@ -78,12 +79,13 @@ fn show(
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let command = words.join(" ");
     let stacks = folded::fold(profile);
-    // The report compares functions, and needs no differences of stacks.
+    // The differences of stacks are computed only for folded output and flamegraphs: the report
+    // compares functions.
     let needed = before.filter(|_| args.folded || svg.is_some());
     let compared = needed.map(|before| folded::difference(before, &stacks)).transpose()?;
     if args.folded {
         print(compared.as_deref().unwrap_or(&stacks))?;
-        // Standard output is read by flamegraph programs.
+        // Standard output contains only folded stacks, for flamegraph programs.
         env.warnings().iter().for_each(|warning| notice(warning));
     } else {
         let mut report = Report::of(profile, &command, env);

@@ -126,7 +126,8 @@ fn read(file: &Path) -> anyhow::Result<String> {
     Ok(content)
 }
 
-/// Returns why text is not JSON, with the position, and what to do about a truncated file.
+/// Describes why a text is not JSON, with the position. If the file is truncated, advises to
+/// measure again.
 fn reason(why: &serde_json::Error) -> String {
     if why.is_eof() { format!("the file is truncated: {why}: measure again") } else { why.to_string() }
 }

@@ -133,15 +133,15 @@ pub fn lab(args: LabArgs) -> anyhow::Result<Exit> {
     Ok(if outcome.misses.is_empty() && outcome.failed.is_empty() { Exit::Fine } else { Exit::Failed })
 }
 
-/// Installs the Ctrl-C handler, which ends a measurement after the current trial, and the alarm,
-/// which passes the finished rows to `print` and exits when a subject panics or hangs.
+/// Installs two handlers: Ctrl-C ends a measurement after the current trial; and if a subject
+/// panics or hangs, the watchdog passes the finished rows to `print` and exits.
 fn watch(print: impl Fn(&Report) + Send + Sync + 'static) -> anyhow::Result<()> {
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     lab::alarm::install(1, Arc::new(print)).context("cannot start the thread that watches the measurement")
 }
 
-/// Output file, opened before the measurement so that a wrong path costs no run, and written after
-/// it.
+/// Output file. It is created before the measurement, so that a wrong path is reported at once, and
+/// written after it.
 pub struct Output {
     flag: &'static str,
     path: PathBuf,

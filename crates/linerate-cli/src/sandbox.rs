@@ -16,8 +16,8 @@ pub struct SandboxArgs {
 }
 
 impl SandboxArgs {
-    /// Returns the sandbox of a host or bridge. With a control socket, it permits opening ports
-    /// later.
+    /// Returns the sandbox of a host or bridge. If there is a control socket, the sandbox permits
+    /// opening ports later.
     pub fn with_control(&self, has_control: bool) -> Sandbox {
         self.sandbox(Needs { live_ports: has_control, ..Needs::default() })
     }

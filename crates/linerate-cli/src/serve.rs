@@ -127,12 +127,12 @@ pub fn run_as<A: App>(
     let ended = programs::run_as(&config, role, &sandbox, app, &mut each, &mut is_enough);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
-        RunError::Build(named) => named.into(), // its host is in it
+        RunError::Build(named) => named.into(), // the error contains the name of the host
         other => anyhow::Error::from(other).context(config.name.clone()),
     })?;
     if let Some(why) = failed {
         return Err(why);
     }
-    turned(&mut ended.app)?; // for its last output
+    turned(&mut ended.app)?; // collects the output of the end
     Ok((ended.app, ended.outcome, Audits::beside(&[config])))
 }

@@ -1,5 +1,5 @@
-//! Measuring environment (processor, kernel, build, warnings) of reports in the format of other
-//! tools: netperf, iperf3, netrate, rump2014's testtool, and the load generators.
+//! Adds the measuring environment (processor, kernel, build, warnings) to reports in the format of
+//! other tools: netperf, iperf3, netrate, rump2014's testtool, and the load generators.
 //!
 //! Other programs parse standard output, so its lines stay as those tools print them. With a text
 //! report, [`show`] writes the environment to standard error after it. In a JSON report, [`add_to`]
@@ -28,9 +28,9 @@ impl Form {
     }
 }
 
-/// Runs `measure` with the measuring lock held. `measure` writes its report to its argument. The
-/// report goes to standard output; the environment is added to a JSON report, or follows a text
-/// report on standard error.
+/// Runs `measure` while holding the lock that detects concurrent measurements. `measure` writes its
+/// report to its argument, which goes to standard output. The environment is added to a JSON
+/// report; after a text report it is written to standard error.
 ///
 /// # Errors
 /// Those of `measure` and of standard output.
@@ -52,8 +52,8 @@ pub fn measured(form: Form, measure: impl FnOnce(&mut dyn Write) -> anyhow::Resu
     Ok(exit)
 }
 
-/// Standard output with a flag that records any write. With a namespace of its own, a command runs
-/// again in a child, which prints the report and the environment; the parent then writes nothing.
+/// Standard output, with a flag that is set by any write. If a command needs a namespace of its
+/// own, a child process prints the report and the environment, and this process writes nothing.
 struct Watched {
     out: io::Stdout,
     wrote: bool,
@@ -75,7 +75,7 @@ pub fn show(env: &Environment) {
     let _ = write!(io::stderr(), "\n{env}");
 }
 
-/// Builds the keys `env`, as in all reports, and `warnings`.
+/// Builds the JSON keys `env` and `warnings`, as in this program's own reports.
 fn keys(env: &Environment) -> anyhow::Result<Map<String, Value>> {
     let mut keys = Map::new();
     keys.insert("env".to_owned(), serde_json::to_value(env)?);
@@ -83,8 +83,9 @@ fn keys(env: &Environment) -> anyhow::Result<Map<String, Value>> {
     Ok(keys)
 }
 
-/// Adds the environment to each JSON object in `text`; other JSON values stay unchanged. With
-/// `under`, both keys go into one object of that name, for reports in another program's format.
+/// Adds the environment to each JSON object in `text`; other JSON values stay unchanged. If `under`
+/// is given, adds a single key of that name with the environment below it, for reports in another
+/// program's format.
 ///
 /// # Errors
 /// `text` is not JSON.

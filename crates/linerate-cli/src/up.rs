@@ -109,7 +109,8 @@ struct Line<A: clap::Args> {
     args: A,
 }
 
-/// Parses a client's words and runs it in the world; it prints its own output.
+/// Parses a client's command line and runs the client in the simulated world. The client prints its
+/// own output; the result contains the text of an error, if any.
 fn client<A: clap::Args>(
     words: &[&str],
     host: &Simulated<'_, '_>,
@@ -126,8 +127,8 @@ fn client<A: clap::Args>(
     }
 }
 
-/// Runs `HOST WORDS` in the simulated world; clients ([`CLIENTS`]) run for at most `span`. Returns
-/// output that the command has not printed itself.
+/// Runs `HOST WORDS` in the simulated world, for at most `span` if it is a client ([`CLIENTS`]).
+/// Returns the output, unless the command has already printed it.
 fn command(programs: &mut WithPrograms<'_>, line: &str, span: Duration) -> anyhow::Result<String> {
     let world = programs.world();
     let words: Vec<&str> = line.split_whitespace().collect();

@@ -70,8 +70,8 @@ type Passed = (Direction, String);
 struct Tally {
     /// Groups in the order of their first frame.
     groups: Vec<Group>,
-    /// Flows, each with the iface at which its frames arrived or, if they did not arrive at any,
-    /// left.
+    /// Flows, each with the direction and iface of its frames: those of arriving frames if there
+    /// are any, else those of leaving frames. `None` if all frames of the flow were dropped.
     flows: BTreeMap<Ends, Option<Passed>>,
     /// Destination MAC addresses, which are looked up if the process is a bridge.
     stations: Vec<[u8; 6]>,
@@ -270,8 +270,8 @@ fn lines_of(text: &str) -> Vec<String> {
     text.lines().map(str::to_string).collect()
 }
 
-/// Returns the words of the command `ip route get DST ... --why` for a flow. For a flow that was
-/// received, the lookup is that of a forwarded packet (`from` and `iif`).
+/// Returns the words of the command `ip route get DST ... --why` for a flow. If the flow was
+/// received, the command requests the route of a forwarded packet (`from` and `iif`).
 fn route_words(ends: &Ends, passed: Option<&Passed>) -> Vec<String> {
     let mut words: Vec<String> = ["ip"].map(String::from).into();
     words.extend(ends.dst.is_ipv6().then(|| "-6".to_string()));

@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Time that the thread of a host has for unacknowledged data when the last handle is dropped.
+/// Maximum time that a host's thread waits for acknowledgments after the last handle is dropped.
 const DROP_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A host that runs in a thread of its own.
 ///
 /// A `Host` is a handle: clones refer to the same host, and every socket contains one. When the
-/// last handle is dropped, the host sends what was written, for at most half a second, and ends.
-/// [`Host::shutdown`] ends it at once for all handles.
+/// last handle is dropped, the host sends the data written to its sockets, for at most half a
+/// second, and ends. [`Host::shutdown`] ends the host even if other handles exist.
 #[derive(Clone)]
 pub struct Host(Arc<Running>);
 
@@ -41,7 +41,7 @@ pub(crate) type OnWarning = Box<dyn FnMut(&str) + Send>;
 #[derive(Default)]
 struct Stop {
     is_requested: AtomicBool,
-    /// Time for unacknowledged data, in nanoseconds.
+    /// Maximum time to wait for acknowledgments, in nanoseconds.
     patience: AtomicU64,
 }
 
@@ -79,8 +79,8 @@ impl Unfinished {
     }
 }
 
-/// Path of a control socket, with the function that binds it, so that a program without one does
-/// not contain the commands.
+/// Path of a control socket, and a pointer to the function that binds it. Because of the pointer, a
+/// program without a control socket does not contain the code of the commands.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub(crate) path: PathBuf,
@@ -115,8 +115,8 @@ pub(crate) fn start(
     Ok(Host(Arc::new(Running { node, stop, thread: Mutex::new(Some(thread)) })))
 }
 
-/// Ends the waits of all calls when the thread ends, also after a panic of a port of the user's
-/// own.
+/// Guard that makes all waiting socket calls return when the thread ends, even if a port that the
+/// user implemented has panicked.
 struct StopsCalls<'n>(&'n node::Host<Light>);
 
 impl Drop for StopsCalls<'_> {
@@ -147,7 +147,8 @@ fn run(
 }
 
 impl Running {
-    /// Ends the thread. Returns the connections that were reset; nothing if it had already ended.
+    /// Ends the thread. Returns the connections that were reset, or an empty list if the thread has
+    /// already ended.
     fn stop(&self, patience: Duration) -> Vec<Unacknowledged> {
         // Joins without the lock, because the host's own thread may call this function, too.
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -183,9 +184,9 @@ impl Host {
         self.0.node.stack.is_stopped()
     }
 
-    /// Waits until the addresses of the host can be used: until duplicate address detection is
-    /// complete (a second, for IPv6), and DHCP and router advertisements have configured the
-    /// interfaces that wait for them, at most 15 seconds.
+    /// Waits until the addresses of the host can be used, at most 15 seconds. Duplicate address
+    /// detection must be complete, which takes a second for IPv6. DHCP and router advertisements
+    /// must have configured the interfaces that use them.
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if no router or DHCP server replied.
@@ -196,9 +197,9 @@ impl Host {
     }
 
     /// Ends the host: sends written data and FINs, and waits until the peers have acknowledged
-    /// them, at most `timeout`. Connections that are not finished then are reset. Calls that wait
-    /// fail with `ConnectionAborted`, also calls that are made afterwards. Does nothing if the host
-    /// has already ended.
+    /// them, at most `timeout`. Then resets the connections with unacknowledged data. Calls that
+    /// wait, now or later, fail with `ConnectionAborted`. Does nothing if the host has already
+    /// ended.
     ///
     /// # Errors
     /// Returns the connections that were reset.
@@ -207,7 +208,8 @@ impl Host {
     }
 }
 
-/// Sockets of the calling thread. Calls that wait sleep until the host's thread wakes them.
+/// Runs socket calls on the calling thread. A call that must wait sleeps until the host's thread
+/// wakes it.
 impl Net for Host {
     type Locks = Light;
     #[inline(always)]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// An Ethernet bridge that runs in a thread of its own. It learns source addresses, forwards frames
-/// to the port of their destination, and floods those of unknown destinations.
+/// to the port of their destination, and floods frames for unknown destinations.
 ///
 /// A `Bridge` is a handle: clones refer to the same bridge. It ends when the last one is dropped.
 ///
@@ -72,8 +72,8 @@ impl BridgeBuilder {
         self.ifconfig(&format!("untagged {port} {vlan}"))
     }
 
-    /// Makes the port called `port` a member of VLANs, whose frames have tags there. `vlans` is a
-    /// list such as `10,20-29`.
+    /// Makes the port called `port` a tagged member of the VLANs `vlans`, a list such as
+    /// `10,20-29`. Frames of these VLANs have tags on the port.
     pub fn tagged(self, port: &str, vlans: &str) -> BridgeBuilder {
         self.ifconfig(&format!("tagged {port} {vlans}"))
     }
@@ -149,13 +149,14 @@ impl Bridge {
     /// Runs a control command, such as `["ifconfig", "bridge0", "addr"]`, and returns its output.
     ///
     /// # Errors
-    /// Returns [`Error::Rejected`].
+    /// Returns [`Error::Rejected`] if the command is invalid or fails.
     pub fn command(&self, words: &[&str]) -> Result<String, Error> {
         let done = node::switch::commands::run(&self.0.switch, words, false);
         done.map_err(|why| Error::Rejected { what: words.join(" "), why: why.to_string() })
     }
 
-    /// Returns the number of frames received, sent and dropped, of all ports together.
+    /// Returns counters of the frames received, forwarded, dropped and delivered to the bridge
+    /// itself, summed over all ports.
     pub fn counters(&self) -> Vec<Counter> {
         let audit = self.0.switch.audit();
         let counter = |name: &str, about, value| Counter { name: name.to_owned(), about, value };
@@ -167,8 +168,8 @@ impl Bridge {
         ]
     }
 
-    /// Waits until the bridge has sent the frames that it holds, at most `timeout`. Returns whether
-    /// it holds none and every frame is accounted for.
+    /// Waits until the bridge holds no frames, at most `timeout`. Returns whether it holds none,
+    /// and every frame is accounted for.
     pub fn wait_idle(&self, timeout: Duration) -> bool {
         let (clock, switch) = (&self.0.switch.clock, &self.0.switch);
         let end = clock.now().after(timeout);

@@ -1,4 +1,4 @@
-//! Configuration of a host, step by step.
+//! Builder of hosts.
 
 use crate::background::{ControlSocket, OnWarning};
 use crate::port::{ChannelPort, FrameSink, FrameSource, OpenPort};
@@ -43,13 +43,14 @@ use wire::Mac;
 #[must_use = "a builder does nothing until it is built"]
 pub struct HostBuilder {
     pub(crate) config: HostConfig,
-    /// Ports of the caller's own, by the number of the interface.
+    /// Ports that the caller implements, by the index of the interface in `config`.
     own: BTreeMap<usize, OpenOwn>,
-    /// Policies of ports, by the number of the interface.
+    /// Policies of ports, by the index of the interface in `config`.
     policies: BTreeMap<usize, Policy>,
-    /// IPv6 neighbors without their interfaces, whose names may change, and the numbers of these.
+    /// IPv6 neighbors, each with the index of its interface. The interface's name may still change,
+    /// so it is set when the host is built.
     neighbors6: Vec<(usize, NeighborConfig)>,
-    /// Prefixes of which all addresses are the host's own.
+    /// Prefixes whose addresses are all treated as the host's own.
     locals: Vec<String>,
     control: Option<ControlSocket>,
     on_warning: Option<OnWarning>,
@@ -167,8 +168,8 @@ impl HostBuilder {
         self
     }
 
-    /// Adds an interface called `name` on a port of your own that moves bursts of frames itself,
-    /// which `open` opens. Its argument is the pool from which the port takes the buffers of
+    /// Adds an interface called `name` on a port of your own that moves bursts of frames itself.
+    /// `open` opens the port; its argument is the pool from which the port takes buffers for
     /// received frames. [`HostBuilder::frames`] is simpler.
     pub fn own_port<F, E>(self, name: &str, open: F) -> HostBuilder
     where
@@ -193,11 +194,12 @@ impl HostBuilder {
         self.own_port(name, move |pool| Ok::<_, Infallible>(::port::own::port(&port_name, pool, source, sink)))
     }
 
-    /// Adds an interface called `name` whose IP packets come from `source` and go to `sink`, as
-    /// those of a VPN: without Ethernet headers. The port answers the host's ARP requests and
-    /// neighbor solicitations, and counts them as sent. Frames other than IPv4, IPv6 and ARP are
-    /// dropped and counted as errors. The descriptor of the source is read once, when the host is
-    /// built. It must not change, and epoll(7) must support it; without one, the source is polled.
+    /// Adds an interface called `name` for IP packets without Ethernet headers, such as those of a
+    /// VPN. The packets come from `source` and go to `sink`. The port itself answers the host's ARP
+    /// requests and neighbor solicitations, and counts them as sent. Frames other than IPv4, IPv6
+    /// and ARP are dropped and counted as errors. The descriptor of `source` is requested once,
+    /// when the host is built. It must not change, and epoll(7) must support it. A source without a
+    /// descriptor is polled.
     pub fn packets(
         self,
         name: &str,
@@ -240,7 +242,7 @@ impl HostBuilder {
         })
     }
 
-    /// Gets an IPv4 address, routes and name servers by DHCP (feature `dhcp`).
+    /// Configures the interface by DHCP: IPv4 address, routes and name servers (feature `dhcp`).
     #[cfg(feature = "dhcp")]
     pub fn dhcp(self) -> HostBuilder {
         self.iface(|iface| {
@@ -249,7 +251,8 @@ impl HostBuilder {
         })
     }
 
-    /// Gets IPv6 addresses, routes and name servers from router advertisements.
+    /// Configures the interface from router advertisements: IPv6 addresses, routes and name
+    /// servers.
     pub fn autoconf(self) -> HostBuilder {
         self.iface(|iface| {
             iface.accept_rtadv = true;
@@ -257,7 +260,7 @@ impl HostBuilder {
         })
     }
 
-    /// Sets the name of the interface, by default that of its port.
+    /// Sets the name of the interface. The default is the name of its port.
     pub fn iface_name(self, name: &str) -> HostBuilder {
         self.iface(|iface| {
             iface.name = Some(name.to_owned());
@@ -265,7 +268,7 @@ impl HostBuilder {
         })
     }
 
-    /// Sets the MAC address, by default a random one, locally administered.
+    /// Sets the MAC address. The default is a random, locally administered address.
     pub fn mac(self, mac: [u8; 6]) -> HostBuilder {
         self.iface(|iface| {
             iface.mac = Some(Mac(mac));
@@ -273,7 +276,7 @@ impl HostBuilder {
         })
     }
 
-    /// Sets the MTU in bytes, by default that of the port's device, or 1500.
+    /// Sets the MTU in bytes. The default is the MTU of the port's device, or 1500.
     pub fn mtu(self, mtu: u16) -> HostBuilder {
         self.iface(|iface| {
             iface.mtu = Some(mtu);
@@ -319,14 +322,16 @@ impl HostBuilder {
         let (addr, mac) = (addr.into(), Mac(mac));
         match self.config.ifaces.len().checked_sub(1) {
             Some(last) if addr.is_ipv6() => self.neighbors6.push((last, NeighborConfig { addr, mac, dev: None })),
-            None if addr.is_ipv6() => return self.iface(|_| Ok(())), // reports that there is none
+            None if addr.is_ipv6() => return self.iface(|_| Ok(())), // reports that there is no interface
             _ => self.config.neighbors.push(NeighborConfig { addr, mac, dev: None }),
         }
         self
     }
 
-    /// Sets whether the port performs `what`. By default, it does so if it can, but for IPv4 header
-    /// checksums of sent packets. Building the host fails if the port does not support it.
+    /// Sets whether the port performs the offload `what`. By default, the port splits segments and
+    /// verifies received checksums if it can, computes TCP and UDP checksums if it splits segments,
+    /// and does not compute IPv4 header checksums. Building the host fails if an offload is on that
+    /// the port does not support.
     pub fn offload(self, what: Offload, on: bool) -> HostBuilder {
         self.iface(|iface| {
             match what {
@@ -393,8 +398,8 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the seed of all random values: MAC addresses, ports, sequence numbers. Without a seed
-    /// they cannot be predicted; a host that strangers can reach must not have one.
+    /// Sets the seed of all random values: MAC addresses, ports, sequence numbers. With a seed,
+    /// these values can be predicted, so a host that strangers can reach must not have one.
     pub fn seed(mut self, seed: u64) -> HostBuilder {
         self.config.seed = Some(seed);
         self
@@ -450,11 +455,11 @@ impl HostBuilder {
         Ok(host)
     }
 
-    /// Builds a host that its owner's thread runs.
+    /// Builds a host that runs on its owner's thread.
     ///
     /// # Errors
-    /// Those of [`HostBuilder::build`]; [`Error::Rejected`] if a control socket or the report of
-    /// warnings was requested.
+    /// The errors of [`HostBuilder::build`]. Also [`Error::Rejected`] if a control socket or the
+    /// report of warnings was requested.
     pub fn build_local(self) -> Result<LocalHost, Error> {
         let HostBuilder { config, own, locals, policies, .. } = self.without_thread()?;
         let node = build_with_own::<Up>(&config, crate::port::pairs(), Clock::live(config.clock), own)?;
@@ -467,8 +472,8 @@ impl HostBuilder {
     /// Adds the host to a simulation.
     ///
     /// # Errors
-    /// Those of [`HostBuilder::build_local`]; [`Error::World`] for a port that is not available on
-    /// virtual time, and [`Error::Build`] for a port of your own.
+    /// The errors of [`HostBuilder::build_local`]. Also [`Error::World`] for a port that is not
+    /// available on virtual time, and [`Error::Build`] for a port of your own.
     pub fn build_in(self, world: &mut sim::World) -> Result<LocalHost, Error> {
         let HostBuilder { config, own, locals, policies, .. } = self.without_thread()?;
         if !own.is_empty() {

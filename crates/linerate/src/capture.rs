@@ -11,7 +11,7 @@ use wire::filter::Filter;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CapturedFrame {
-    /// Time of the host's clock in nanoseconds.
+    /// Time at which the frame passed the port, in nanoseconds of the host's clock.
     pub time_ns: u64,
     /// Interface that the frame passed.
     pub iface: String,
@@ -23,9 +23,9 @@ pub struct CapturedFrame {
 
 /// Copies of the frames that pass the ports of a host and match a filter.
 ///
-/// Up to 4 MiB of frames wait to be read; further ones are not copied, and counted. Received frames
-/// are copied before the [policy](crate::policy) of the port, sent frames after it. Dropping the
-/// capture ends it.
+/// Up to 4 MiB of copies wait to be read. Further frames are not copied, but counted
+/// ([`Capture::missed`]). Received frames are copied before the [policy](crate::policy) of the
+/// port, sent frames after it. Dropping the capture ends it.
 ///
 /// ```
 /// use linerate::filter::Filter;
@@ -64,7 +64,8 @@ impl Capture {
     /// Returns the frames copied since the last call, without waiting.
     pub fn read(&mut self) -> Vec<CapturedFrame> {
         let mut frames = Vec::new();
-        // As many batches as wait now, since further frames may arrive as fast as they are read.
+        // The number of batches is limited to those of a full capture, since frames may arrive as
+        // fast as they are read.
         for _ in 0..=BYTES_MAX / READ_MAX {
             let batch = self.reader.read();
             self.missed = batch.missed;
@@ -85,7 +86,7 @@ impl Capture {
     /// interface, and flushes it. Returns their number.
     ///
     /// # Errors
-    /// Those of the writer. The frames are lost then.
+    /// The errors of the writer. The frames are then lost.
     pub fn write_to<W: Write>(&mut self, writer: &mut Writer<W>) -> io::Result<usize> {
         let frames = self.read();
         for CapturedFrame { time_ns, direction, bytes, .. } in &frames {

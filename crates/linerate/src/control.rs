@@ -26,7 +26,8 @@ pub struct Counter {
     pub value: u64,
 }
 
-/// Balance of a host's frames: what was received or made was sent, consumed, dropped or is held.
+/// Balance of a host's frames. Each frame that was received or created has been sent, consumed or
+/// dropped, or is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Audit {
@@ -70,9 +71,10 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// State of the connection (RFC 9293 3.3.2); `None` for a listener.
     pub state: Option<State>,
-    /// Number of bytes received and not read; for a listener, of connections not accepted.
+    /// Number of received bytes that were not read yet; for a listener, number of connections that
+    /// were not accepted yet.
     pub unread: usize,
-    /// Number of bytes written and not acknowledged; for a listener, its backlog.
+    /// Number of written bytes that were not acknowledged yet; for a listener, its backlog.
     pub unacknowledged: usize,
 }
 

@@ -79,8 +79,8 @@ impl Driver {
             if now >= end {
                 return None;
             }
-            // A call of `done` may have sent frames to another host, so a second round must be
-            // idle.
+            // `done` may have sent frames to another host, so the driver sleeps only if a second
+            // round receives none.
             if round.frames == 0 {
                 let again = self.round();
                 if let Some(found) = done() {

@@ -15,7 +15,7 @@ pub enum Error {
         what: &'static str,
         /// The invalid value.
         value: String,
-        /// Valid values.
+        /// Description of the valid values.
         expected: String,
     },
     /// The configuration was rejected, or a port could not be opened.
@@ -52,8 +52,8 @@ pub enum Error {
         /// Error of the system.
         why: io::Error,
     },
-    /// A socket call failed. Functions that build hosts and open sockets can return one type of
-    /// error.
+    /// A socket call failed. With this variant, a function that builds hosts and opens sockets can
+    /// return a single error type.
     Socket(io::Error),
     /// A host of a simulation could not be built.
     World(Box<::sim::shape::ShapeError>),

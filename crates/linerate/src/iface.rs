@@ -17,15 +17,15 @@ pub enum Offload {
     ReceiveChecksum,
 }
 
-/// Outer addresses and options of a tunnel
-/// ([`HostBuilder::tunnel`](crate::HostBuilder::tunnel)). A host with an option of another kind of
-/// tunnel is not built.
+/// Outer addresses and options of a tunnel ([`HostBuilder::tunnel`](crate::HostBuilder::tunnel)).
+/// Building the host fails if an option belongs to another kind of tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Tunnel(Config);
 
 impl Tunnel {
-    /// Creates a tunnel from the address `local` of the host to `remote`, both of one family.
+    /// Creates a tunnel from `local`, an address of the host, to `remote`. Both must have the same
+    /// address family.
     pub fn between(local: impl Into<IpAddr>, remote: impl Into<IpAddr>) -> Tunnel {
         Tunnel(Config { local: local.into(), remote: remote.into(), ..Config::new(Kind::Gif) })
     }

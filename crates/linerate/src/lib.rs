@@ -2,7 +2,7 @@
 //!
 //! A [`Host`] has its own addresses, routes, neighbors and sockets, which are independent of those
 //! of the kernel. Its ports are virtual links inside the process, TAP devices, packet sockets,
-//! capture files, text, or [ports of your own](port). A thousand hosts in one process are ordinary.
+//! capture files, text, or [ports of your own](port). One process can easily run a thousand hosts.
 //!
 //! ```
 //! use linerate::Host;

@@ -1,4 +1,4 @@
-//! A host that its owner's thread runs.
+//! A host that runs on its owner's thread.
 
 use crate::Unfinished;
 use clock::Duration;
@@ -9,14 +9,14 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::Waker;
 
-/// A host that the thread of its owner runs.
+/// A host that runs on its owner's thread.
 ///
 /// A blocking call on one of its sockets runs the host until the call is complete. A
 /// [`Driver`](crate::Driver) runs several hosts, alone or together with tasks. In a
 /// [`World`](crate::sim::World), the world runs the host.
 ///
-/// Without locks, a packet costs less than on a [`Host`](crate::Host). A `LocalHost` is a handle:
-/// clones refer to the same host. It stays on its thread.
+/// It has no locks, so a packet costs less than on a [`Host`](crate::Host). A `LocalHost` is a
+/// handle: clones refer to the same host. It cannot be moved to another thread.
 ///
 /// ```
 /// use linerate::Host;
@@ -33,9 +33,9 @@ pub struct LocalHost(Rc<Local>);
 
 struct Local {
     node: Rc<node::Host<Up>>,
-    /// Set while `driver` waits for the next call.
+    /// True while the next socket call must wake `driver`.
     has_waiting_driver: Cell<bool>,
-    /// The task of the driver that runs this host.
+    /// Waker of the task whose driver runs this host.
     driver: RefCell<Option<Waker>>,
 }
 
@@ -73,8 +73,8 @@ impl LocalHost {
     }
 
     /// Sends written data and FINs, and waits until the peers have acknowledged them, at most
-    /// `timeout`. Connections that are not finished then are reset, and calls that wait fail. Does
-    /// nothing in a simulation.
+    /// `timeout`. Connections with unacknowledged data are then reset, and calls that wait fail.
+    /// Does nothing in a simulation.
     ///
     /// # Errors
     /// Returns the connections that were reset.
@@ -88,7 +88,8 @@ impl LocalHost {
     }
 }
 
-/// Sockets of this thread. A call that waits runs the host. In a simulation, it fails.
+/// Runs socket calls on this thread. A call that must wait runs the host meanwhile; in a
+/// simulation, it fails.
 impl Net for LocalHost {
     type Locks = Up;
     #[inline(always)]

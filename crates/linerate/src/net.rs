@@ -67,6 +67,6 @@ pub mod tasks {
     pub type OwnedWriteHalf<H = Host> = ::socket::net::tasks::OwnedWriteHalf<H>;
 }
 
-/// [`tasks`], whose streams implement `AsyncRead` and `AsyncWrite` of tokio.
+/// Sockets of [`tasks`], whose streams implement `AsyncRead` and `AsyncWrite` of tokio.
 #[cfg(feature = "tokio")]
 pub use tasks as tokio;

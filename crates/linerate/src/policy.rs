@@ -1,10 +1,10 @@
 //! Policies: which flows the stations behind a port may open, and how much they may transfer.
 //!
-//! A host that connects a virtual machine or a container to the outside sees all packets of that
-//! station at one port. A [`Policy`] for this port decides about each flow before any other part of
-//! the host processes it. The decision may use addresses, ports, and the domain name that the
-//! station looked up. It applies to what the host's sockets and forwarders receive, and to what the
-//! host forwards.
+//! A host that connects a virtual machine or a container to the outside receives all packets of
+//! that station at one port. A [`Policy`] for this port decides about each flow before any other
+//! part of the host processes it. The decision may use addresses, ports, and the domain name that
+//! the station looked up. It applies to what the host's sockets and forwarders receive, and to what
+//! the host forwards.
 //!
 //! ```
 //! use linerate::Host;
@@ -33,19 +33,20 @@
 //!
 //! # Names
 //!
-//! The policy reads DNS responses over UDP, in flows that the station opened and the hook allowed.
-//! A hook that relies on names should allow port 53 of trusted servers only. Several names may have
-//! one address; the flow has the last one that the station looked up. The station is identified by
-//! its MAC address, so names apply to its IPv4 and IPv6 addresses. All stations behind a port for
-//! IP packets have one MAC address. Names from DNS over TCP, TLS or HTTPS are not seen.
+//! The policy reads DNS responses over UDP, in flows that the station opened and that the hook, the
+//! function passed to [`Policy::new`], allowed. A hook that relies on names should allow port 53 of
+//! trusted servers only. Several names may have one address; the flow then has the last of these
+//! names that the station looked up. The station is identified by its MAC address, so names apply
+//! to its IPv4 and IPv6 addresses. All stations behind a port for IP packets have one MAC address.
+//! Names from DNS over TCP, TLS or HTTPS are not seen.
 //!
 //! # Limits
 //!
 //! Addresses are not verified: a station may use any source address. A hook can compare
 //! `flow.source` with the addresses of its guest, and the sysctls `net.inet.ip.source_validation`
 //! and `net.inet6.ip6.source_validation` drop sources that belong to other interfaces. Quotas apply
-//! to each address, or to each IPv6 prefix of 64 bits, and not to a machine. Packets in a tunnel
-//! are one flow.
+//! to each address, or to each IPv6 prefix of 64 bits, and not to a machine. All packets of a
+//! tunnel belong to one flow.
 //!
 //! The tables of a policy are shared among its stations: at most 65,536 flows
 //! ([`Policy::max_flows`]), 8,192 names, and 4,096 addresses with quotas. A station that fills them

@@ -15,7 +15,7 @@
 //! | `pktgen:NAME` | a generator of frames |
 //! | `null:NAME` | receives nothing, discards everything |
 //!
-//! Wrappers stand in front, as in `impair(loss=1%,delay=10ms):tap:tap0` and
+//! Wrappers precede the port, as in `impair(loss=1%,delay=10ms):tap:tap0` and
 //! `tracer(file=x.pcapng):pair:cable`. `linerate ports` describes all kinds and options.
 //!
 //! A port of your own is a [`FrameSource`] and a [`FrameSink`]
@@ -43,9 +43,10 @@ mod relay;
 use ::port::Pairs;
 use std::sync::{Arc, LazyLock};
 
-/// Buffers of a host, from which a port takes those of received frames.
+/// Frames, bursts of frames, and the pool from which a port takes buffers for received frames.
 pub use ::buf::{Burst, Frame, Pool};
-/// An open port, as the functions of this module return it.
+/// An open port, as returned by the function passed to
+/// [`HostBuilder::own_port`](crate::HostBuilder::own_port).
 pub use ::port::Port as OpenPort;
 /// Sources and sinks of frames over UNIX sockets, as QEMU and other virtual machine monitors use
 /// them.

@@ -80,7 +80,8 @@ impl World {
     /// time.
     ///
     /// # Errors
-    /// Returns [`Stalled`].
+    /// Returns [`Stalled`] if the future is not complete after `limit`, or waits for an event that
+    /// cannot occur.
     ///
     /// # Panics
     /// Panics as [`World::run_for`] does.
@@ -88,8 +89,8 @@ impl World {
         self.0.block_on_within(limit, future)
     }
 
-    /// Returns the hosts with frames that are not accounted for, with their number. Empty unless
-    /// there is a bug in the stack.
+    /// Returns the names of hosts with frames that are not accounted for, and the number of these
+    /// frames. The list is empty unless there is a bug in the stack.
     pub fn unaccounted(&self) -> Vec<(String, i64)> {
         self.0.imbalances()
     }

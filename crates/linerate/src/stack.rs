@@ -1,7 +1,7 @@
-//! The network stack without ports, threads and clocks, for programs that own all three.
+//! The network stack without ports, threads and clocks, for programs that provide all three.
 //!
-//! A [`Stack`] is one host. Its caller passes bursts of frames and the time, and takes the frames
-//! that it sends. [`Calls`] are the BSD socket calls on a stack.
+//! A [`Stack`] is one host. The caller passes it bursts of frames and the time, and takes the
+//! frames that the stack sends. [`Calls`] are the BSD socket calls on a stack.
 
 pub use ::clock::{Clock, Instant, SimClock};
 pub use ::inet::iface::{Iface, IfaceAddr, IfaceId, Offload, Output};

@@ -1,5 +1,5 @@
-//! A doorbell, with which a thread can sleep without missing an event, and is woken at most once
-//! per sleep.
+//! A doorbell for a sleeping thread. The thread misses no event, and is woken at most once per
+//! sleep.
 //!
 //! ```text
 //!  producer   stores the work                fence   reads the end of the sleep: rings, once

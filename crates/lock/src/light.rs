@@ -3,8 +3,9 @@
 //!
 //! The lock's word contains the owner ([`Owner`]), so recording the owner needs no further
 //! instruction, and acquiring a lock twice in one context panics instead of hanging. Locking needs
-//! the number of the current thread, so its cost depends on how that is found ([`crate::How`]). The
-//! owner counts acquisitions with a load and a store, without a second atomic operation.
+//! the number of the current thread, so its cost depends on how that number is found
+//! ([`crate::How`]). The owner counts acquisitions with a load and a store, without a second atomic
+//! operation.
 #![allow(unsafe_code)] // unsafe: the owner word ensures exclusive access, not the compiler
 
 mod owner;

@@ -1,4 +1,5 @@
-//! A signal, with which a thread waits until another thread has produced something.
+//! A signal: threads and tasks wait for it until another thread raises it, for example because data
+//! has arrived.
 //!
 //! Raising it costs one load if no thread waits. Waking a sleeping thread on another virtual core
 //! costs about 100,000 ticks (measured in a virtual machine), so callers that can spin should do so

@@ -1,12 +1,12 @@
 //! Packet captures: copies of the frames that pass the ports of a host or bridge, and of the
 //! dropped frames, for clients of the control socket (`linerate tcpdump`, `linerate why`).
 //!
-//! A port that no open capture selects pays one load and a predicted branch per burst
-//! ([`Watch::is_on`]), which also covers the port's policy. If a capture selects the port, each
-//! frame is copied. A received frame is copied as the port delivered it; a sent frame is recorded
-//! once the port has accepted it, without the checksums that the port fills in. A [`Capture`]
-//! stores at most [`BYTES_MAX`] bytes; frames that do not fit are counted as missed. A capture of
-//! the control socket ends if its client does not read it for [`PATIENCE`].
+//! If no open capture selects a port, captures cost one load and one predicted branch per burst
+//! ([`Watch::is_on`]); the same check also covers the port's policy. If a capture selects the port,
+//! each frame is copied. A received frame is copied as the port delivered it; a sent frame is
+//! recorded once the port has accepted it, without the checksums that the port fills in. A
+//! [`Capture`] stores at most [`BYTES_MAX`] bytes; frames that do not fit are counted as missed. A
+//! capture of the control socket ends if its client does not read it for [`PATIENCE`].
 //!
 //! Dropped frames are recorded even if no capture is open: the first [`KEPT_OF_DROPPED`] bytes of
 //! the last [`DROPPED_MAX`] frames, at most one frame per [`DROPPED_PACE`]. `linerate why` can
@@ -63,7 +63,8 @@ pub(crate) struct Watch {
     place: Place,
     /// Name of the iface or port.
     name: Box<str>,
-    /// Largest snap length of its open captures, 0 if there is none, and [`HAS_POLICY`].
+    /// Largest snap length of the open captures that select the port, 0 if there are none. In
+    /// addition, the bit [`HAS_POLICY`] is set if the port has a policy.
     needs: AtomicU32,
     captures: Arc<Captures>,
     policy: Mutex<PortPolicy>,
@@ -73,7 +74,7 @@ pub(crate) struct Watch {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortPolicy {
     pub(crate) policy: Option<Policy>,
-    /// Number of changes of the policy.
+    /// Number of times that the policy was set or removed.
     pub(crate) generation: u64,
 }
 
@@ -109,7 +110,8 @@ impl Watch {
     }
 
     fn set_snaplen(&self, snaplen: u32) {
-        // Captures change only under the lock of `captures`, policies only under that of `policy`.
+        // The snap length changes only under the lock of `captures`, and `HAS_POLICY` only under
+        // the lock of `policy`.
         let set = |needs: u32| Some(needs & HAS_POLICY | snaplen);
         let _ = self.needs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, set);
     }
@@ -489,7 +491,7 @@ impl CaptureReader {
     /// Removes frames from the capture and returns them, until their size reaches [`READ_MAX`].
     pub fn read(&self) -> Batch {
         let batch = self.captures.read(self.id, Instant::ZERO, |place| self.captures.name(place));
-        batch.unwrap_or_default() // it exists until it is dropped, unless it was closed by number
+        batch.unwrap_or_default() // none only if a command has closed the capture
     }
 }
 

@@ -176,7 +176,7 @@ impl HostConfig {
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
         let mut config = HostConfig { locks: "up".to_owned(), threads: 1, stacks: 1, isr, ..self.clone() };
         if split.is_some() {
-            config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // no such queues exist
+            config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // one stack: no queues
         }
         OnOneThread { config, warning: split.or(warning) }
     }
@@ -250,8 +250,8 @@ impl IfaceConfig {
         IfaceConfig { port: port.to_string(), ..IfaceConfig::default() }
     }
 
-    /// Returns whether the iface is called `name`. Its name is the configured one, or else that of
-    /// its port.
+    /// Returns whether the iface is called `name`. The name of an iface is the configured name;
+    /// without one, it is the name of the port.
     pub fn is_named(&self, name: &str) -> bool {
         match &self.name {
             Some(own) => own == name,

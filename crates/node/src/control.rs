@@ -40,8 +40,8 @@ use std::path::Path;
 /// Function that runs a command ([`commands::run`]).
 type RunCommand<L> = fn(&Host<L>, &Pairs, &[&str], bool) -> Result<String, CommandError>;
 
-/// Control socket of a host. It refers to the commands, so that a program that binds none does not
-/// contain them.
+/// Control socket of a host. It calls the commands through a function pointer, so that a program
+/// that binds no control socket does not contain the commands.
 #[derive(Debug)]
 pub struct HostServer<L: Locks> {
     /// The socket and its clients.
@@ -53,7 +53,7 @@ impl<L: Locks> HostServer<L> {
     /// Listens at `path` as [`Server::bind`] does.
     ///
     /// # Errors
-    /// Those of [`Server::bind`].
+    /// Returns the errors of [`Server::bind`].
     pub fn bind(path: &Path) -> io::Result<HostServer<L>> {
         Ok(HostServer { server: Server::bind(path)?, run: commands::run })
     }

@@ -296,11 +296,12 @@ impl Clients {
     }
 }
 
-/// Replaces the configuration of the previous lease by that of `lease`.
+/// Removes the configuration of the previous lease, and applies `lease` if it is not `None`.
 fn configure<L: Locks>(calls: &Calls<'_, L>, entry: &mut Client4, lease: Option<Lease>) {
     let (stack, cx, id) = (calls.stack(), calls.cx(), entry.iface);
     stack.end_probe(id);
-    // If a renewed lease has the same address, the address stays, and with it its connections.
+    // If a renewed lease has the same address and routes, they stay configured, so that connections
+    // survive.
     if let (Some(configured), Some(lease)) = (&mut entry.configured, &lease)
         && (configured.lease.addr, &configured.lease.routes) == (lease.addr, &lease.routes)
     {

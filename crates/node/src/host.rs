@@ -42,8 +42,8 @@ use wire::hash::{Key, Keyed};
 /// pause. A frame that a port delays may therefore be released late, by at most this interval.
 const SOON: Duration = Duration::from_micros(50);
 
-/// Function that opens a port of the caller's own, with buffers from the host's pool. The second
-/// argument is the MAC address of the iface.
+/// Function that opens a port that the caller provides. Its arguments are the host's pool, from
+/// which the port takes buffers, and the MAC address of the iface.
 pub type OpenOwn = Box<dyn FnOnce(&Pool, Mac) -> std::io::Result<port::Port> + Send>;
 
 /// Transmit half of a port, as an output of the stack.
@@ -53,8 +53,9 @@ struct PortOutput {
     soft: Soft,
     watch: Arc<Watch>,
     counts: Arc<PortCounts>,
-    /// Generation of the policy, and the number of frames at the front of the queue that it has
-    /// admitted: those that the port rejected because it was full.
+    /// (generation of the policy, number of frames at the front of the queue that the policy of
+    /// this generation has already admitted). These frames are still queued because the port was
+    /// full.
     admitted: (u64, usize),
 }
 
@@ -382,10 +383,10 @@ impl<L: Locks> Host<L> {
         self.add_port_with(config, pairs, None)
     }
 
-    /// Adds a port as [`Host::add_port`] does, with a policy that judges its first frame, too.
+    /// Adds a port as [`Host::add_port`] does, with a policy that applies from the first frame on.
     ///
     /// # Errors
-    /// Those of [`Host::add_port`].
+    /// Returns the errors of [`Host::add_port`].
     pub fn add_port_with(
         &self,
         config: &IfaceConfig,
@@ -408,8 +409,8 @@ impl<L: Locks> Host<L> {
         self.attach_with(&name, mac, queues, config, pool, policy)
     }
 
-    /// Adds an iface for a port of the caller's own, which `open` opens. The iface has the name
-    /// that `config` gives, or else that of its port specification.
+    /// Adds an iface for a port that the caller provides; `open` opens the port. The iface has the
+    /// name that `config` gives; without one, its name is the port specification.
     ///
     /// # Errors
     /// Returns an [`AddPortError`], and adds nothing.

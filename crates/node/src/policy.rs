@@ -1,14 +1,18 @@
 //! Policies: which flows the stations behind a port may open, and how much they may transfer.
 //!
-//! A policy belongs to a port of a host. Each frame that the port receives is passed to
-//! [`Policy::admit`] before the stack, and each frame that is sent to [`Policy::limit`]. The first
-//! packet of a flow that a station opens is shown to a hook of the user, with its addresses, ports,
-//! and the domain name under which the station looked up the destination. The decision applies to
-//! all packets of the station in this flow until the flow is forgotten. Flows in the other
-//! direction are allowed. ARP and protocols other than IP pass, as do neighbor discovery, MLD and
-//! IGMP to addresses to which the stack does not forward: it processes or drops them itself.
+//! A policy belongs to a port of a host. [`Policy::admit`] checks each received frame before the
+//! stack processes it, and [`Policy::limit`] checks each frame before the port sends it. A station
+//! is a device that sends through the port. For the first packet of a flow that a station opens,
+//! the policy calls a function of the user, the hook, with the addresses, the ports, and the domain
+//! name under which the station looked up the destination. The hook's decision applies to all
+//! packets that the station sends in this flow, until the flow is forgotten. Flows that are opened
+//! from the other side are allowed. ARP and all protocols other than IP are admitted. So are
+//! neighbor discovery, MLD and IGMP to addresses to which the stack never forwards, since the stack
+//! processes or drops these packets itself.
 //!
-//! All tables are bounded. A packet for which they have no room is dropped and counted.
+//! All tables are bounded. If the table of flows is full, packets that stations send in further
+//! flows are dropped and counted. If the table of stations with quotas is full, packets of further
+//! stations are dropped and counted.
 
 mod bounded;
 mod direction;
@@ -40,7 +44,8 @@ use wire::{Mac, Proto, dns};
 
 /// Default maximum number of flows of a policy.
 pub const FLOWS_MAX: usize = 65_536;
-/// Half of the maximum number of names, and of fragmented packets, on record.
+/// Half of the maximum number of recorded names, and half of the maximum number of recorded
+/// fragmented packets.
 const NAMES_HALF: usize = 4096;
 const FRAGMENTED_HALF: usize = 128;
 /// Maximum number of addresses recorded from one DNS response.
@@ -80,17 +85,17 @@ stats::counters! {
     }
 }
 
-/// Function that decides about a flow.
+/// Function of the user that decides whether the packets of a flow are allowed.
 type Hook = dyn Fn(&Flow) -> Decision + Send + Sync;
 
 /// A policy for the stations behind a port.
 ///
 /// A `Policy` is a handle: clones refer to the same policy, which several ports of one host may
-/// share. Stations that must not affect each other have policies of their own, since the tables of
-/// a policy are shared among all its stations.
+/// share. Stations that must not affect each other need separate policies, since all stations of a
+/// policy share its tables.
 ///
-/// The hook runs in the thread of the host, which waits for it. It must neither use the host,
-/// except through this policy, nor panic.
+/// The hook runs on the thread of the host and blocks the host meanwhile. It must not panic, and
+/// must not use the host other than through this policy.
 #[derive(Clone)]
 pub struct Policy(Arc<Shared>);
 
@@ -104,12 +109,13 @@ struct Shared {
 struct State {
     flows: Flows,
     sources: Sources,
-    /// Names of addresses, by the MAC address of the station, which may have addresses of both
-    /// families, and the address; and the time until which they are valid.
+    /// Domain names, by the MAC address of the station that looked them up and by the IP address
+    /// found, each with the time until which it is valid. The MAC address identifies the station in
+    /// both address families.
     names: Recent<(Mac, IpAddr), (Arc<str>, Instant)>,
     /// Flows of fragmented packets, and the time until which their fragments belong together.
     fragmented: Recent<Fragmented, (Key, Instant)>,
-    /// Time of the last packet.
+    /// Time at which the policy last inspected a packet.
     now: Instant,
 }
 
@@ -141,7 +147,7 @@ impl Policy {
         Policy(Arc::new(Shared { hook: Box::new(hook), counts: PolicyCounts::default(), state: Mutex::new(state) }))
     }
 
-    /// Creates a policy that allows all flows, for quotas alone.
+    /// Creates a policy that allows all flows, for users who need only quotas.
     pub fn allow_all() -> Policy {
         Policy::new(|_| Decision::Allow)
     }
@@ -168,8 +174,8 @@ impl Policy {
         self
     }
 
-    /// Requests a new decision of the hook about each flow that a station opened. It is made at the
-    /// station's next packet.
+    /// Makes the hook decide again about each flow that a station opened, as soon as the station
+    /// sends the next packet of the flow.
     pub fn recheck(&self) {
         self.lock().flows.make_stale();
     }
@@ -189,9 +195,9 @@ impl Policy {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the frames from `frames`, which a port received, that the policy does not admit.
-    /// Passes each of them to `reject`, with the reason and the notice to its sender. `stays_here`
-    /// returns whether the stack never forwards packets to an address.
+    /// Removes from `frames`, which a port received, the frames that the policy does not admit.
+    /// Passes each removed frame to `reject`, with the drop reason and the notice for its sender.
+    /// `stays_here` returns whether the stack never forwards packets to an address.
     pub(crate) fn admit(
         &self,
         frames: &mut Burst,
@@ -202,12 +208,14 @@ impl Policy {
         let mut rejected = Vec::new();
         let judge = |frame: &Frame| self.judge_sent(frame.bytes(), &stays_here, now);
         sort(frames, judge, |frame, why| rejected.push((frame, why)));
-        // Afterwards, since answers to the senders pass through `limit`.
+        // The frames are rejected only after all are checked, since answers to their senders pass
+        // through `limit`.
         rejected.into_iter().for_each(|(frame, Rejection { why, notice })| reject(frame, why, notice));
     }
 
-    /// Removes the frames from `frames`, which are to be sent, that exceed a quota. The first
-    /// `judged` frames were admitted before. Returns the number of frames removed.
+    /// Removes from `frames`, which the port is about to send, the frames that exceed a quota. The
+    /// first `judged` frames stay, since an earlier call has admitted them. Returns the number of
+    /// frames removed.
     pub(crate) fn limit(&self, frames: &mut Burst, judged: usize, now: Instant) -> usize {
         let (mut at, before) = (0, frames.len());
         let judge = |frame: &Frame| {
@@ -252,7 +260,7 @@ impl Policy {
             return Err(denied());
         }
         let (name, generation) = (state.name(packet.macs.source, key.remote.ip(), now), state.flows.generation());
-        // Without the lock, since the hook may use the policy.
+        // The lock is released before the hook runs, since the hook may use the policy.
         drop(state);
         let (decision, name) = self.ask(&key, name);
         let mut state = self.lock();
@@ -260,7 +268,7 @@ impl Policy {
         flows.insert(key, Entry::new(decision, true, name, now), generation);
         match flows.get(&key) {
             Some(entry) => pass(counts, sources, entry, &packet, frame, now),
-            None => Err(denied()), // it was inserted above
+            None => Err(denied()), // not reached: the flow was inserted above
         }
     }
 
@@ -270,7 +278,8 @@ impl Policy {
         let packet = match packet::parse(frame) {
             Parsed::Packet(packet) if packet.kind != Kind::Upkeep => packet,
             Parsed::Packet(_) | Parsed::NotIp => return Ok(()),
-            // The parts that routers do not read are malformed.
+            // Only parts that routers do not read are malformed, so the stack may have forwarded
+            // the packet. It is charged to the station to which it is addressed.
             Parsed::Malformed => match packet::destination(frame) {
                 Some(station) => {
                     return charge(counts, &mut self.lock().sources, (station, Direction::Received), frame, now);
@@ -284,15 +293,17 @@ impl Policy {
         let Some(key) = state.key(&packet, Direction::Received, now) else { return Ok(()) };
         let len = frame.len() as u64;
         let may_have_name = match state.flows.find(&key, packet.event, Direction::Received, now) {
-            // To a station whose flow is not allowed, the stack sends its answers.
+            // In a flow that is not allowed, packets to the station are answers of the stack, such
+            // as a TCP RST, and are not counted.
             Some(entry) if entry.decision != Decision::Allow => false,
             Some(entry) => {
                 entry.count(&packet, Direction::Received, len);
                 entry.by_station && key.proto == Proto::UDP && key.remote.port() == dns::PORT
             }
             None => {
-                // Without an entry, the hook decides about what the station replies. A flow of the
-                // station does not become one of the other side because it was idle.
+                // If no entry is inserted here, the hook decides about the station's reply. A flow
+                // that the station opened must not count as opened by the other side only because
+                // it was idle.
                 let begins = match key.proto {
                     Proto::TCP => packet.event == Event::Opens,
                     _ => !state.flows.is_by_station(&key),
@@ -307,7 +318,8 @@ impl Policy {
                 false
             }
         };
-        // Not a response that a station sent to itself, under the address of the server.
+        // Names are not learned from a forged response, which a station sends to itself under the
+        // address of the server.
         if may_have_name && !state.flows.is_reply(&key) {
             counts.names.add(state.learn(packet.macs.destination, packet.payload(frame), now));
         }
@@ -329,7 +341,7 @@ impl Policy {
 
 impl State {
     /// Returns the flow of a packet. A fragment without ports belongs to the flow of the first
-    /// fragment; returns `None` if that was not seen.
+    /// fragment; returns `None` if the first fragment was not seen.
     fn key(&mut self, packet: &Packet, direction: Direction, now: Instant) -> Option<Key> {
         let addrs = (packet.source.ip(), packet.destination.ip());
         let fragmented = |id| Fragmented { direction, addrs, proto: packet.proto, id };
@@ -378,15 +390,15 @@ fn sort(
     let mut kept = Burst::new();
     for frame in frames.drain() {
         match judge(&frame) {
-            Ok(()) => kept.put(frame, || ()), // has space, since it takes no more frames than came
+            Ok(()) => kept.put(frame, || ()), // always has space: at most all frames are kept
             Err(why) => reject(frame, why),
         }
     }
     frames.take_from(&mut kept);
 }
 
-/// Applies the decision about the flow of a packet that a station sends, and its quota, and counts
-/// the packet.
+/// Handles a packet that a station sends in a known flow: applies the decision about the flow and
+/// the station's quota, and counts the packet.
 fn pass(
     counts: &PolicyCounts,
     sources: &mut Sources,
@@ -406,7 +418,8 @@ fn pass(
     Ok(())
 }
 
-/// Charges the quota of a station and a direction with a frame.
+/// Charges a frame to the quota of a station in one direction. Returns a rejection if the frame
+/// exceeds the quota.
 fn charge(
     counts: &PolicyCounts,
     sources: &mut Sources,

@@ -11,7 +11,7 @@ const DROP_PATIENCE: Duration = Duration::from_millis(500);
 /// Maximum wait without a received frame when a host is dropped. This is enough, because peers do
 /// not delay the ACK of a FIN.
 const QUIET: Duration = Duration::from_millis(50);
-/// Interval at which unacknowledged data is checked for while frames arrive.
+/// Interval at which the shutdown checks for unacknowledged data while frames arrive.
 const CHECK: Duration = Duration::from_millis(1);
 
 impl<L: Locks> Host<L> {

@@ -38,8 +38,8 @@ use crate::config::HostConfig;
 use std::path::{Path, PathBuf};
 
 /// Returns the configurations of the stacks of a split host, called NAME.0 and so on. Each stack
-/// has the services and sysctls of the host, and a control socket of its own. Only the first stack
-/// answers ARP requests.
+/// has the services and the sysctls of the host, except the sysctls of netisr, and a control socket
+/// of its own. Only the first stack answers ARP requests.
 pub(crate) fn parts(config: &HostConfig) -> Vec<HostConfig> {
     let part = |at: usize| {
         let mut part = HostConfig {

@@ -288,8 +288,8 @@ impl Switch {
             }
             return Ok(number);
         }
-        // Adds the port first to the other threads, which send to it. Until the port's own thread
-        // has it too, their frames wait in the rings.
+        // The port is added to the other threads first. Frames that these threads send to the port
+        // wait in the rings until the port's own thread has added it, too.
         let (mut arrivals, queue) = (Vec::new(), Arc::<Outbox<_>>::default());
         for other in (0..self.threads()).filter(|other| *other != thread) {
             if let Some(mut other) = self.thread(other) {
@@ -317,8 +317,8 @@ impl Switch {
         drop(members);
         self.remove_tree_port(number);
         self.forget_link(number);
-        // Removes the port first from the other threads, which send to it, so that no frames arrive
-        // once the port is closed.
+        // The port is removed from the other threads first, so that these threads send no frames to
+        // it once it is closed.
         let others = (0..self.threads()).filter(|thread| !info.is_polled_by(*thread));
         for thread in others.chain(info.queues.iter().map(|queue| queue.thread)) {
             if let Some(mut thread) = self.thread(thread) {

@@ -208,7 +208,7 @@ impl Topology {
         let of = |end: &End| (end.host.clone(), end.iface.clone(), end.port.clone(), link.to_string());
         match (first, second, third) {
             (Some(first), Some(second), Some(third)) => {
-                let (host, iface, port, link) = of(third); // the last one in the file is excess
+                let (host, iface, port, link) = of(third); // the last in the file is reported
                 Err(LinkError::Crowded {
                     host,
                     iface,

@@ -76,7 +76,7 @@ impl State {
         }
     }
 
-    /// Returns the stack's number of the stream socket `token`.
+    /// Returns the number by which the stack identifies the stream socket with descriptor `token`.
     pub fn stream(&self, token: c_int) -> Done<usize> {
         let fd = self.files.get(token)?.fd;
         if fd.is_stream() { Ok(fd.0 & !SOCK_BIT) } else { Err(libc::EOPNOTSUPP) }

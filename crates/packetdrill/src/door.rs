@@ -114,8 +114,8 @@ impl Door {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a call. Events that are due are processed before the call, and events that it makes due
-    /// before this function returns.
+    /// Runs a call. Events that are already due are processed before the call. Events that the call
+    /// makes due are processed before this function returns.
     pub fn enter<T>(&self, call: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         state.begin();
@@ -177,8 +177,8 @@ impl Door {
         }
     }
 
-    /// Waits briefly for another thread to advance time. If all other threads wait, advances time
-    /// itself.
+    /// Waits briefly for another thread to advance time. If all other threads wait, this thread
+    /// advances it.
     fn sleep<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         let entered = state.entered;
         let pause = match &state.live {

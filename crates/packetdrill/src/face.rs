@@ -200,7 +200,7 @@ unsafe fn write_name(name: &[u8], addr: *mut sockaddr, len: *mut socklen_t) {
     }
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn free(userdata: *mut c_void) {
     interpose::remove(userdata.cast());
     // SAFETY: from `Box::into_raw` in `packetdrill_interface_init`; freed once.
@@ -212,41 +212,42 @@ unsafe extern "C" fn free(userdata: *mut c_void) {
     }
 }
 
-// For all following functions: packetdrill passes the userdata that it was given. Its pointers are
-// as the calls of the same names require: null, or valid for the length passed with them.
+// In all following functions, `userdata` is the pointer that packetdrill received from
+// `packetdrill_interface_init`. As the system calls of the same names require, all other pointers
+// are null, or valid for the length passed with them.
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn socket(userdata: *mut c_void, domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(unsafe { door(userdata) }.socket(domain, kind, protocol), |token| token)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn bind(userdata: *mut c_void, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (door, name) = unsafe { (door(userdata), bytes(addr.cast(), len as usize)) };
     zero(name.ok_or(libc::EFAULT).and_then(|name| door.bind(fd, name)))
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn listen(userdata: *mut c_void, fd: c_int, backlog: c_int) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     zero(unsafe { door(userdata) }.listen(fd, backlog))
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn accept(userdata: *mut c_void, fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(unsafe { door(userdata) }.accept(fd), |(token, name)| {
-        // SAFETY: see above.
+        // SAFETY: the caller passes valid pointers.
         unsafe { write_name(&name, addr, len) };
         token
     })
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn connect(userdata: *mut c_void, fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (door, name) = unsafe { (door(userdata), bytes(addr.cast(), len as usize)) };
     zero(name.ok_or(libc::EFAULT).and_then(|name| door.connect(fd, name)))
 }
@@ -277,34 +278,34 @@ unsafe fn receive(door: &Door, fd: c_int, pieces: &[iovec], flags: c_int) -> Don
     Ok(got)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn read(userdata: *mut c_void, fd: c_int, buf: *mut c_void, count: size_t) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let door = unsafe { door(userdata) };
     if !door.has(fd) {
-        // SAFETY: see above; the kernel checks the rest.
+        // SAFETY: the caller passes valid pointers; the kernel checks the other arguments.
         return unsafe { libc::read(fd, buf, count) };
     }
     let piece = iovec { iov_base: buf, iov_len: count };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(unsafe { receive(door, fd, &[piece], 0) }, |got| got.len as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn readv(userdata: *mut c_void, fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (door, pieces) = unsafe { (door(userdata), pieces(iov, count.max(0) as usize)) };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(unsafe { receive(door, fd, pieces, 0) }, |got| got.len as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn recv(userdata: *mut c_void, fd: c_int, buf: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     unsafe { recvfrom(userdata, fd, buf, len, flags, ptr::null_mut(), ptr::null_mut()) }
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn recvfrom(
     userdata: *mut c_void,
     fd: c_int,
@@ -315,19 +316,19 @@ unsafe extern "C" fn recvfrom(
     addr_len: *mut socklen_t,
 ) -> ssize_t {
     let piece = iovec { iov_base: buf, iov_len: len };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(unsafe { receive(door(userdata), fd, &[piece], flags) }, |got| {
-        // SAFETY: see above.
+        // SAFETY: the caller passes valid pointers.
         unsafe { write_name(&got.from.unwrap_or_default(), addr, addr_len) };
         got.len as ssize_t
     })
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn recvmsg(userdata: *mut c_void, fd: c_int, msg: *mut msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let Some(msg) = (unsafe { msg.as_mut() }) else { return returns(Err::<(), _>(libc::EFAULT), |()| 0) };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let got = unsafe { receive(door(userdata), fd, pieces(msg.msg_iov, msg.msg_iovlen), flags) };
     returns(got, |got| {
         let name = got.from.unwrap_or_default();
@@ -343,23 +344,23 @@ unsafe extern "C" fn recvmsg(userdata: *mut c_void, fd: c_int, msg: *mut msghdr,
     })
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn write(userdata: *mut c_void, fd: c_int, buf: *const c_void, count: size_t) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let door = unsafe { door(userdata) };
     if !door.has(fd) {
-        // SAFETY: see above; the kernel checks the rest.
+        // SAFETY: the caller passes valid pointers; the kernel checks the other arguments.
         return unsafe { libc::write(fd, buf, count) };
     }
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     unsafe { send(userdata, fd, buf, count, 0) }
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn writev(userdata: *mut c_void, fd: c_int, iov: *const iovec, count: c_int) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let done = unsafe { gathered(pieces(iov, count.max(0) as usize)) };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(done.and_then(|bytes| unsafe { door(userdata) }.send(fd, bytes, 0, None)), |n| n as ssize_t)
 }
 
@@ -376,13 +377,13 @@ unsafe fn gathered(pieces: &[iovec]) -> Done<Vec<u8>> {
     Ok(out)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn send(userdata: *mut c_void, fd: c_int, buf: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     unsafe { sendto(userdata, fd, buf, len, flags, ptr::null(), 0) }
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn sendto(
     userdata: *mut c_void,
     fd: c_int,
@@ -393,14 +394,14 @@ unsafe extern "C" fn sendto(
     addr_len: socklen_t,
 ) -> ssize_t {
     let piece = iovec { iov_base: buf.cast_mut(), iov_len: len };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (door, done, to) = unsafe { (door(userdata), gathered(&[piece]), bytes(addr.cast(), addr_len as usize)) };
     returns(done.and_then(|bytes| door.send(fd, bytes, flags, to)), |n| n as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn sendmsg(userdata: *mut c_void, fd: c_int, msg: *const msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let Some(msg) = (unsafe { msg.as_ref() }) else { return returns(Err::<(), _>(libc::EFAULT), |()| 0) };
     // SAFETY: the pointers of the header are null, or valid for the lengths stored with them.
     let (door, done, to) = unsafe {
@@ -410,9 +411,9 @@ unsafe extern "C" fn sendmsg(userdata: *mut c_void, fd: c_int, msg: *const msghd
     returns(done.and_then(|bytes| door.send(fd, bytes, flags, to)), |n| n as ssize_t)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn fcntl(userdata: *mut c_void, fd: c_int, command: c_int, arg: c_long) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let door = unsafe { door(userdata) };
     if !door.has(fd) {
         // SAFETY: the kernel reads the argument only for commands that have one.
@@ -421,29 +422,29 @@ unsafe extern "C" fn fcntl(userdata: *mut c_void, fd: c_int, command: c_int, arg
     returns(door.fcntl(fd, command, arg as c_int), |value| value)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn ioctl(userdata: *mut c_void, fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let door = unsafe { door(userdata) };
     let arg: *mut c_int = arg.cast();
-    // SAFETY: all supported requests take a pointer to an int. packetdrill passes one, or no
-    // argument for requests without one, which are not supported.
+    // SAFETY: the argument is read only for supported requests, for all of which packetdrill passes
+    // a pointer to an int.
     let given = match door.takes_int(request) {
         true => unsafe { arg.as_ref() }.copied(),
         false => None,
     };
     returns(door.ioctl(fd, request, given), |answer| {
         if let Some(answer) = answer {
-            // SAFETY: as above, and not null.
+            // SAFETY: an answer exists only if `arg` is a valid pointer to an int.
             unsafe { arg.write(answer) };
         }
         0
     })
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn close(userdata: *mut c_void, fd: c_int) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let door = unsafe { door(userdata) };
     if !door.has(fd) {
         // SAFETY: no pointers.
@@ -452,13 +453,13 @@ unsafe extern "C" fn close(userdata: *mut c_void, fd: c_int) -> c_int {
     zero(door.close(fd))
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn shutdown(userdata: *mut c_void, fd: c_int, how: c_int) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     zero(unsafe { door(userdata) }.shutdown(fd, how))
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 pub(crate) unsafe extern "C" fn getsockopt(
     userdata: *mut c_void,
     fd: c_int,
@@ -467,9 +468,9 @@ pub(crate) unsafe extern "C" fn getsockopt(
     value: *mut c_void,
     len: *mut socklen_t,
 ) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let Some(len) = (unsafe { len.as_mut() }) else { return zero(Err(libc::EFAULT)) };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let done = unsafe { door(userdata) }.option(fd, level, name, *len as usize);
     returns(done, |bytes| {
         // SAFETY: `len` bytes are writable there.
@@ -479,7 +480,7 @@ pub(crate) unsafe extern "C" fn getsockopt(
     })
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn setsockopt(
     userdata: *mut c_void,
     fd: c_int,
@@ -488,18 +489,18 @@ unsafe extern "C" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (door, bytes) = unsafe { (door(userdata), bytes(value, len as usize)) };
     zero(bytes.ok_or(libc::EFAULT).and_then(|bytes| door.set_option(fd, level, name, bytes)))
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn poll(userdata: *mut c_void, fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let fds = if fds.is_null() { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(fds, count as usize) } };
     let mut polled: Vec<Polled> =
         fds.iter().map(|fd| Polled { token: fd.fd, requested: fd.events, reported: 0 }).collect();
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let n = unsafe { door(userdata) }.poll(&mut polled, timeout);
     for (fd, polled) in fds.iter_mut().zip(polled) {
         fd.revents = polled.reported;
@@ -507,23 +508,23 @@ unsafe extern "C" fn poll(userdata: *mut c_void, fds: *mut pollfd, count: nfds_t
     n as c_int
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn netdev_send(userdata: *mut c_void, packet: *const c_void, len: size_t) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (door, packet) = unsafe { (door(userdata), bytes(packet, len)) };
     zero(packet.ok_or(libc::EFAULT).and_then(|packet| door.send_packet(packet)))
 }
 
 /// Returns 0 bytes if no packet will come. packetdrill reports this as a missing packet instead of
 /// waiting forever.
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn netdev_receive(
     userdata: *mut c_void,
     packet: *mut c_void,
     len: *mut size_t,
     time_us: *mut c_longlong,
 ) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (door, Some(len), Some(time_us)) = (unsafe { (door(userdata), len.as_mut(), time_us.as_mut()) }) else {
         return zero(Err(libc::EFAULT));
     };
@@ -534,34 +535,34 @@ unsafe extern "C" fn netdev_receive(
     0
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn usleep(userdata: *mut c_void, us: useconds_t) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     unsafe { door(userdata) }.usleep(Duration::from_micros(us.into()));
     0
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn gettimeofday(userdata: *mut c_void, tv: *mut timeval, _zone: *mut c_void) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let (s, us) = unsafe { door(userdata) }.time();
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     if let Some(tv) = unsafe { tv.as_mut() } {
         *tv = timeval { tv_sec: s as _, tv_usec: us as _ };
     }
     0
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn epoll_create(userdata: *mut c_void, size: c_int) -> c_int {
     if size <= 0 {
         return zero(Err(libc::EINVAL));
     }
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(unsafe { door(userdata) }.epoll_create(), |token| token)
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn epoll_ctl(
     userdata: *mut c_void,
     epoll: c_int,
@@ -569,13 +570,13 @@ unsafe extern "C" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     let event = unsafe { event.as_ref() }.map(|event| (event.events, event.u64));
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     zero(unsafe { door(userdata) }.epoll_ctl(epoll, op, fd, event))
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn epoll_wait(
     userdata: *mut c_void,
     epoll: c_int,
@@ -587,7 +588,7 @@ unsafe extern "C" fn epoll_wait(
         Ok(most @ 1..) if !events.is_null() => most,
         _ => return zero(Err(libc::EINVAL)),
     };
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     returns(unsafe { door(userdata) }.epoll_wait(epoll, most, timeout), |reported| {
         for (at, (events_of, data)) in reported.iter().enumerate() {
             // SAFETY: there is space for `most` events, and no more are returned.
@@ -598,13 +599,13 @@ unsafe extern "C" fn epoll_wait(
 }
 
 /// Creates a kernel pipe, since it only transports bytes.
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn pipe(_userdata: *mut c_void, fds: *mut c_int) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: the caller passes valid pointers.
     unsafe { libc::pipe(fds) }
 }
 
-// SAFETY: packetdrill calls it as described above.
+// SAFETY: the caller passes the `userdata` of a live instance, and valid pointers.
 unsafe extern "C" fn splice(
     userdata: *mut c_void,
     from: c_int,
@@ -614,8 +615,9 @@ unsafe extern "C" fn splice(
     len: size_t,
     flags: c_uint,
 ) -> ssize_t {
-    // packetdrill passes a pointer to its own 0 for a script's NULL, since sockets and pipes have
-    // no offsets. SAFETY: see above.
+    // Sockets and pipes have no offsets. Where a script has NULL, packetdrill passes a pointer to a
+    // 0 of its own, so the offsets are ignored for our sockets.
+    // SAFETY: the caller passes valid pointers.
     let door = unsafe { door(userdata) };
     match (door.has(from), door.has(to)) {
         // SAFETY: the kernel checks its arguments.

@@ -74,7 +74,8 @@ pub(crate) struct Epoll {
 /// it with an earlier summary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Came {
-    /// Number of bytes of a stream, connections of a listener, or datagrams.
+    /// Number of bytes received on a stream, of connections to a listener, or of datagrams
+    /// received.
     pub count: u64,
     /// State of a stream, which indicates the end of the handshake or of the peer's data.
     pub state: Option<tcp::State>,

@@ -37,8 +37,8 @@ impl Follow {
         Some(Follow { notes, names })
     }
 
-    /// Applies the kernel sysctls written since the last call. Those without an equivalent of ours
-    /// are ignored, since the script may not depend on them.
+    /// Applies the kernel sysctls written since the last call. Sysctls without an equivalent in our
+    /// stack are ignored, since the script may not depend on them.
     pub fn apply(&mut self, host: &mut Host) {
         let mut buffer = [0; 4096];
         while let Ok(n @ 1..) = self.notes.read(&mut buffer) {

@@ -15,8 +15,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Addresses of the instances whose descriptors are handled. This is a static, since a symbol of
-/// the process has no userdata.
+/// Addresses of the instances whose descriptors are handled. They are in a static variable, since
+/// the C library's functions, unlike those of the interface, have no userdata argument.
 static DOORS: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn doors() -> MutexGuard<'static, Vec<usize>> {
@@ -60,7 +60,7 @@ const SLOTS: &[u32] = &[1025, 1026];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const SLOTS: &[u32] = &[];
 
-/// Handles the descriptors of `door` from now on.
+/// Redirects the calls on descriptors of `door` to this module.
 ///
 /// # Safety
 /// `door` must exist until [`remove`] is called.
@@ -70,7 +70,7 @@ pub(crate) unsafe fn install(door: *mut Door) {
     unsafe { libc::dl_iterate_phdr(Some(program), ptr::null_mut()) };
 }
 
-/// Stops handling the descriptors of `door`.
+/// Ends the redirection of calls on descriptors of `door`.
 pub(crate) fn remove(door: *mut Door) {
     doors().retain(|one| *one != door as usize);
 }
@@ -105,7 +105,7 @@ unsafe extern "C" fn program(info: *mut dl_phdr_info, _size: size_t, _data: *mut
 /// Sets the slots of the program at `base`.
 ///
 /// # Safety
-/// `dynamic` is its dynamic section.
+/// `dynamic` is the dynamic section of this program.
 unsafe fn fill(base: u64, dynamic: *const Dyn) {
     let (mut symbols, mut names) = (0, 0);
     let mut tables = [(0, 0), (0, 0)];
@@ -150,10 +150,10 @@ unsafe fn fill(base: u64, dynamic: *const Dyn) {
     }
 }
 
-/// Writes a slot, which may have been read-only since the program was linked (RELRO).
+/// Writes a relocation slot, which the dynamic linker may have made read-only (RELRO).
 ///
 /// # Safety
-/// `slot` is a slot, and `function` has its type.
+/// `slot` is a relocation slot of the program, and `function` has the type of the slot's function.
 unsafe fn write_slot(slot: *mut *mut c_void, function: *mut c_void) {
     // SAFETY: no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize;
@@ -185,8 +185,8 @@ unsafe extern "C" fn getsockopt(
     match owner(fd) {
         // SAFETY: the caller's pointers are valid for getsockopt(2).
         Some(door) => unsafe { face::getsockopt(ptr::from_ref(door).cast_mut().cast(), fd, level, name, value, len) },
-        // The symbol of the C library may refer to this function, so the system call is used; the
-        // kernel checks its arguments. SAFETY: as above.
+        // The symbol of the C library may refer to this function, so the system call is used.
+        // SAFETY: the kernel checks the arguments.
         None => unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as c_int },
     }
 }
@@ -199,7 +199,7 @@ unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut off_t, count:
     match owner(to) {
         // SAFETY: `offset` is null or a valid pointer of the caller.
         Some(door) => face::returns(door.sendfile(to, from, unsafe { offset.as_mut() }, count), |n| n as ssize_t),
-        // SAFETY: as above.
+        // SAFETY: the kernel checks the arguments.
         None => unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, count) as ssize_t },
     }
 }

@@ -97,8 +97,8 @@ fn option(level: c_int, name: c_int, bytes: &[u8]) -> Done<Option<Opt>> {
                 _ => return Err(libc::ENOENT),
             }
         }
-        // The delay of ACKs depends on the received segments. Linux does not keep this setting
-        // permanently, either.
+        // Accepted without effect. TCP_QUICKACK is not needed, since the delay of ACKs depends on
+        // the received segments. Linux does not keep it permanently, either.
         (
             libc::IPPROTO_TCP,
             libc::TCP_QUICKACK | libc::TCP_DEFER_ACCEPT | libc::TCP_SYNCNT | libc::TCP_WINDOW_CLAMP,
@@ -250,7 +250,7 @@ impl State {
             (libc::SOL_SOCKET, libc::SO_RCVBUF | libc::SO_RCVBUFFORCE) => {
                 let reported = buffer(int(bytes)?, MIN_RCVBUF);
                 socket.recv_buffer = Some(reported);
-                Opt::RecvBuffer((reported / 2).max(2048)) // minimum of our streams
+                Opt::RecvBuffer((reported / 2).max(2048)) // minimum receive buffer of our stack
             }
             (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) if fd.is_stream() => {
                 socket.lowat = Some(int(bytes)? as u32).filter(|bytes| *bytes != 0);

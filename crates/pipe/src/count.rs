@@ -19,8 +19,7 @@ pub type Say = Box<dyn FnMut(&str) -> io::Result<()> + Send>;
 pub struct Sums {
     /// Number of frames counted.
     pub frames: u64,
-    /// Number of bytes of the lines of text, without time stamps (format F1), that represent the
-    /// frames.
+    /// Number of bytes that the frames have as lines of text without time stamps (format F1).
     pub text: u64,
     /// Number of bytes on the wire: frame, FCS, preamble and inter-frame gap.
     pub wire: u64,

@@ -73,7 +73,7 @@ pub struct Options {
     /// Length of a stamp's tick in nanoseconds.
     pub tick_ns: u64,
     /// Function that returns whether the mount should end, normally `dispatch::stop_requested`. If
-    /// the mount ends for another reason, it requests a stop of the process.
+    /// the mount ends for another reason, [`serve`] requests a stop of the process.
     pub stop: fn() -> bool,
 }
 
@@ -170,7 +170,7 @@ struct Mounted(PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // It may have been unmounted by another program. There is nothing to do then.
+        // An error is ignored, because another program may have unmounted the directory already.
         let _ = os::fuse_unmount(&self.0);
     }
 }

@@ -63,9 +63,9 @@ impl<S: Source + Send + 'static> Reader<S> {
 }
 
 /// Moves frames as [`run`](crate::run::run) does, but sets the time of the stages that depend on it
-/// ([`Timed`](crate::stage::Timed)). When the source ends, queued frames of the stages are still
-/// written at their time. When `stop` returns true, they are not written. Also returns the source,
-/// unless it is still blocked in a read.
+/// ([`Timed`](crate::stage::Timed)). When the source ends, frames that are queued in stages are
+/// still written at their due times. When `stop` returns true, they are not written. Also returns
+/// the source, unless it is still blocked in a read.
 ///
 /// # Errors
 /// The errors of `run`.

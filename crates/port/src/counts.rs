@@ -112,8 +112,8 @@ pub struct PortCounts {
     pub link: LinkState,
 }
 
-/// State of a port's link, readable from any thread. Only `unix:` ports can be down: while no peer
-/// is connected.
+/// State of a port's link, readable from any thread. Only a `unix:` port can be down, which it is
+/// while it has no peer.
 #[derive(Debug, Default)]
 pub struct LinkState {
     is_down: AtomicBool,

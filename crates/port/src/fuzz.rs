@@ -95,12 +95,12 @@ pub fn ip_link(data: &[u8]) {
     assert!(matches!(message, Ok(Message::Nd(nd::Message::Advert { .. }))), "{message:?}");
 }
 
-/// Tests the conversion of frames from a device: the slot of a packet socket's ring (if the first
-/// byte is even) or a frame after a virtio header.
+/// Tests the conversion of received frames. If the first byte is even, the input is a slot of a
+/// packet socket's ring; otherwise it is a virtio header with a frame after it.
 ///
 /// Properties: no panic; the bytes of a frame lie within its slot; the checksum and segmentation
-/// requests of an accepted virtio header can be converted back into a header, or are refused; a
-/// header is unchanged by emit and parse.
+/// requests of an accepted virtio header can be converted back into a header, or are refused;
+/// emitting and parsing a header yields the same header.
 pub fn device(data: &[u8]) {
     let (&flags, data) = data.split_first().unwrap_or((&0, &[]));
     let pool = Pool::new(&PoolConfig { buffers: 4, data: 1 << 16, ..PoolConfig::default() }).unwrap();

@@ -1,10 +1,11 @@
-//! Ethernet headers for ports that carry IP packets without them: TUN devices, and sources and
-//! sinks of packets of the user's own.
+//! Ethernet headers for ports that carry IP packets without them: TUN devices, and packet sources
+//! and sinks that the caller implements.
 //!
-//! A host exchanges Ethernet frames with its ports. Here the header is removed from each packet
-//! that the host sends, and added to each packet that it receives. All neighbors on the link have
-//! the same MAC address, [`PEER`]. ARP requests and neighbor solicitations are not sent; the port
-//! answers them itself. It does not answer announcements and probes for duplicate addresses.
+//! A host exchanges Ethernet frames with its ports. This module removes the header from each frame
+//! that the host sends, and adds a header to each packet that the host receives. All neighbors on
+//! the link have the same MAC address, [`PEER`]. ARP requests and neighbor solicitations are not
+//! sent; the port answers them itself. It does not answer announcements and probes for duplicate
+//! addresses.
 
 use crate::os::epoll::Epoll;
 use crate::os::event::Event;
@@ -30,17 +31,17 @@ const ANSWERS_MAX: usize = 1024;
 pub(crate) struct IpLink {
     /// MAC address of the host, as an integer: the source of the last frame that it sent.
     host: AtomicU64,
-    /// Frames with answers to the host.
+    /// Answers for the host, each a complete Ethernet frame.
     answers: Mutex<VecDeque<Vec<u8>>>,
     /// Number of `answers`.
     waiting: AtomicUsize,
-    /// Raised while there are answers.
+    /// Event that is raised while `answers` is not empty.
     event: Event,
-    /// The port's descriptor and `event`; `None` if the port must be polled.
+    /// Set that contains the port's descriptor and `event`; `None` if the port must be polled.
     ready: Option<Epoll>,
 }
 
-/// Kind of a frame that the host sends.
+/// Outcome of passing a frame of the host to the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outgoing {
     /// The frame contains a packet, which is to be sent.
@@ -140,7 +141,7 @@ impl IpLink {
         Outgoing::Handled
     }
 
-    /// Queues an answer. Returns `false` if too many wait.
+    /// Queues an answer. Returns `false` if the queue is full.
     fn queue(&self, answer: Vec<u8>) -> bool {
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = answers.len() < ANSWERS_MAX;

@@ -22,8 +22,9 @@ impl Buffers {
         Buffers { usual: usual.clone(), long: None, spare: None }
     }
 
-    /// Returns a buffer of the usual pool for the next frame. Returns `None` if that pool is empty,
-    /// or if no long buffer is free in case the frame does not fit; the frame then remains unread.
+    /// Returns a buffer of the usual pool for the next frame; `None` if that pool is empty. Once a
+    /// long frame has arrived, also returns `None` while no long buffer is free, because the next
+    /// frame may be long too. The caller then leaves the frame unread.
     #[inline]
     pub(crate) fn get(&mut self) -> Option<Frame> {
         if let Some(long) = &self.long

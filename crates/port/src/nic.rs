@@ -5,9 +5,9 @@
 //! in rings, announces them to the card by writing a tail register, and finds completed descriptors
 //! by a bit that the card writes back into memory. Polling does not read registers. The card
 //! ([`Card`]) owns the other side of the rings and one end of a [`wire`](mod@wire). Each
-//! optimization described in the report bridge2004 is a setting ([`settings`]). The card counts the
-//! operations that the optimizations save ([`counts`]). The costs of register accesses and bus
-//! transfers are modelled from published measurements ([`bus`]).
+//! optimization described in Gerrit Nagelhout's report of 2004 (bridge2004) is a setting
+//! ([`settings`]). The card counts the operations that the optimizations save ([`counts`]). The
+//! costs of register accesses and bus transfers are modelled from published measurements ([`bus`]).
 //!
 //! A live port runs its card inside the driver's calls. A measurement runs the card outside the
 //! timed section, possibly on another thread: rings and registers are thread-safe. Not modelled:

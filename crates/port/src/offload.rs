@@ -20,13 +20,13 @@ use wire::{Proto, eth, ip4, ip6, vlan};
 /// Handling of open checksums in frames received from the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RxCsum {
-    /// Complete the checksums here.
+    /// The port completes the checksums.
     Complete,
-    /// Mark them as verified and leave them open (`TX_L4_CSUM`). They are completed when the frame
-    /// is sent through a port that requires it.
+    /// The port marks the checksums as verified and leaves them open (`TX_L4_CSUM`). They are
+    /// completed when the frame is sent through a port that requires it.
     #[default]
     Trust,
-    /// Make the kernel complete them, and verify them like those of any other frame.
+    /// The kernel completes the checksums. They are then verified like those of any other frame.
     Off,
 }
 
@@ -108,7 +108,7 @@ fn is_open(frame: &[u8]) -> Option<bool> {
     let (packet, len) = (frame.get(l3..)?, place.end - place.start);
     let pseudo = if ethertype == eth::EtherType::IPV4 {
         let header = ip4::Header::parse(packet).ok()?;
-        Partial::pseudo4(header.src, header.dst, header.proto, len as u16) // within a packet of 65,535 bytes
+        Partial::pseudo4(header.src, header.dst, header.proto, len as u16) // fits: packets have up to 65,535 bytes
     } else {
         let header = ip6::Header::parse(packet).ok()?;
         let proto = if place.field - place.start == TCP_FIELD { Proto::TCP } else { Proto::UDP };

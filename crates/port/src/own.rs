@@ -1,8 +1,8 @@
-//! Ports of the caller's own: any pair of a [`FrameSource`] and a [`FrameSink`], and channels.
+//! Ports that the caller implements: a [`FrameSource`] and a [`FrameSink`], or a channel.
 //!
-//! [`port`] turns them into a [`Port`], with buffers of the host's pool, counters, and the rules of
-//! every port: nothing is lost without a count. [`channel`] opens a port whose other end is a
-//! [`FrameSender`] and a [`FrameReceiver`] in the caller's hands.
+//! [`port`] turns a source and a sink into a [`Port`]. Like every port, it uses buffers of the
+//! host's pool and counts each lost frame. [`channel`] creates a port whose other end is a
+//! [`FrameSender`] and a [`FrameReceiver`] that the caller keeps.
 
 mod packets;
 pub mod unix;
@@ -26,8 +26,9 @@ const RETRY: clock::Duration = clock::Duration::from_micros(50);
 
 /// Source of received frames.
 pub trait FrameSource: Send {
-    /// Receives the next frame into `frame`, without waiting. Returns its length; a frame longer
-    /// than the buffer may be truncated, or reported with its full length, and is then dropped.
+    /// Receives the next frame into `frame`, without waiting, and returns its length. If the frame
+    /// is longer than the buffer, the source may truncate it. If the source returns the full length
+    /// instead, the port drops the frame.
     ///
     /// # Errors
     /// `WouldBlock` if there is no frame, `UnexpectedEof` if the source has ended normally. Any
@@ -53,15 +54,15 @@ pub trait FrameSink: Send {
     /// Sends a frame, without waiting.
     ///
     /// # Errors
-    /// `WouldBlock` if the frame has to wait: it is sent again later. After any other error, the
-    /// frame is dropped and counted as `port.tx.errors`.
+    /// `WouldBlock` if the sink cannot accept the frame now; the port passes the frame again later.
+    /// After any other error, the frame is dropped and counted as `port.tx.errors`.
     fn send(&mut self, frame: &[u8]) -> io::Result<()>;
 
-    /// Sends what is left of an accepted frame, without waiting.
+    /// Sends the remaining bytes of a frame that [`FrameSink::send`] accepted, without waiting.
     ///
     /// # Errors
-    /// `WouldBlock` if something is still left: it is called again later. Any other error is
-    /// counted as `port.tx.errors`.
+    /// `WouldBlock` if bytes still remain; the port calls this method again later. Any other error
+    /// is counted as `port.tx.errors`.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -106,7 +107,7 @@ pub fn port(name: &str, pool: &Pool, source: impl FrameSource + 'static, sink: i
     }
 }
 
-/// End of a source.
+/// Outcome of a source that has ended.
 enum Ended {
     Normally,
     Failed(String),
@@ -128,7 +129,8 @@ impl<S> OwnRx<S> {
 }
 
 impl<S: FrameSource> OwnRx<S> {
-    /// Receives the next frame; `None` if there is none, or it was dropped and counted.
+    /// Receives the next frame into the buffer `frame`; `None` if it does not fit and is dropped.
+    /// The caller counts the drop.
     fn receive(&mut self, mut frame: Frame) -> Result<Option<Frame>, io::Error> {
         let room = frame.tailroom();
         let Some(space) = frame.append(room) else { return Ok(None) };
@@ -204,7 +206,8 @@ impl<S: FrameSource> RxHalf for OwnRx<S> {
 struct OwnTx<S> {
     sink: S,
     counts: Arc<PortCounts>,
-    /// Time of the next attempt to send the rest of an accepted frame; `None` if there is no rest.
+    /// Time of the next attempt to send the remaining bytes of an accepted frame; `None` if no
+    /// bytes remain.
     retry: Option<Instant>,
     /// Length of the last frame that the sink accepted.
     last_len: u64,
@@ -217,7 +220,7 @@ impl<S> OwnTx<S> {
         OwnTx { sink, counts, retry: None, last_len: 0, has_failed: false }
     }
 
-    /// Counts as lost a frame that the sink accepted but did not send completely.
+    /// If the last frame that the sink accepted was not sent completely, counts it as lost.
     fn lose_rest(&mut self) {
         if self.retry.take().is_some() {
             self.counts.tx.frames.sub(1);
@@ -244,7 +247,8 @@ impl<S: FrameSink> TxHalf for OwnTx<S> {
     fn tx_burst(&mut self, from: &mut Burst, now: Instant) -> usize {
         let (mut taken, mut has_sent) = (0, false);
         for frame in from.as_slice() {
-            // The rest of the frame before is sent first, so that an error is counted for it.
+            // The remaining bytes of the previous frame are sent first, so that an error is counted
+            // for that frame.
             self.flush(now);
             if self.retry.is_some() {
                 break;
@@ -286,7 +290,8 @@ pub struct FrameSender {
     to_host: SyncSender<Vec<u8>>,
     /// Number of frames sent to the host and not received yet.
     level: Arc<AtomicUsize>,
-    /// Wakes the host. Dropped after `to_host`, so that the host notices the end.
+    /// Wakes the host. It is dropped after `to_host`; its drop wakes the host, which then detects
+    /// that the channel is closed.
     ringer: Ringer,
 }
 
@@ -344,7 +349,8 @@ impl FrameSource for ChannelSource {
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        // Only the level's owner holds it besides this source; without an owner, the end is due.
+        // Only the sender shares `level` with this source. If this is the last reference, the
+        // sender is gone, and the source must report its end.
         let is_ready = || self.level.load(Ordering::SeqCst) > 0 || Arc::strong_count(&self.level) == 1;
         self.sleeper.announce(is_ready)
     }

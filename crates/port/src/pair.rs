@@ -1,5 +1,5 @@
-//! `pair:NAME`: two ports of one process, connected back to back by two rings. They are opened by
-//! using the same name twice.
+//! `pair:NAME`: two ports of one process, connected back to back by two rings. They are opened one
+//! after the other, with the same name.
 //!
 //! Frames are passed by value: when the receiving host drops a frame or sends it on, the buffer
 //! returns to the sender's pool. An eventfd wakes a sleeping reader. If the reader polls instead,
@@ -77,7 +77,7 @@ impl Sleeper {
             && doorbell.doorbell.is_rung()
             && doorbell.event.clear()
         {
-            self.announced.set(false); // otherwise the event is about to be raised, and the next call clears it
+            self.announced.set(false); // if not, the sender is about to raise the event, and the next call clears it
         }
     }
 
@@ -99,7 +99,7 @@ struct RingRx {
     ring: Consumer<Frame>,
     sleeper: Sleeper,
     counts: Arc<PortCounts>,
-    /// True if checksums are omitted, because frames in memory cannot be corrupted.
+    /// True if senders omit checksums, because frames in memory cannot be corrupted.
     csum: bool,
 }
 
@@ -236,7 +236,7 @@ impl TxHalf for RingTx {
         match self.tx_one(frame, now) {
             Ok(()) => 1,
             Err(frame) => {
-                from.put(frame, || self.counts.tx.bugs.bump()); // the frame was in `from` before
+                from.put(frame, || self.counts.tx.bugs.bump()); // cannot fail: the frame was taken from `from`
                 0
             }
         }

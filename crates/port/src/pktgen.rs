@@ -1,5 +1,5 @@
-//! `pktgen:NAME`: a source and sink of UDP frames without any I/O, like pktgenif of the report
-//! rump2014.
+//! `pktgen:NAME`: a source and sink of UDP frames without any I/O, like pktgenif in Antti Kantee's
+//! report of 2014 (rump2014).
 //!
 //! The source creates frames from a template, and varies flows, destinations, rate and size as
 //! configured. By default the template is a datagram from port 12345 of the peer to port 54321 of

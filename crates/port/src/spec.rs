@@ -362,7 +362,8 @@ impl<'a> Cursor<'a> {
             }
             let value_at = self.at;
             let value = self.value(open)?;
-            // The key is checked before the value, because a wrong key also explains a wrong value.
+            // An error points to the key if the kind has no such option, and to the value
+            // otherwise.
             let place = if layer.kind.option(key).is_some() { value_at } else { at };
             layer.set_at(key, &value, place)?;
             if self.take(')') {

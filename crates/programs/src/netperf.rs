@@ -1,5 +1,5 @@
-//! The ends of netperf, netrate and workloads on hosts: implements [`Sockets`] on one of our hosts,
-//! which the calling thread also runs.
+//! Runs the ends of netperf, netrate and workloads on our hosts: implements [`Sockets`] on one of
+//! our hosts, which the calling thread also runs.
 
 pub mod serve;
 #[cfg(test)]
@@ -20,7 +20,7 @@ const POLITE: u32 = 1 << 5;
 /// Maximum duration of a sleep, and thus the maximum delay with which a deadline is noticed.
 const NAP: Duration = Duration::from_millis(10);
 
-/// Behavior of a round if there are no frames while its caller waits.
+/// Behavior of a round in which no frame arrives, if the caller of the round waits for an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rest {
     /// Returns at once, since the same thread also runs the other end, which has its turn next.

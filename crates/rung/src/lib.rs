@@ -139,8 +139,8 @@ impl<L: Locks> Rig<L> {
         let fd = Calls::new(&stack, cx).socket_of(Domain::of(&to)).map_err(|error| error.to_string())?;
         let (clock, clock_every) = (settings.clock.map(Clock::live), settings.clock_every);
         let mut rig = Rig { stack, cx, clock, clock_every, since: 0, fd, to, sunk };
-        // The rotation is filled first. From here on, each new frame moves an older one to the
-        // sink.
+        // Fills the sink's rotation (see [`Rotation`]). From here on, each new frame moves an older
+        // one to the sink.
         rig.send(settings.rotate as u64, &[0; 22]);
         Ok(rig)
     }
@@ -233,7 +233,7 @@ impl<L: Locks> Rig<L> {
             .fold((0, 0), |(frames, bytes), queue| (frames + queue.tx.frames.get(), bytes + queue.tx.bytes.get()))
     }
 
-    /// Returns the state that indicates which settings took effect.
+    /// Returns the parts of the rig's state from which tests check that the settings took effect.
     pub fn facts(&self) -> Facts {
         let offload = self.stack.ifaces().any(|iface| iface.offload().tx_ip && iface.offload().tx_l4);
         Facts {
@@ -260,12 +260,12 @@ impl<L: Locks> Rig<L> {
     }
 }
 
-/// State of a rig with which tests check that a setting took effect.
+/// State of a rig from which tests check that its settings took effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// Time of the stack, as last read from the clock.
     pub now: Instant,
-    /// Number of transmit calls to the port that passed frames.
+    /// Number of bursts of frames passed to the port, one per call of its transmit function.
     pub doorbells: u64,
     /// Kind of the pool's free-buffer store.
     pub pool: buf::Kind,

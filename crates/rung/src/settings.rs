@@ -25,9 +25,9 @@ pub enum LockKind {
 pub struct Settings {
     /// `locks=up|light|heavy`: kind of the stack's locks.
     pub locks: LockKind,
-    /// `context=register|inline|call`: access to the thread's context by an argument, an inlined
-    /// thread-local variable, or function calls. With `locks=up` only `register` is accepted, since
-    /// nothing depends on the running thread there.
+    /// `context=register|inline|call`: method of passing the thread's context, by an argument, an
+    /// inlined thread-local variable, or function calls. With `locks=up` only `register` is
+    /// accepted, since nothing there depends on the running thread.
     pub context: How,
     /// `family=4|6`: IP version of the datagrams.
     pub family: Family,

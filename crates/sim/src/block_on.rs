@@ -6,7 +6,8 @@ use clock::Duration;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-/// Maximum number of polls at one instant. A task that wakes itself reaches it.
+/// Maximum number of polls of the main task at one instant of virtual time. Only tasks that wake
+/// themselves or each other endlessly reach this limit.
 const POLLS_MAX: usize = 100_000;
 /// Virtual time after which [`World::block_on`] gives up.
 const LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -69,6 +70,6 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.tasks.clear(); // before the hosts: the tasks own sockets
+        self.tasks.clear(); // before the hosts are dropped, since tasks own their sockets
     }
 }

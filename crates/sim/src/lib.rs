@@ -192,8 +192,8 @@ impl World {
             let served = served + turns.sum::<usize>();
             let rests = steps.iter().all(|step| step.frames == 0) && switched.iter().all(|step| step.frames == 0);
             quiet = if served == 0 && rests { quiet + 1 } else { 0 };
-            // Two quiet rounds are required, because frames released by a link in the first quiet
-            // round may reach a host that was stepped earlier.
+            // Two rounds without activity are required, because a link may release frames in the
+            // first of them for a host that was stepped earlier in the same round.
             if quiet == 2 {
                 let timers = steps.iter().filter_map(|step| step.next).chain(switched.iter().map(|step| step.next));
                 let now = self.now();

@@ -2,14 +2,17 @@
 //! our host must send, each with its time.
 //!
 //! ```text
-//!  lex, parse     text to events, in packetdrill's syntax where applicable, to read its scripts
+//!  lex, parse     parse a script into events; the syntax is compatible with packetdrill
 //!  play           runs the events in virtual time against one host; while a call blocks, the
-//!                 rest of the script runs
-//!  call, sockopt  socket::Calls by name; errno
+//!                 following events run
+//!  call, sockopt  execute socket calls by their names, and compare results and errno
 //!  value          numbers and symbolic constants
-//!  segment, conn  packets in the script's and in the host's numbers; comparison
-//!  settings, icmp differences over IPv6
-//!  counted, code, shell  counters; assertions on TCP_INFO; sysctls
+//!  segment, conn  build and compare packets; translate sequence numbers between script and host
+//!  settings       flags of the script, such as the IP version and the MTU
+//!  icmp           ICMP messages by name, for IPv4 and IPv6
+//!  counted        counters that scripts check
+//!  code           evaluates assertions on TCP_INFO
+//!  shell          evaluates commands in back quotes, which set sysctls
 //! ```
 //!
 //! The `counters` lines are an extension to packetdrill: `counters tcp.in.received +1 ...` states

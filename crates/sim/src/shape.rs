@@ -124,11 +124,10 @@ pub fn from_hosts(configs: &[HostConfig], seed: u64) -> Result<World, ShapeError
     Ok(world)
 }
 
-/// Index of the first switch in the derivation of seeds, which is greater than the index of any
-/// host in a file.
+/// Index of the first switch when seeds are derived. The indices of the hosts of a file are lower.
 const HOSTS_BEFORE_SWITCHES: usize = 1 << 16;
 
-/// Formats the name of a service.
+/// Formats kind and port of a service, for error messages.
 fn what(service: &ServiceConfig) -> String {
     format!("{} on port {}", service.kind, service.port.0)
 }

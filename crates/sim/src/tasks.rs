@@ -1,8 +1,8 @@
 //! Tasks on virtual time: futures that use the sockets of simulated hosts ([`socket::net::tasks`]).
 //!
-//! One thread runs all tasks. In each round, after the hosts, the tasks that were woken run in the
-//! order of their numbers, of which those of ended tasks are reused. The same seed therefore gives
-//! the same order of events.
+//! One thread runs all tasks. In each round, the hosts run first, and then the tasks that were
+//! woken, in the order of their numbers. The number of an ended task is reused. The same seed
+//! therefore gives the same order of events.
 
 use clock::{Duration, Instant};
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ pub enum Stalled {
         /// Virtual time of the end of the simulation.
         at: Instant,
     },
-    /// The task wakes itself, or others wake it, without end at one instant.
+    /// Tasks wake themselves or each other endlessly at one instant.
     Busy {
         /// The instant.
         at: Instant,
@@ -105,11 +105,12 @@ impl Tasks {
         self.woken.add(number);
     }
 
-    /// Runs each woken task once, except that of `World::block_on`. Returns their number.
+    /// Runs each woken task once, except the task of `World::block_on`. Returns the number of tasks
+    /// run.
     pub(crate) fn run(&self) -> usize {
         let mut ran = 0;
         for number in self.woken.take() {
-            // A task may spawn others while it runs.
+            // A running task may spawn tasks, so `futures` is not borrowed while it runs.
             let Some(mut task) = self.futures.borrow_mut().get_mut(number).and_then(Option::take) else {
                 if number == MAIN {
                     self.woken.add(MAIN);
@@ -125,7 +126,7 @@ impl Tasks {
         ran
     }
 
-    /// Returns whether the task of `World::block_on` was woken.
+    /// Returns whether the task of `World::block_on` was woken, and clears this mark.
     pub(crate) fn take_main(&self) -> bool {
         self.woken.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&MAIN)
     }

@@ -1,5 +1,5 @@
-//! Socket calls. Each call is one operation of the stack (`inet::udp` for datagrams); this module
-//! adds the waiting.
+//! Socket calls. Each call performs one operation of the stack (for datagrams, an operation of
+//! `inet::udp`), and waits if the operation would block.
 
 use crate::{Errno, Fd, RecvFlags, SendFlags};
 use buf::{Burst, Frame};
@@ -22,7 +22,7 @@ pub type Peer = SocketAddr;
 /// Result of [`Calls::recv_msg`]: a datagram copied into the caller's buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Number of bytes copied. If the datagram is longer, its rest is discarded.
+    /// Number of bytes copied. The remaining bytes of a longer datagram are discarded.
     pub len: usize,
     /// Sender of the datagram.
     pub from: Peer,
@@ -52,9 +52,10 @@ pub trait Drive {
     }
 
     /// Runs one round of the host without waiting. It is called once before a socket call starts to
-    /// wait, since it may already receive the data that is needed. Returns the time of the round,
-    /// which may be much later than that of the previous round, since the caller has worked in
-    /// between. On a host with virtual time, runs nothing and returns `None`.
+    /// wait, since this round may already receive the data for which the call would wait. Returns
+    /// the time of the round. This may be much later than the time of the previous round, if the
+    /// caller did other work after it. On a host with virtual time, runs nothing and returns
+    /// `None`.
     fn look(&self) -> Option<Instant> {
         None
     }
@@ -353,7 +354,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     }
 
     /// Receives a datagram into `into` (`recvfrom`). Returns the number of bytes copied, and the
-    /// sender. The rest of a longer datagram is discarded.
+    /// sender. The remaining bytes of a longer datagram are discarded.
     ///
     /// # Errors
     /// `EBADF`, `EAGAIN` (no datagram is queued, and the socket is non-blocking or its receive
@@ -512,7 +513,7 @@ impl<'s, L: Locks> Calls<'s, L> {
                 let signal = self.stack.with_pcb(self.cx(), fd.0, |pcb| pcb.signal()).ok_or(Errno::EBADF)?;
                 let ended = || ended().or_else(|| self.stack.is_stopped().then_some(Errno::EINTR));
                 let found = signal.wait_for(timeout, || ready().map(Ok).or_else(|| ended().map(Err)));
-                self.stack.lap(self.cx()); // excludes the time asleep from all stages
+                self.stack.lap(self.cx()); // keeps the time asleep out of the cost statistics
                 found.unwrap_or(Err(Errno::EAGAIN))
             }
         }

@@ -92,8 +92,9 @@ impl Errno {
         self as i32
     }
 
-    /// Returns the error of a socket call from which `error` was made. `None` if it has another
-    /// origin; on Linux, an error of the kernel with the same number is not distinguished.
+    /// Returns the errno from which `error` was created; `None` if `error` has another origin. On
+    /// Linux, an error of the kernel with the same number cannot be distinguished and is returned,
+    /// too.
     pub fn of(error: &io::Error) -> Option<Errno> {
         match error.raw_os_error() {
             Some(raw) if cfg!(target_os = "linux") => Errno::ALL.iter().copied().find(|errno| errno.raw() == raw),
@@ -141,7 +142,7 @@ impl From<Errno> for io::Error {
         io::Error::from_raw_os_error(errno.raw())
     }
 
-    /// Other systems have other numbers.
+    /// Wraps the errno with its standard kind, since other systems use other error numbers.
     #[cfg(not(target_os = "linux"))]
     fn from(errno: Errno) -> io::Error {
         io::Error::new(errno.kind(), errno)

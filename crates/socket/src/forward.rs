@@ -30,14 +30,14 @@ impl<L: Locks> Calls<'_, L> {
     /// address and port. Up to `backlog` connections may wait to be accepted.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` (a datagram socket), `EADDRINUSE` (there is such a listener for this prefix).
+    /// `EOPNOTSUPP` (a datagram socket), `EADDRINUSE` (the prefix already has such a listener).
     pub fn listen_on(&self, fd: Fd, backlog: u32, prefix: AnyPrefix) -> Result<(), Errno> {
         let id = fd.sock().ok_or(Errno::EOPNOTSUPP)?;
         Ok(self.stack.tcp_listen_on(self.cx(), id, backlog, prefix)?)
     }
 
-    /// Makes a listener hold SYNs until the application has decided about each
-    /// ([`Calls::next_request`], [`Calls::decide`]).
+    /// Makes a listener hold SYNs until the application has accepted, refused or ignored each of
+    /// them ([`Calls::next_request`], [`Calls::decide`]).
     ///
     /// # Errors
     /// `EOPNOTSUPP` (a datagram socket), `EINVAL` (not a listener).
@@ -57,8 +57,8 @@ impl<L: Locks> Calls<'_, L> {
         self.stream_wait(id, RecvFlags::default(), |_| None, next).map(ForwardRequest)
     }
 
-    /// Decides about a request of a listener. After [`Decision::Accept`], [`Calls::accept_request`]
-    /// returns the connection.
+    /// Applies the application's decision (accept, refuse or ignore) to a request of a listener.
+    /// After [`Decision::Accept`], [`Calls::accept_request`] returns the connection.
     ///
     /// # Errors
     /// `ETIMEDOUT` if the request has expired, `EMFILE` if the listener's queues are full.
@@ -78,7 +78,7 @@ impl<L: Locks> Calls<'_, L> {
         self.stream_wait(id, RecvFlags::default(), |_| None, accept).map(Fd::of_sock)
     }
 
-    /// Gives an accepted request up: drops its handshake, or resets its connection if
+    /// Abandons an accepted request: drops its handshake, or resets its connection if
     /// [`Calls::accept_request`] has not returned it.
     pub fn forget_request(&self, listener: Fd, request: &ForwardRequest) {
         if let Some(id) = listener.sock() {
@@ -86,12 +86,12 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Returns the next request of the host's forwarder of datagrams for `prefix`, without waiting.
+    /// Returns the next request of the host's datagram forwarder for `prefix`, without waiting.
     pub fn next_datagram_request(&self, prefix: AnyPrefix) -> Option<ForwardRequest> {
         self.stack.udp_next_request(self.cx(), prefix).map(ForwardRequest)
     }
 
-    /// Waits for the next request of the host's forwarder of datagrams for `prefix`.
+    /// Waits for the next request of the host's datagram forwarder for `prefix`.
     ///
     /// # Errors
     /// `EINTR` if the host is stopped or the forwarder ends, `EDEADLK` on a simulated host.
@@ -114,8 +114,9 @@ impl<L: Locks> Calls<'_, L> {
         }
     }
 
-    /// Decides about a request of the host's forwarder of datagrams. Returns the socket of an
-    /// accepted one, which is bound to the original destination and connected to the sender.
+    /// Applies the application's decision (accept, refuse or ignore) to a request of the host's
+    /// datagram forwarder. For an accepted request, returns the socket, which is bound to the
+    /// original destination and connected to the sender.
     ///
     /// # Errors
     /// `ENOTCONN` if the request has expired, `ENOBUFS` without a free descriptor.

@@ -92,8 +92,8 @@ impl<N: Net + ?Sized> Net for std::rc::Rc<N> {
     }
 }
 
-/// Opens sockets on the host of these calls, for a single thread. The time of the calls advances by
-/// [`Calls::set_now`] and when a call waits.
+/// Opens sockets on the host of these calls, for a single thread. The time of the calls advances
+/// only by [`Calls::set_now`] and while a call waits.
 impl<L: Locks> Net for Calls<'_, L> {
     type Locks = L;
     #[inline(always)]
@@ -109,8 +109,8 @@ struct Owned<N: Net> {
 }
 
 impl<N: Net> Owned<N> {
-    /// Always inlined, like `with`, since otherwise results are copied at each level, and receiving
-    /// a datagram takes 4 % longer.
+    /// Runs `f` with the socket calls and the descriptor. Always inlined, like `with`, since
+    /// otherwise results are copied at each level, and receiving a datagram takes 4 % longer.
     #[inline(always)]
     fn call<R>(&self, f: impl FnOnce(&Calls<'_, N::Locks>, Fd) -> Result<R, Errno>) -> io::Result<R> {
         self.net.with(|calls| f(calls, self.fd)).map_err(error)

@@ -36,16 +36,17 @@ impl Events {
 pub struct PollFd {
     /// Descriptor to check.
     pub fd: Fd,
-    /// Requested events. Only `readable` and `writable` are evaluated; the others are always
-    /// reported.
+    /// Requested events. Only `readable` and `writable` need to be requested; all other events are
+    /// always reported.
     pub requested: Events,
     /// Events reported by [`Calls::poll`].
     pub reported: Events,
 }
 
-/// Set of watched descriptors with edge-triggered notifications. A datagram socket causes one each
-/// time it becomes readable, and a stream one for each event (data, space in the send buffer, end
-/// of file, a connection to accept), unless a notification of this socket is already queued.
+/// Set of watched descriptors with edge-triggered notifications. A datagram socket causes a
+/// notification each time it becomes readable. A stream causes one for each event (data, space in
+/// the send buffer, end of file, a connection to accept), unless a notification of this socket is
+/// already queued.
 #[derive(Debug)]
 pub struct Poller<L: Locks>(Arc<ReadySet<L>>);
 
@@ -108,7 +109,7 @@ impl<L: Locks> Poller<L> {
                 break Ok(None);
             }
         };
-        calls.stack().lap(calls.cx()); // excludes the time asleep from all stages
+        calls.stack().lap(calls.cx()); // keeps the time asleep out of the cost statistics
         done
     }
 }

@@ -56,8 +56,8 @@ impl Families {
         }
     }
 
-    /// Checks that the selected families include that of `ip`, which the user gave for the flag or
-    /// argument `what`.
+    /// Checks that the family of `ip` is selected. The user gave `ip` for the flag or argument
+    /// `what`.
     ///
     /// # Errors
     /// A message that names the address, its family and the conflicting flag.
@@ -124,7 +124,7 @@ pub enum LookupError {
     },
     /// The host was stopped during the lookup.
     Interrupted(String),
-    /// The lookup would have to wait on a host of a simulation.
+    /// The lookup would have to wait, which is not possible on a simulated host.
     Simulated(String),
 }
 
@@ -171,7 +171,7 @@ pub struct Lookup {
     /// The name as the caller gave it.
     name: String,
     port: u16,
-    /// Result that is known without any query, such as that of a numeric address.
+    /// Result that is known without any query, such as the result for a numeric address.
     known: Option<Found>,
     /// Names still to be queried, in reverse order: the current name is the last.
     candidates: Vec<String>,
@@ -266,7 +266,8 @@ impl Lookup {
     fn start<L: Locks>(&mut self, calls: &Calls<'_, L>, name: &str) -> Option<Found> {
         let server = self.servers.get(self.tries % self.servers.len().max(1)).copied();
         let Some(server) = server.filter(|_| self.tries < ATTEMPTS * self.servers.len()) else {
-            // The query for one address family may have been answered although the other was not.
+            // The query for one address family may have been answered, but not the query for the
+            // other.
             let found = self.addresses(calls, name).0;
             return Some(if found.is_empty() { Err(self.failure.clone()) } else { Ok(found) });
         };

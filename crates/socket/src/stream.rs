@@ -1,4 +1,4 @@
-//! Stream sockets: the BSD calls on `inet::tcp`. This module adds the waiting.
+//! Stream sockets: BSD calls that perform operations of `inet::tcp`, and wait if these would block.
 //!
 //! One bit of a descriptor distinguishes stream sockets from datagram sockets ([`Fd::is_stream`]).
 //! Datagram calls, which are ten times as frequent, thus need to search only their own table.
@@ -101,8 +101,8 @@ impl<L: Locks> Calls<'_, L> {
         Ok(self.stream_connected(fd.sock().ok_or(Errno::EOPNOTSUPP)?)?)
     }
 
-    /// Sends `bytes` on a stream: all of them, or as many as possible without waiting if the socket
-    /// is non-blocking. Returns the number of bytes that the send buffer accepted.
+    /// Sends `bytes` on a stream. A blocking socket sends all of them; a non-blocking one sends as
+    /// many as it can without waiting. Returns the number of bytes that the send buffer accepted.
     #[inline]
     pub(crate) fn stream_send(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         let mut sent = 0;

@@ -9,7 +9,7 @@
 use crate::{Described, Entry};
 use once::Once;
 
-/// A `T` per writing thread, each on cache lines of its own, for any number of threads.
+/// One `T` for each writing thread, in separate cache lines. The number of threads is not limited.
 #[derive(Debug)]
 pub struct Shards<T> {
     /// Value for a single writer, stored separately so that access needs no index check.

@@ -52,8 +52,8 @@ impl Tcb {
             self.window_answered(now);
             return Ok(());
         }
-        // RFC 5681 2: the segment acknowledges nothing new, contains no data and leaves the window
-        // unchanged, while data is outstanding.
+        // A duplicate ACK (RFC 5681 2) acknowledges no new data, contains no data and leaves the
+        // window unchanged, while data is outstanding.
         shown.duplicate = !advanced && !text && self.snd.wnd == window_before && seg.ack == una;
         if shown.duplicate {
             self.rare_events |= RareEvents::DUPLICATE_ACK;
@@ -63,7 +63,8 @@ impl Tcb {
         Ok(())
     }
 
-    /// Moves SND.UNA to `ack`, removes the acknowledged records, and resets the RTO back-off.
+    /// Moves SND.UNA to `ack`, removes the acknowledged segments from the scoreboard, and resets
+    /// the RTO back-off.
     #[inline(always)]
     fn advance(&mut self, ack: SeqNum, got: &mut Delivered, reply: &mut Reply) {
         let text = ack.earlier(self.snd.end).since_or_zero(self.snd.una);
@@ -207,8 +208,8 @@ impl Tcb {
         now: Instant,
     ) {
         let round_start = self.snd.una.after(self.snd.round_end);
-        // In slow start the window may double the bytes in flight. The window is therefore
-        // considered the limit once half of it is in flight (Linux: tcp_is_cwnd_limited).
+        // In slow start, the window counts as the limit on sending once half of it is in flight, so
+        // that it may grow to twice the bytes in flight (Linux: tcp_is_cwnd_limited).
         let (cwnd, slow) = (self.cc.cwnd(), self.cc.cwnd() < self.cc.ssthresh());
         let ack = Ack {
             bytes,
@@ -218,8 +219,8 @@ impl Tcb {
             round_start,
             cwnd_limited: self.snd.limited || (slow && cwnd / 2 < self.snd.flight),
             limit_growth: self.config.limit_growth,
-            // The ACK that ends a reduction does not grow the window either (RFC 6582 3.2, full
-            // acknowledgment).
+            // True also for the ACK that ends a reduction of the window: a full acknowledgment does
+            // not grow the window (RFC 6582 3.2).
             in_recovery: reducing || self.recovery.is_reducing(),
             snd_una: self.snd.una,
             snd_nxt: self.snd.nxt,
@@ -235,12 +236,12 @@ impl Tcb {
     }
 
     /// Returns whether the first ACK after a timeout covers a retransmission but echoes a timestamp
-    /// from before it.
+    /// that is older than the retransmission.
     ///
     /// The peer's ACK was then probably lost, and the retransmission made the peer send it again.
-    /// The time since the original transmission includes our own timeout, so it is not an RTT
-    /// sample. The back-off of the RTO stays until there is a sample (RFC 6298 3, Karn). In a
-    /// measurement, such samples doubled the RTO with each lost ACK, up to its maximum.
+    /// The time since the original transmission includes our own timeout, so it must not be used as
+    /// an RTT sample. The RTO stays backed off until there is a valid sample (RFC 6298 3, Karn). In
+    /// a measurement with such samples, each lost ACK doubled the RTO, up to its maximum.
     fn answers_lost_ack(&self, shown: &Shown, seg: &Segment) -> bool {
         let (Some(at), Some(echoed)) = (shown.got.copied_at, seg.options.timestamps) else { return false };
         let copied = shown.backoff > 0 && shown.advanced && self.ts.is_some();
@@ -301,8 +302,8 @@ impl Tcb {
             self.timers.clear_rtx();
             self.recovery.backoff = 0;
         } else if self.timers.rtx_at != Instant::NEVER {
-            // The peer is alive, so the next probe is sent after a full interval. The intervals
-            // keep growing.
+            // The peer has replied, so it is alive, and the next probe is sent a full interval from
+            // now. The back-off is kept, so the intervals continue to grow.
             self.timers.rtx_at = now.after(self.rto());
         }
     }

@@ -15,7 +15,7 @@ const ENDS_MAX: usize = 1024;
 pub struct Closed {
     /// RST to send because the application had not read all received data.
     pub reset: Option<Out>,
-    /// The connection has already ended, so the caller can free it.
+    /// True if the connection has already ended. The caller can then free it.
     pub over: bool,
 }
 
@@ -26,8 +26,8 @@ impl Tcb {
         self.queued_as(bytes, if push { Tail::Push } else { Tail::More });
     }
 
-    /// Records that the application appended `bytes` to the send queue. `tail` is the kind of unit
-    /// that ends with the last byte, such as a record.
+    /// Records that the application appended `bytes` to the send queue. `tail` is the kind of
+    /// boundary after the last byte, such as the end of a record.
     pub fn queued_as(&mut self, bytes: u32, tail: Tail) {
         if self.snd.fin || !self.state.may_queue() {
             return;
@@ -44,8 +44,8 @@ impl Tcb {
         }
     }
 
-    /// Records a write boundary at the end of the queue that must be visible on the wire, by PSH or
-    /// by the end of a segment.
+    /// Records that a write ends at the end of the queue. The boundary must be visible to the peer,
+    /// by PSH or by the end of a segment.
     #[cold]
     fn mark_end(&mut self, tail: Tail) {
         let end = self.snd.end;
@@ -92,7 +92,7 @@ impl Tcb {
             return;
         }
         match self.state {
-            State::SynSent => {} // the FIN waits for the handshake
+            State::SynSent => {} // the FIN is sent after the handshake
             State::CloseWait => self.state = State::LastAck,
             State::Established => self.state = State::FinWait1,
             _ => {}
@@ -180,8 +180,8 @@ impl Tcb {
         self.options.nodelay = on;
     }
 
-    /// Releases the data that the Nagle algorithm or cork delays now. Later data may be delayed
-    /// again, as in Linux when `TCP_NODELAY` is set.
+    /// Permits sending the queued data that the Nagle algorithm or corking currently delays. Data
+    /// queued later may be delayed again, as in Linux when `TCP_NODELAY` is set.
     pub fn flush(&mut self) {
         self.options.flush = true;
     }
@@ -301,8 +301,8 @@ impl Tcb {
         true
     }
 
-    /// Maximum number of data bytes per transmission, at most `max_text`. With pacing, this is the
-    /// size of one burst ([`pacing::quantum`]).
+    /// Maximum number of data bytes per transmission: `max_text`, or one MSS if `max_text` is
+    /// smaller. With pacing, at most one burst ([`pacing::quantum`]).
     #[inline]
     pub(crate) fn most_at_once(&self, max_text: u32, mss: u32) -> u32 {
         let most = max_text.max(mss);

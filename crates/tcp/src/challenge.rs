@@ -79,7 +79,7 @@ mod tests {
     }
 
     /// RFC 5961 7, CVE-2016-5696: neither the time nor the size of the next budget is predictable.
-    /// Of a thousand, each tenth of the range gets its share.
+    /// In a thousand draws, each tenth of the range occurs about equally often.
     #[test]
     fn the_length_of_an_interval_is_unpredictable() {
         let windows: Vec<u32> = (0..1_000).map(|n| window(chance(n))).collect();

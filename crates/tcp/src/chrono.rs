@@ -53,8 +53,8 @@ impl Tcb {
         self.chrono_sent(now);
     }
 
-    /// Starts the busy time when data is queued. If the application also waits for space in the
-    /// send buffer, that is not what delays this data.
+    /// Starts the busy time when data is queued. Also ends time that counts as limited by the send
+    /// buffer, since the buffer does not delay data that is already queued.
     #[cold]
     pub(crate) fn chrono_begin(&mut self, now: Instant) {
         if matches!(self.held_by, Why::Idle | Why::Writer) {

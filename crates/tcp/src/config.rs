@@ -50,14 +50,14 @@ pub struct Config {
     /// Otherwise the window grows by all bytes newly delivered, which excludes those SACKed
     /// earlier.
     pub limit_growth: bool,
-    /// True if a reduction of the window on congestion starts from the congestion window, which is
-    /// kept no larger than what is used. Otherwise the reduction starts from the bytes in flight.
+    /// True if, on congestion, the new window is computed from the congestion window, as in Linux.
+    /// Otherwise it is computed from the bytes in flight (RFC 5681 3.1).
     pub reduce_cwnd: bool,
-    /// Minimum number of segments in a batch of new data. Data is sent in batches of about a
-    /// millisecond (as Linux cuts it for TSO), and a batch of several segments ends with PSH. 0
-    /// disables batches.
+    /// Minimum number of segments in a batch of new data. A batch is the data of about a
+    /// millisecond, as Linux passes it to a port with TSO. A batch of several segments ends with
+    /// PSH. 0 disables batches.
     pub push_runs: u8,
-    /// True if the ACK of a FIN is delayed like that of data, and no D-SACK is sent with it.
+    /// True if the ACK of a FIN is delayed like an ACK of data, and contains no D-SACK.
     pub delay_fin_ack: bool,
     /// True if the window is reduced after an idle period (RFC 5681 4.1).
     pub idle_restart: bool,

@@ -80,7 +80,7 @@ fn hash(key: Key, ends: &Ends, purpose: u64, rest: u64) -> u32 {
 
 /// Computes the cookie for time slot `slot` from an MSS index and the option bits of TSval.
 fn bake(key: Key, ends: &Ends, irs: SeqNum, slot: u64, mss: u32, ts_bits: Option<u32>) -> SeqNum {
-    // the upper 32 bits hold the slot number for 8,000 years
+    // the slot number fits the upper 32 bits for 8,000 years
     let over = slot << 32 | u64::from(irs.0);
     let options = u64::from(mss << 8 | ts_bits.map_or(0xff, |bits| bits));
     let mac = hash(key, ends, MAC | options << 2, over) & MAC_MASK;

@@ -1,11 +1,11 @@
 //! Delayed ACKs (RFC 9293 3.8.6.3, RFC 5681 4.2), and the receiver's estimate of the round-trip
 //! time.
 //!
-//! More than one full segment is acknowledged at once. Otherwise the ACK is delayed by 40 to 200
-//! ms, depending on the arrival rate as in Linux, so that a data segment can contain it. A
-//! connection begins with up to 16 immediate ACKs, so that the peer's slow start is not delayed.
-//! Once the connection is interactive (request and response in turn; Linux: pingpong), ACKs are no
-//! longer sent immediately.
+//! When more than one full segment is unacknowledged, the ACK is sent immediately. Otherwise it is
+//! delayed by 40 to 200 ms, depending on the arrival rate as in Linux, so that a data segment can
+//! contain it. A connection begins with up to 16 immediate ACKs, so that the peer's slow start is
+//! not delayed. Once the connection is interactive (request and response in turn; Linux: pingpong),
+//! ACKs are no longer sent immediately.
 
 use crate::Timestamps;
 use crate::rtt::{after_us, us_since};
@@ -33,8 +33,8 @@ impl Tcb {
         }
     }
 
-    /// Delays the ACK of the peer's FIN like that of data, where possible, and also delays later
-    /// ACKs (Linux: tcp_fin).
+    /// Delays the ACK of the peer's FIN like an ACK of data, where possible. Later ACKs are also
+    /// delayed (Linux: tcp_fin).
     pub(crate) fn delay_ack_of_fin(&mut self, now: Instant) {
         let unacknowledged = self.rcv.nxt.since(self.rcv.wup);
         self.rcv.dsack = None;
@@ -107,7 +107,8 @@ impl Tcb {
         }
         match (self.ts, timestamps) {
             (Some(_), Some(ts)) if ts.ecr != 0 => {
-                // Only a full segment shows that the peer did not wait for its application.
+                // Only a full segment is used. A shorter one may have waited for the peer's
+                // application, which would lengthen the measured time.
                 let ms = self.ts_now(now).wrapping_sub(ts.ecr);
                 if len >= u32::from(self.rcv.mss_seen) && ms < 1 << 20 {
                     self.rcv.sizing.sample(Duration::from_millis(u64::from(ms.max(1))), true);

@@ -197,7 +197,7 @@ impl Two {
         }
     }
 
-    /// Runs the timers that are due and sends what is ready.
+    /// Runs the timers that are due and sends all segments that may be sent.
     fn run(&mut self) {
         for which in 0..2 {
             self.tcbs[which].check_invariants();

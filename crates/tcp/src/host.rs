@@ -3,7 +3,8 @@
 use crate::tcb::Tcb;
 
 impl Tcb {
-    /// Number of data bytes that fit one segment, after the options that every segment contains.
+    /// Maximum number of data bytes in a segment. The options that every segment contains are
+    /// already subtracted.
     #[inline]
     pub fn mss(&self) -> u16 {
         self.snd.mss

@@ -76,7 +76,8 @@ impl Tcb {
     #[inline(never)]
     fn in_syn_sent(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let acks = seg.has(Flags::ACK);
-        // First step, and the note on ISS in RFC 9293 3.10.7.3: only our SYN can be acknowledged.
+        // First step, including the note on ISS (RFC 9293 3.10.7.3): an ACK is acceptable only if
+        // it acknowledges our SYN.
         if acks && !(seg.ack.after(self.snd.iss) && seg.ack.at_or_before(self.snd.nxt)) {
             if !seg.has(Flags::RST) {
                 reply.answer = Some(reset_for(seg));
@@ -224,7 +225,7 @@ impl Tcb {
         if self.is_acceptable(seg) {
             return Ok(());
         }
-        // A repetition of the SYN that was answered, so our SYN-ACK may be lost.
+        // This is a retransmission of the SYN that we answered: our SYN-ACK may have been lost.
         if self.state == State::SynReceived && seg.has(Flags::SYN) && seg.seq == self.rcv.irs {
             return Ok(());
         }
@@ -253,7 +254,7 @@ impl Tcb {
             return self.challenge(reply, Dropped::ResetInWindow, now);
         }
         reply.events |= match self.state {
-            // The connection returns to LISTEN, since the application does not know it yet.
+            // The connection returns to LISTEN, since it was not yet passed to the application.
             State::SynReceived if self.options.passive => Events::NONE,
             State::SynReceived => Events::REFUSED,
             _ => Events::RESET,
@@ -491,7 +492,8 @@ impl Tcb {
             }
             let in_turn = due && at == self.rcv.nxt && !reply.fills_gap();
             let delays = self.config.delay_fin_ack && in_turn && self.state == State::Established;
-            // The FIN is early, due, or repeated because our ACK was lost.
+            // Unless its ACK may be delayed, the FIN is acknowledged at once, even if it is early,
+            // or repeated because our ACK was lost.
             self.rcv.ack_now |= !delays;
         }
         if self.rcv.fin_came && self.rcv.fin == self.rcv.nxt && self.state.may_receive() {

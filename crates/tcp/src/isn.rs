@@ -19,7 +19,7 @@ fn prf(key: Key, ends: &Ends) -> (u32, u32) {
 }
 
 /// Returns the initial sequence number and the timestamp offset of a connection that begins at
-/// `now`. The result is that of [`isn`] and [`ts_offset`], with a single hash.
+/// `now`. The values are the same as from [`isn`] and [`ts_offset`], but only one hash is computed.
 pub fn numbers(key: Key, ends: &Ends, now: Instant) -> (SeqNum, u32) {
     let (number, offset) = prf(key, ends);
     (SeqNum(number).plus((now.nanos() / TICK_NS) as u32), offset)

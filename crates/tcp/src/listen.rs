@@ -16,9 +16,10 @@
 //! | another ACK | reset | reset |
 //!
 //! Challenge ACKs and repeated SYN-ACKs to one peer are at least half a second apart. When the
-//! accept queue is full, SYNs are dropped, and so is the ACK that would complete a handshake. Its
-//! entry stays and the SYN-ACK is sent again, so that the peer's next ACK may find space in the
-//! queue (as in Linux). Data on a SYN is not accepted; the peer retransmits it.
+//! accept queue is full, SYNs are dropped, and so is an ACK that would complete a handshake. The
+//! entry of that handshake stays and the SYN-ACK is sent again, so that the peer's next ACK may
+//! find space in the accept queue (as in Linux). Data on a SYN is not accepted; the peer
+//! retransmits it.
 
 mod context;
 mod entry;

@@ -152,7 +152,7 @@ impl Tcb {
     }
 
     /// Builds the retransmission of the record at `index`. If its data no longer fits one segment,
-    /// the rest becomes a separate record.
+    /// the record is split, and only its first part is sent now.
     fn resend(&mut self, index: usize, record: Sent, now: Instant) -> Out {
         let most = u32::from(self.full_segment());
         let mut record = record;
@@ -239,8 +239,8 @@ impl Tcb {
         out
     }
 
-    /// Builds a segment of new data, with the FIN if the data ends the stream. Returns whether
-    /// there is such a segment.
+    /// Builds a segment of new data, with the FIN if the data ends the stream. Returns whether it
+    /// built a segment.
     #[inline(always)]
     fn poll_new(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         let unsent = self.unsent();
@@ -275,7 +275,7 @@ impl Tcb {
                     self.chrono_window(now);
                 }
                 if self.board.is_empty() {
-                    self.arm_persist(now); // the window is too small, or a tail waits for more
+                    self.arm_persist(now); // window too small, or short segment delayed
                 }
             }
             return false;
@@ -361,7 +361,8 @@ impl Tcb {
         self.options.nodelay || urgent || !small_under_way
     }
 
-    /// Builds a FIN without data (RFC 9293 3.10.4). Returns whether there is one.
+    /// Builds a FIN without data, if one must be sent (RFC 9293 3.10.4). Returns whether it built
+    /// one.
     #[inline(never)]
     fn poll_fin(&mut self, now: Instant, out: &mut Out) -> bool {
         if !self.fin_waits() {

@@ -1,7 +1,7 @@
 //! Pacing: spreads a window over a round trip instead of sending it at once.
 //!
-//! The rate is one congestion window per smoothed round trip, times a gain with which the window
-//! can still grow: 2 in slow start, 1.2 after it (Linux's `tcp_pacing_ss_ratio`,
+//! The rate is one congestion window per smoothed round trip, times a gain above 1, so that the
+//! window can still grow: 2 in slow start, 1.2 after it (Linux's `tcp_pacing_ss_ratio`,
 //! `tcp_pacing_ca_ratio`). A socket may set a lower rate (`SO_MAX_PACING_RATE`). One burst is a
 //! [`quantum`] of about a millisecond, so that pacing does not defeat segmentation offload. After
 //! idle time, a connection may send at most half a quantum earlier, which compensates for a late
@@ -19,7 +19,7 @@ const MAX_BURST: u32 = 65_535;
 pub fn rate(cwnd: u32, srtt: Option<Duration>, gain: u32) -> u64 {
     let Some(srtt) = srtt.filter(|srtt| !srtt.is_zero()) else { return UNLIMITED };
     let ns = u64::try_from(srtt.as_nanos()).unwrap_or(u64::MAX);
-    // below 2^32 * 10^9 for gains up to 100 %; 400 % still fits
+    // the product is below 2^32 * 10^9 for gains up to 100 %, and fits 64 bits up to 400 %
     (u64::from(cwnd).saturating_mul(u64::from(gain).saturating_mul(10_000_000)) / ns).max(1)
 }
 
@@ -32,8 +32,9 @@ pub fn quantum(rate: u64, mss: u16) -> u32 {
     wanted.max(2).saturating_mul(mss).min(most)
 }
 
-/// Returns the number of bytes that Linux passes to a port with segmentation offload at once. This
-/// is a quantum, and more if the round trip is below a few milliseconds (`tcp_tso_rtt_log`).
+/// Returns the number of bytes that Linux passes at once to a port with segmentation offload: the
+/// bytes of 2^-10 s as in [`quantum`], and more if the minimum round trip is below a few
+/// milliseconds (`tcp_tso_rtt_log`).
 pub fn run(rate: u64, mss: u16, min_rtt: Option<Duration>) -> u32 {
     let mss = u32::from(mss.max(1));
     let shift = min_rtt.map_or(32, |rtt| rtt.as_micros() >> 9);

@@ -22,7 +22,7 @@ const MAX_PROBES: u8 = 3;
 /// requires at least 5 minutes after an ICMP message.
 const RAISE: Duration = Duration::from_secs(600);
 /// First size, in bytes, to which the MSS is reduced when a black hole is suspected. It is below
-/// that of Ethernet, so that it fits most paths.
+/// the MSS of Ethernet, so that segments fit most paths.
 const BASE: u16 = 1024;
 
 /// Error about a segment that we sent: an ICMP message parsed by the host, or a failure of the

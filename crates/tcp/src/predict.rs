@@ -2,9 +2,9 @@
 //! Jacobson, 1990).
 //!
 //! On a quiet connection nearly every segment contains the next data, or acknowledges all data in
-//! flight, or both, and nothing else. [`Tcb::on_expected`] detects such a segment with comparisons
-//! alone, and then has the effect of the full steps in `input` and `ack` without their checks. If
-//! it rejects a segment, it has changed nothing, and the segment takes the slow path.
+//! flight, or both, and nothing else. [`Tcb::on_expected`] detects such a segment by comparisons
+//! only. It then makes the same state changes as the full steps in `input` and `ack`, without their
+//! checks. If it rejects a segment, the state is unchanged, and the segment takes the slow path.
 //!
 //! It accepts a segment with data at RCV.NXT within the window, if the segment acknowledges nothing
 //! new, or all of the single segment in flight. It also accepts a pure ACK of the single segment in

@@ -24,8 +24,9 @@ impl Tcb {
     ///
     /// RFC 8985 uses the RTT of the latest-sent segment delivered, and widens the window by
     /// quarters of the minimum RTT. Under reordering both RTTs can be near zero, because they were
-    /// measured on segments that arrived early. Once D-SACKs show that the wait was too short, the
-    /// RTT and the window are based on the smoothed RTT, which also limits the window in the RFC.
+    /// measured on segments that arrived early. Once D-SACKs show that the wait was too short, both
+    /// values are instead based on the smoothed RTT, which the RFC uses only as an upper limit of
+    /// the window.
     fn loss_wait(&self) -> Duration {
         let rtt = self.rack.rtt();
         let rtt = if self.rack.mult > 1 { rtt.max(self.rtt.srtt().unwrap_or_default()) } else { rtt };

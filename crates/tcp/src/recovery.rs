@@ -1,4 +1,5 @@
-//! Loss recovery, from the first sign of loss to its end or to the proof that nothing was lost.
+//! Loss recovery: starts at the first sign of loss, and ends when the lost data is acknowledged or
+//! the loss proves to be spurious.
 //!
 //! ```text
 //! Open --SACK, duplicate--> Disorder --lost--> Recovery --SND.UNA passes recovery point--> Open
@@ -67,7 +68,8 @@ impl Tcb {
         let mut lost = 0;
         match self.recovery.ca {
             Ca::Recovery => match self.in_recovery(shown, seg, now) {
-                // Retransmissions get time to arrive, or to be reported as duplicates.
+                // Only new data is sent until the next ACK, so that retransmissions in flight have
+                // time to arrive or to be reported as duplicates.
                 Doubt::Waits => self.recovery.new_first = true,
                 doubt => {
                     undone |= doubt == Doubt::Undone;
@@ -237,10 +239,10 @@ impl Tcb {
     /// Returns the window, in bytes, from which a reduction starts: the bytes in flight (RFC 5681
     /// 3.1, (4)) or the congestion window (RFC 9438 4.6).
     ///
-    /// The bytes in flight are the maximum of this round trip. If ACKs arrive in a batch, those
-    /// before the ACK that indicates the loss have emptied the path, and nothing was sent between
-    /// them. (With the current bytes in flight, a window of 15 segments became one of 2; at 1 %
-    /// loss that cost a fifth of the rate.)
+    /// Here the bytes in flight are the maximum in this round trip, not the current number. If ACKs
+    /// arrive in a batch, the ACKs before the one that indicates the loss have already reduced the
+    /// current number, and no data was sent between them. (With the current number, a window of 15
+    /// segments shrank to 2; at 1 % loss this cost a fifth of the throughput.)
     fn reduced_from(&self, outstanding: u32) -> u32 {
         let cwnd = self.cc.cwnd();
         if self.config.reduce_cwnd { cwnd } else { outstanding.max(self.snd.flight).min(cwnd) }
@@ -254,7 +256,8 @@ impl Tcb {
             self.begin_reduction(Signal::Ecn, shown.got.acked, shown.got.sacked, now);
             self.rare_events |= RareEvents::ECN_REDUCTION;
             self.recovery.ca = Ca::Cwr;
-            // Unlike after a loss, no segment has to leave at once.
+            // Unlike a loss, an ECN mark requires no immediate retransmission, so the segment that
+            // PRR always permits counts as already sent.
             self.recovery.episode().prr_out = self.snd.mss.into();
         }
     }

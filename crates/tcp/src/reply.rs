@@ -164,8 +164,8 @@ dropped! {
 pub struct Reply {
     /// Action that the host takes for the segment's data.
     pub text: Text,
-    /// Number of bytes by which RCV.NXT advanced: those of this segment and of stored data that
-    /// follows it.
+    /// Number of bytes by which RCV.NXT advanced: data of this segment, and stored data that
+    /// directly follows it.
     pub in_order: u32,
     /// Number of bytes that may be released from the front of the send queue.
     pub acked: u32,

@@ -47,7 +47,7 @@ impl Sent {
     }
 }
 
-/// Facts about the records that an ACK newly delivered, cumulatively or selectively.
+/// Summary of the records that an ACK newly delivered, cumulatively or selectively.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Delivered {
     /// Number of bytes that SND.UNA passed.
@@ -58,8 +58,8 @@ pub(crate) struct Delivered {
     pub segments: u32,
     /// Number of bytes newly SACKed.
     pub sacked: u32,
-    /// A record was delivered that was never retransmitted and that ends at or before the last
-    /// recovery point.
+    /// True if the ACK delivered a record that was never retransmitted and that ends at or before
+    /// the last recovery point.
     pub original: bool,
     /// Latest transmission time among retransmitted records that SND.UNA passed.
     pub copied_at: Option<Instant>,
@@ -545,8 +545,7 @@ impl Scoreboard {
         }
     }
 
-    /// Splits the record at `index` after `len` sequence numbers; the rest becomes a record of its
-    /// own.
+    /// Splits the record at `index` into two records. The first one keeps `len` sequence numbers.
     pub(crate) fn split(&mut self, index: usize, len: u32) {
         let Some(record) = self.records.get_mut(index) else { return };
         if len == 0 || len >= record.len() {

@@ -70,7 +70,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Creates a list of `blocks`, as many as fit into a header.
+    /// Creates a list of the first four of `blocks`, the maximum number in a header.
     pub fn new(blocks: impl IntoIterator<Item = Block>) -> Blocks {
         let mut out = Blocks::default();
         for (slot, block) in out.blocks.iter_mut().zip(blocks) {

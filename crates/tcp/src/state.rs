@@ -54,7 +54,7 @@ impl State {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// Returns whether our FIN has been requested.
+    /// Returns whether our side has closed, so that our FIN is queued or sent.
     #[inline]
     pub fn is_closing(self) -> bool {
         matches!(self, State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait)

@@ -33,8 +33,8 @@ struct Queue {
     last: u32,
 }
 
-/// Reports a link to a nonexistent entry, which is a bug in the table. Panics in a debug build. In
-/// a release build nothing is counted, since no frame is dropped.
+/// Reports a link to a nonexistent entry, which is a bug in the table: panics in a debug build, and
+/// does nothing in a release build, since no frame is dropped.
 #[cold]
 fn broken() {
     debug_assert!(false, "broken link in the table");

@@ -1,8 +1,8 @@
 //! Transmission control block: the variables of one connection (RFC 9293 3.3.1), and the beginning
 //! of a connection.
 //!
-//! The submodules define the parts of the block, which depend neither on each other nor on the
-//! whole. `input` and `ack` change the block when a segment arrives, `output` when a segment is
+//! Each submodule defines one part of the block, independently of the other parts and of the whole
+//! block. `input` and `ack` change the block when a segment arrives, `output` when a segment is
 //! sent, and `timers` when a deadline has passed. Other modules implement their steps. State that
 //! few connections need is boxed and allocated on first use.
 
@@ -39,7 +39,7 @@ pub(crate) use timers::{Early, Rtx, Timers};
 
 /// Bytes of the timestamps option, including padding.
 const TIMESTAMPS_LEN: u16 = 12;
-/// Maximum size, in bytes, of a peer's window that one full segment may fill completely (Linux's
+/// Largest window of a peer, in bytes, that a single segment may fill completely (Linux's
 /// threshold); see [`Tcb::set_mss`].
 const LINUX_SMALL_WINDOW: u32 = 536;
 /// State of timestamps (RFC 7323), if both sides agreed on them.
@@ -85,10 +85,11 @@ pub(crate) struct EcnState {
 pub(crate) struct TcbOptions {
     pub nodelay: bool,
     pub cork: bool,
-    /// The last write announced more data ([`Tail::More`](crate::Tail::More)), and nothing was
-    /// acknowledged since.
+    /// True if the last write announced more data ([`Tail::More`](crate::Tail::More)) and no ACK
+    /// was processed since.
     pub more: bool,
-    /// Data that Nagle or cork delays may be sent once.
+    /// True if the data that Nagle or cork currently delays may be sent. Data queued later is
+    /// delayed again.
     pub flush: bool,
     /// The writer waits for space in the send buffer.
     pub starved: bool,

@@ -26,7 +26,7 @@ use clock::Instant;
 use wire::L4Port;
 use wire::tcp::Flags;
 
-/// State that is kept of a connection that enters TIME-WAIT.
+/// State that is kept for a connection in TIME-WAIT after its Tcb is freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Remains {
     /// SND.NXT, including our FIN.

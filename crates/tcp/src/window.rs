@@ -79,8 +79,8 @@ impl Tcb {
         self.right_size(bytes, now)
     }
 
-    /// Returns whether a window update is due. This is Linux's rule, which is stricter than that of
-    /// RFC 9293 (half a buffer or a segment): the window must at least double, or must have been
+    /// Returns whether a window update is due. Uses Linux's rule, which is stricter than the rule
+    /// of RFC 9293 (half a buffer or a segment): the window must at least double, or must have been
     /// below two segments. Smaller increases are announced with other ACKs.
     fn window_update_due(&self) -> bool {
         let (opening, window) = (self.opening(), self.recv_window());

@@ -2,9 +2,9 @@
 //!
 //! The input is an 802.3 frame to 01-80-C2-00-00-00, or its LLC payload. The result is a [`Bpdu`]:
 //! a configuration, a topology change notification, or a rapid configuration (RST). A BPDU of a
-//! later version is parsed like one of the latest version known here, and the octets that a later
-//! version adds are ignored (IEEE 802.1D-2004 9.3.4). The parser does not check whether a message
-//! is too old or was sent by this bridge; the receiver does.
+//! later version is parsed as the latest supported version, and its additional octets are ignored
+//! (IEEE 802.1D-2004 9.3.4). The parser does not check whether a message is too old or was sent by
+//! this bridge; the receiver does.
 
 use crate::eth::{self, EtherType, Mac};
 use crate::{Layer, Malformed};

@@ -2,9 +2,10 @@
 //! updates (RFC 1624).
 //!
 //! [`sum`] turns bytes into a [`Partial`]. Partial sums add up in any order, and
-//! [`Partial::finish`] returns the checksum field. The caller knows where a header has its
-//! checksum; this module does not. Words are loaded in the machine's byte order and the result is
-//! swapped once, at the end, because the sum is independent of byte order (RFC 1071 2 (B)).
+//! [`Partial::finish`] returns the checksum field. The caller locates the checksum field in a
+//! header; this module handles no header formats. Words are loaded in the machine's byte order and
+//! the result is swapped once, at the end, because the sum is independent of byte order (RFC 1071 2
+//! (B)).
 //!
 //! Below [`SHORT`] bytes the sum is inlined at the caller. For longer inputs, the best [`Kind`] for
 //! the machine is selected on first use and kept in an atomic.

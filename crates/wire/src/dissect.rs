@@ -1,10 +1,10 @@
 //! A frame as one line of text, in the style of `tcpdump -e -n -S`.
 //!
 //! [`line()`] borrows a frame and returns a displayable value. The frame is parsed only when the
-//! value is printed, and nothing fails. If bytes are missing, the line ends with tcpdump's
-//! truncation marker (`[|ip]`). Malformed fields are reported in brackets. Sequence numbers are
-//! absolute, because each line is independent of all others. The protocol of a payload is not
-//! guessed from its ports, except for VXLAN.
+//! value is printed. Printing succeeds for any bytes. If bytes are missing, the line ends with
+//! tcpdump's truncation marker (`[|ip]`). Malformed fields are reported in brackets. Sequence
+//! numbers are absolute, because each line is independent of all others. The protocol of a payload
+//! is not guessed from its ports, except for VXLAN.
 
 use crate::eth::{self, EtherType};
 use crate::{arp, bpdu, vlan};

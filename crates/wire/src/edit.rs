@@ -277,7 +277,7 @@ impl Layout {
     pub fn swap_ip(&self, frame: &mut [u8]) -> bool {
         match self.ip {
             Ip::None => false,
-            Ip::V4 => swap::<4>(frame, self.l3 + 12), // a sum does not depend on order
+            Ip::V4 => swap::<4>(frame, self.l3 + 12), // the checksums do not change
             Ip::V6 => {
                 let addresses = read::<32>(frame, self.l3 + 8).map(|bytes| {
                     let (src, dst) = bytes.split_at(16);

@@ -36,8 +36,8 @@ pub fn dns(data: &[u8]) {
     }
 }
 
-/// Runs every parser on a frame, layer by layer as in a host, and each parser on every layer of the
-/// frame as well.
+/// Runs every parser on a frame, layer by layer as in a host. Also runs the parsers of each layer
+/// on all bytes of the frame, regardless of its headers.
 ///
 /// Invariants: no panic; a view never exceeds its bytes; parse, emit and parse again gives the same
 /// value.
@@ -53,7 +53,7 @@ pub fn frame(data: &[u8]) {
 }
 
 /// Checks the conversation hashes of a packet of either IP version: a repeated call returns the
-/// same hash, and there is a hash exactly if there is a peer hash.
+/// same hash, and `flow` returns a hash exactly if `peer` does.
 fn whose(data: &[u8]) {
     let _ = crate::flow::whose::is_for_all(data);
     let (key, mut fragments) = (crate::hash::Key::seeded(1), Fragments::default());
@@ -301,7 +301,7 @@ fn discovery(message: &[u8], (src, dst): (Ipv6Addr, Ipv6Addr)) {
 /// Checks that all implementations, including those that also copy, give the naive sum, for the
 /// whole input and for two parts.
 ///
-/// The first two bytes select the position of the split; the rest is summed.
+/// The first two bytes select the position of the split; the checksum covers the bytes after them.
 pub fn checksum(data: &[u8]) {
     let (at, bytes) = data.split_first_chunk::<2>().map_or((0, data), |(&at, rest)| (u16::from_be_bytes(at), rest));
     let at = usize::from(at) % (bytes.len() + 1);
@@ -333,7 +333,8 @@ pub fn dissect(data: &[u8]) {
     assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text:?}");
 }
 
-/// Compiles the first line as a filter expression, and applies it to the rest, a frame.
+/// Compiles the first line of `data` as a filter expression, and applies the filter to the bytes
+/// after it as a frame.
 ///
 /// Invariants: an error position lies within the text, and the message quotes the text; a frame
 /// that matches does not match the negated filter, at any length.

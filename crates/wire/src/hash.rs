@@ -95,8 +95,8 @@ mod tests {
         (0..64).map(|bit| hashes.iter().map(|hash| hash >> bit & 1).sum()).collect()
     }
 
-    /// Each bit of a hash depends on the key: half of the keys set it, within six standard
-    /// deviations of 32 keys each.
+    /// Each bit of a hash depends on the key: about half of 4096 keys set it. The permitted
+    /// deviation is six standard deviations of 32 keys each.
     #[test]
     fn every_bit_depends_on_the_key() {
         let even = |what: &str, ones: Vec<u64>| {

@@ -35,8 +35,8 @@ fn toeplitz(input: impl Iterator<Item = u8>) -> u32 {
     hash
 }
 
-/// Returns the hash over the bytes of `packet` in the range `addresses` and, if `ports` is the
-/// offset of the L4 ports, over their four bytes.
+/// Returns the hash over the bytes of `packet` in the range `addresses`, followed by the four bytes
+/// of the L4 ports if `ports` is their offset.
 fn hash(packet: &[u8], addresses: core::ops::Range<usize>, ports: Option<usize>) -> Option<u32> {
     let addresses = packet.get(addresses)?;
     let ports = ports.and_then(|at| packet.get(at..at + 4)).unwrap_or_default();

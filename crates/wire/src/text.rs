@@ -79,8 +79,8 @@ fn plain(kind: Kind, frame: &[u8], out: &mut [u8]) -> Option<usize> {
 }
 
 /// Parses the first line of `text` into the start of `frame`. Up to [`SLACK`] bytes after the frame
-/// may be overwritten. A line is bad if its frame is longer than `frame`. More than [`MAX_READ`]
-/// bytes without a newline are a bad line, and all of them are consumed.
+/// may be overwritten. A line whose frame is longer than `frame` is reported as bad. If there is no
+/// newline within [`MAX_READ`] bytes, these bytes and one more are consumed as a bad line.
 #[inline]
 pub fn next(text: &[u8], frame: &mut [u8]) -> Next {
     next_with(Kind::best(), text, frame)
@@ -106,8 +106,8 @@ pub fn next_with(kind: Kind, text: &[u8], frame: &mut [u8]) -> Next {
 }
 
 /// Parses lines at the start of `text`, as long as they have the form that [`encode`] writes and
-/// `into` has space. The result is that of repeated calls of [`next`], but the CPU features are
-/// checked only once. Returns the number of bytes consumed and the number of lines.
+/// `into` has space. The result is the same as with repeated calls of [`next`], but the CPU
+/// features are checked only once. Returns the number of bytes consumed and the number of lines.
 #[inline]
 pub fn decode_lines(kind: Kind, text: &[u8], into: &mut impl Arena) -> (usize, u64) {
     #[cfg(target_arch = "x86_64")]

@@ -64,7 +64,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Manifest of a member, and what is needed to check it.
+/// A member of the workspace with its manifest, the list of all members, and their directories.
 struct Member<'a> {
     members: &'a [String],
     places: &'a BTreeMap<String, String>,

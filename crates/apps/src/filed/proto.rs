@@ -66,7 +66,7 @@ pub enum Status {
     /// The name exists already.
     Exists = 17,
     NotDirectory = 20,
-    /// The request needs a file, but the handle is that of a directory.
+    /// The request requires a file, but the handle refers to a directory.
     IsDirectory = 21,
     /// Invalid name, kind or length.
     Invalid = 22,

@@ -110,10 +110,11 @@ mod tests {
     #[test]
     fn a_delayed_sender_catches_up_without_a_burst() {
         let rate = Rate { bits: 80_000_000, group: 1000 };
-        // 10,000 blocks a second with a pause of 50 ms in the middle: 500 are late.
+        // 10,000 blocks per second. The thread pauses for 50 ms in the middle, so 500 blocks are
+        // late.
         let went = run(rate, 1000, |at| if at == 400_000 { 50_000 } else { 10 }, 1_000_000);
         assert_eq!(went.len(), 10_000);
-        // Twice the rate, plus the depth of the bucket.
+        // At most twice the target rate, plus the depth of the token bucket.
         assert!(most_within(&went, 1_000) <= 20 + 33, "{}", most_within(&went, 1_000));
     }
 

@@ -77,7 +77,7 @@ impl Session {
     fn fail(&mut self, why: Refused, now: Instant) {
         self.talk.say(&[SERVER_ERROR]);
         self.talk.say(&(why as u32).to_be_bytes());
-        self.talk.say(&0u32.to_be_bytes()); // second number, an errno: none
+        self.talk.say(&0u32.to_be_bytes()); // the second number is an errno; 0: none
         self.give_up(&format!("error - {why}"), &why.to_string());
         self.enter(Phase::Failed, now);
     }

@@ -103,7 +103,7 @@ impl Roster {
         self.clients.get(at as usize)?.as_ref()
     }
 
-    /// Returns the client with index `at`, for changes.
+    /// Returns a mutable reference to the client with index `at`.
     pub fn get_mut(&mut self, at: u32) -> Option<&mut Client> {
         self.clients.get_mut(at as usize)?.as_mut()
     }

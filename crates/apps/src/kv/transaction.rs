@@ -1,9 +1,9 @@
 //! MULTI, EXEC, DISCARD and WATCH: the requests of a transaction are queued and later executed
 //! together, unless a watched key was changed in the meantime (redis.io, "Transactions").
 //!
-//! All clients share one thread, so no request of another client runs between those of an EXEC. A
-//! request that fails during EXEC does not affect the others. If a request could not be queued, the
-//! whole transaction is discarded.
+//! All clients share one thread, so no request of another client runs between the requests of an
+//! EXEC. A request that fails during EXEC does not affect the other requests. If a request could
+//! not be queued, the whole transaction is discarded.
 
 use super::Refusal;
 use super::command::{self, Call};

@@ -67,7 +67,7 @@ pub trait Kind: Sized {
     /// [`Refusal::WrongType`].
     fn of(value: &Value) -> Result<&Self, Refusal>;
 
-    /// Returns the value as this type, for changes.
+    /// Returns the value as a mutable reference to this type.
     ///
     /// # Errors
     /// [`Refusal::WrongType`].

@@ -1,11 +1,11 @@
 //! The file service workload: lookups, attributes, reads and writes of files, sent to
 //! [`crate::filed`].
 //!
-//! The mix is that of SPEC SFS 2008 for NFS version 3. Its published shares in percent are: LOOKUP
-//! 24, READ 18, WRITE 10, GETATTR 26, ACCESS 11, SETATTR 4, READDIRPLUS 2, and READLINK, READDIR,
-//! CREATE, REMOVE and FSSTAT 1 each. Operations that our protocol lacks are replaced: READLINK,
-//! READDIR and READDIRPLUS by LOOKUP; ACCESS, SETATTR and FSSTAT by GETATTR. All files have the
-//! same size and are used equally often.
+//! The mix of requests follows SPEC SFS 2008 for NFS version 3. Its published shares in percent
+//! are: LOOKUP 24, READ 18, WRITE 10, GETATTR 26, ACCESS 11, SETATTR 4, READDIRPLUS 2, and
+//! READLINK, READDIR, CREATE, REMOVE and FSSTAT 1 each. Operations that our protocol lacks are
+//! replaced: READLINK, READDIR and READDIRPLUS by LOOKUP; ACCESS, SETATTR and FSSTAT by GETATTR.
+//! All files have the same size and are used equally often.
 
 use super::{CLIENTS_MAX, Mix};
 use crate::filed::proto::{self, Kind, Op, ROOT, Status};

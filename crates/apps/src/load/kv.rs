@@ -1,5 +1,5 @@
-//! The key-value workload: GET and SET requests for keys of which some are more popular than
-//! others, sent to [`crate::kv`] or to any Redis server.
+//! The key-value workload: GET and SET requests, sent to [`crate::kv`] or to any Redis server. Some
+//! keys are requested more often than others.
 //!
 //! By default 90 % of the requests are GET and 10 % are SET, which is between YCSB's workloads A
 //! (50 to 50) and B (95 to 5).

@@ -152,8 +152,8 @@ fn rr(outcome: &Outcome) -> String {
     )
 }
 
-/// Formats what `-v 2` adds: calls, round trips and times as netperf prints them, then percentiles,
-/// which netperf does not print.
+/// Formats the additional output of `-v 2`: calls, round trips and times as netperf prints them,
+/// then percentiles, which netperf does not print.
 fn more(outcome: &Outcome) -> String {
     let mut out = String::new();
     let what = match outcome.test {

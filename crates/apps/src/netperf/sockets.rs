@@ -17,7 +17,7 @@ pub struct Setup {
     pub send_buffer: Option<usize>,
     /// Size of the receive buffer in bytes (SO_RCVBUF); `None`: system default.
     pub recv_buffer: Option<usize>,
-    /// Set if TCP_NODELAY is to be set.
+    /// True if the socket option TCP_NODELAY is set.
     pub nodelay: bool,
     /// Local address; `None`: selected by the system.
     pub from: Option<IpAddr>,
@@ -28,7 +28,7 @@ pub struct Setup {
 /// Blocking behavior of the calls on a socket. If one thread runs both ends, calls never block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Waits {
-    /// Calls never block. Used for sockets other than that of the test, such as the control
+    /// Calls never block. Used for all sockets except the test's own, such as the control
     /// connection.
     #[default]
     Never,
@@ -59,8 +59,8 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 /// Time limit for requesting the results so far after Ctrl-C.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Function that an end calls while it waits. It runs other users of the thread, such as the other
-/// end, or sleeps, and returns the time.
+/// Function that one end of a test calls while it waits. The function runs other work of the
+/// thread, such as the other end of the test, or sleeps. It returns the time.
 pub type Round<'r, S> = &'r mut dyn FnMut(&mut S, Pace) -> Instant;
 
 /// The sockets of one end.

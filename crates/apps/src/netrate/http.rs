@@ -22,8 +22,7 @@ const AT: u16 = 80;
 const HEAD_MAX: usize = 4096;
 /// Number of bytes read at a time.
 const READ: usize = 64 << 10;
-/// Path of the requested file. Its length is 1 KiB, like that of the file which the original server
-/// sends.
+/// Path of the requested file. It has 1 KiB, like the file that the original server sends.
 pub const PATH: &str = "/dev/zero?bytes=1024";
 /// Maximum number of concurrent connections, equal to the server's limit per address.
 pub const CLIENTS_MAX: usize = 256;

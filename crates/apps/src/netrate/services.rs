@@ -19,7 +19,7 @@ const RECV_BUFFER: usize = 128 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// `tcpreceive`: echoes data on connections, of which there is usually one at a time.
+    /// `tcpreceive`: echoes data on connections. Usually only one connection is open at a time.
     EchoOne,
     /// `netreceive`: discards datagrams.
     TakeDatagrams,

@@ -21,7 +21,8 @@ pub trait Wait<N: Net> {
     fn wait(&mut self, poll: &Poll<N>, ready: &mut Vec<Token>, timeout: Duration);
 }
 
-/// Waits as [`Poll::wait`] does: a thread that runs its host itself runs it, any other sleeps.
+/// Waits as [`Poll::wait`] does: if the calling thread runs the host, runs the host meanwhile;
+/// otherwise sleeps.
 #[derive(Debug, Default)]
 pub struct PollWait {
     error: Option<io::Error>,
@@ -61,15 +62,15 @@ impl<N: Net + Clone> NetStreams<N> {
 }
 
 impl<N: Net> NetStreams<N> {
-    /// Returns the reason why the last call of [`Streams::poll`] did not wait: the host has ended,
-    /// for example. The loop of the application should then end, too.
+    /// Returns the reason why the last call of [`Streams::poll`] could not wait, for example that
+    /// the host has ended. In this case the loop of the application should end, too.
     pub fn ended(&self) -> Option<&io::Error> {
         self.waits.error.as_ref()
     }
 }
 
 impl<N: Net + Clone, W> NetStreams<N, W> {
-    /// Creates an empty set of sockets, whose [`Streams::poll`] waits by `waits`.
+    /// Creates an empty set of sockets, whose [`Streams::poll`] waits by calling `waits`.
     pub fn waiting(net: &N, waits: W) -> NetStreams<N, W> {
         NetStreams { net: net.clone(), poll: Poll::new(net), sockets: Slab::new(), starved: Vec::new(), waits }
     }

@@ -1,5 +1,5 @@
-//! smoltcp 0.14 connected to itself by a wire, for streams, transactions, connections, and the
-//! memory of an idle connection.
+//! The peer smoltcp 0.14 in `bench tcp`: two smoltcp hosts joined by a simulated wire. Measures
+//! streams, transactions, connections, and the memory of an idle connection.
 //!
 //! smoltcp is configured for its best result, as for UDP: no features that the rows do not need,
 //! CUBIC as in this stack, no timestamps option (which this stack sends), Nagle off, buffers of 256
@@ -95,8 +95,7 @@ impl Pair {
 struct Way {
     /// Maximum number of bytes passed to the socket before the other host is polled.
     most: usize,
-    /// True if the host sends (`poll_egress`) after each `send_slice`, and not only when it is
-    /// polled.
+    /// True if `poll_egress` sends the data after each `send_slice`; false if only `poll` sends it.
     at_once: bool,
 }
 
@@ -162,7 +161,7 @@ fn bulk(id: &str, wire: Wire) -> anyhow::Result<Bulk<Smol>> {
     Ok(Bulk::between(id, [end(one, handles[0]), end(two, handles[1])]))
 }
 
-/// Returns a stream on one thread, driven with the fastest method.
+/// Creates a subject that transfers a stream on one thread, driven with the fastest method.
 ///
 /// # Errors
 /// The stream stalls, or the data received differs.
@@ -176,7 +175,7 @@ pub fn stream(id: &str, wire: Wire, chosen: &Chosen) -> anyhow::Result<Box<dyn S
     Ok(Box::new(bulk))
 }
 
-/// Returns a stream between two cores.
+/// Creates a subject that transfers a stream from one core to another.
 ///
 /// # Errors
 /// As for [`TwoCores::new`].
@@ -250,7 +249,8 @@ impl RrWay {
     }
 }
 
-/// Returns transactions over a TCP connection, with `idle` further connections that are idle.
+/// Creates a subject that measures transactions over one TCP connection while `idle` other
+/// connections are open.
 ///
 /// # Errors
 /// A response does not arrive.
@@ -263,7 +263,7 @@ pub fn rr_tcp(id: &str, idle: u16, chosen: &Chosen) -> anyhow::Result<Box<dyn Su
     rr(id, pair, over, TRANSACTIONS / (1 + u64::from(idle)), chosen)
 }
 
-/// Returns transactions over UDP.
+/// Creates a subject that measures transactions over UDP.
 ///
 /// # Errors
 /// A response does not arrive.
@@ -280,7 +280,7 @@ pub fn rr_udp(id: &str, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
 
 fn rr(id: &str, pair: Pair, over: Over, ops: u64, chosen: &Chosen) -> anyhow::Result<Box<dyn Subject>> {
     let mut rr = Rr { id: id.to_owned(), pair, over, way: RrWay::Poll, ops: ops.max(16) };
-    rr.run(4)?; // the first one waits for neighbor resolution
+    rr.run(4)?; // warm-up: the first transaction waits for neighbor resolution
     let way = chosen.of(&[RrWay::Poll, RrWay::Half], RrWay::how, |way| {
         rr.way = way;
         rr.trial()
@@ -396,8 +396,8 @@ impl Connect {
         self.pair.0[at].tcp(self.handles[at]).state()
     }
 
-    /// Polls host `at` until its socket is in `state`. If the first poll does not reach `state`,
-    /// also polls the other host.
+    /// Polls host `at` until its socket is in `state`. Polls the other host, too, after each
+    /// attempt that does not reach `state`.
     #[inline(always)]
     fn run(&mut self, at: usize, state: State) -> anyhow::Result<()> {
         for _ in 0..PATIENCE {

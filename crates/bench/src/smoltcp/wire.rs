@@ -114,8 +114,8 @@ impl RxToken for Arrived<'_> {
     #[inline(always)]
     fn consume<R, F: FnOnce(&[u8]) -> R>(self, each: F) -> R {
         let answer = each(&self.frame.buffer[..self.frame.len]);
-        // The ring has space for every buffer. Without space, the sender would only have one buffer
-        // less.
+        // The ring has space for every buffer, so this cannot fail. A failure would only leave the
+        // sender with one buffer less.
         drop(self.back.push(self.frame));
         answer
     }
@@ -128,7 +128,8 @@ impl TxToken for Leaving<'_> {
     #[inline(always)]
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, build: F) -> R {
         if !self.0.is_ready() {
-            // a reply without a free buffer is lost, as on any wire
+            // If no buffer is free, the reply is built in a temporary buffer and lost, as on a full
+            // wire.
             return build(&mut vec![0; len]);
         }
         let Some(mut frame) = self.0.free.pop() else { return build(&mut vec![0; len]) };

@@ -12,8 +12,8 @@
 //! other replicas are then notified ([`Bridge::on_events_lost`]). They flush the addresses learned
 //! from events, so that frames for these addresses are flooded. The replica whose events were lost
 //! announces everything again ([`Bridge::announce_all`]). Until then, another replica may send
-//! frames for a moved address to its old port, if that replica itself last received a frame from
-//! the address there.
+//! frames for a moved address to the old port, because it keeps the addresses of frames that it has
+//! received itself.
 
 use super::Bridge;
 use crate::{Cursor, Key, Kind, Learned, PortNo};

@@ -104,8 +104,8 @@ impl Bridge {
         }
     }
 
-    /// Sends a copy to each port that gets the frame, except that the last one gets the frame
-    /// itself.
+    /// Sends the frame to all ports that must get it: the frame itself to the last of them, and a
+    /// copy to each of the others.
     ///
     /// # Errors
     /// Returns the frame if no port gets it.

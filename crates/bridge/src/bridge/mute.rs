@@ -27,7 +27,8 @@ pub struct Mute {
 }
 
 impl Default for Mute {
-    /// Returns 10 moves in 10 s, muted for 10 s (bridge.c of FreeBSD 4).
+    /// Returns the thresholds of FreeBSD 4 (bridge.c): more than 10 moves within 10 s mute a port
+    /// for 10 s.
     fn default() -> Mute {
         Mute { moves: 10, within: Duration::from_secs(10), lasts: Duration::from_secs(10) }
     }

@@ -71,8 +71,8 @@ impl Bucket {
 
 impl Fdb {
     /// Adds a new entry to one of its two buckets. If the table or both buckets are full, the new
-    /// entry replaces the one that has been idle for longest, if that has expired or may be
-    /// evicted. Returns `false` if no entry can be replaced.
+    /// entry replaces the longest idle entry of the two buckets, if that entry has expired or may
+    /// be evicted. Returns `false` if no entry can be replaced.
     pub(super) fn put(&mut self, key: Key, hash: u64, place: Place) -> bool {
         let both = self.both(hash);
         if self.len < self.most

@@ -41,8 +41,9 @@ impl Fdb {
         self.buckets.iter().flat_map(move |bucket| bucket.keys.iter().zip(&bucket.places).filter_map(of))
     }
 
-    /// Returns the entries from `from` onwards that match `which`: up to `most`, and at most three
-    /// more. Omits expired entries that [`Fdb::poll`] has not removed yet.
+    /// Returns entries that match `which`, from position `from` on. Scans whole buckets, so there
+    /// may be up to three entries more than `most`. Omits expired entries that [`Fdb::poll`] has
+    /// not removed yet.
     pub fn page(&self, from: Cursor, most: usize, mut which: impl FnMut(&Entry) -> bool, now: Instant) -> Page {
         let (mut entries, now) = (Vec::new(), units(now.nanos()));
         let mut at = from.0.min(self.buckets.len());

@@ -1,7 +1,7 @@
 //! Fuzz target of the spanning tree: BPDUs, links, settings and time in any order.
 //!
-//! The bytes are interpreted as steps. After each step the code has not panicked, the state
-//! machines are at rest, the number of effects is bounded, and a port without a link is discarding.
+//! The bytes are interpreted as steps. No step may panic. After each step, the state machines must
+//! be at rest, the number of effects must be bounded, and a port without a link must be discarding.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

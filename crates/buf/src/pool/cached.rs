@@ -130,8 +130,8 @@ impl Cached {
         }
     }
 
-    /// Returns the number of gets, of puts, and of gets that found no free buffer. A thread does
-    /// not access the pool after it has counted its put.
+    /// Returns the number of gets, of puts, and of gets that found no free buffer. A thread counts
+    /// its put last, so it no longer accesses the pool once the put is counted.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let depot = self.depot.lock(lock_cx());
         let sum = |count: fn(&Cache) -> &Counter| self.caches.iter().map(|cache| count(cache).get()).sum::<u64>();

@@ -8,13 +8,12 @@ use std::str::FromStr;
 /// Storage of a pool's free buffers (the sysctl `pool.kind`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {
-    /// In an array of pointers, last in first out.
+    /// Array of pointers, last in first out.
     #[default]
     Stack,
-    /// In a list linked through the free buffers themselves.
+    /// List linked through the free buffers themselves.
     Freelist,
-    /// In per-thread buckets and a shared depot, with a constructor and a destructor, as in BSD's
-    /// UMA.
+    /// Per-thread buckets and a shared depot, with a constructor and a destructor, as in BSD's UMA.
     Zone,
     /// No storage: the system's allocator allocates and frees each buffer.
     Malloc,
@@ -131,8 +130,8 @@ impl Default for PoolConfig {
 /// Reason why a pool could not be created.
 #[derive(Debug)]
 pub enum PoolError {
-    /// No buffers or more than 16 Mi, payload of 0 bytes or more than 1 MiB, or a headroom of more
-    /// than 16 KiB.
+    /// A size is out of range: 1 to 16 Mi buffers, 1 byte to 1 MiB of payload, and at most 16 KiB
+    /// of headroom are allowed.
     BadConfig(&'static str),
     /// The system could not map the memory.
     NoMemory(std::io::Error),

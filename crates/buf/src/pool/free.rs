@@ -84,8 +84,8 @@ impl Free {
     }
 
     /// Takes one buffer for each slot of `into`, or fewer if fewer are free. Returns their number.
-    /// The buffers are those returned last, in the order in which they were returned, so that the
-    /// copy runs forward through both arrays.
+    /// Takes the buffers that were returned last, and keeps the order in which they were returned,
+    /// so that the copy runs forward through both arrays.
     #[inline(always)]
     pub(super) fn get_many<T>(&mut self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let List::Stack(stack) = &mut self.list else { return 0 };
@@ -125,7 +125,7 @@ impl Free {
         let mut differs = 0;
         for (place, frame) in places.iter_mut().zip(frames) {
             let (buf, other_way) = frame.way_home(first);
-            place.write(buf); // beyond the list's end until its length is increased
+            place.write(buf); // not part of the list until `len` is increased below
             differs |= other_way;
         }
         if differs & Frame::HOME != 0 {

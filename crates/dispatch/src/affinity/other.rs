@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// A set of cores: the first ones, or a single one.
+/// A set of cores: all cores, or a single one.
 #[derive(Clone, Debug)]
 pub(super) struct CoreSet(std::ops::Range<usize>);
 
@@ -18,7 +18,7 @@ impl CoreSet {
         is_usable.then(|| CoreSet(core..core + 1))
     }
 
-    /// Fails.
+    /// Returns an error, because threads cannot be pinned.
     pub(super) fn apply(&self) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this system cannot pin threads to cores"))
     }

@@ -33,7 +33,7 @@ const BUSY: u8 = 1;
 /// Flag: frames were announced after a worker began to process the lane.
 const NEWS: u8 = 2;
 
-/// Request to the workers to end, and the time at which they do.
+/// Request to the workers to end. Variants are ordered by increasing urgency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Ending {
     /// No request: the workers continue.
@@ -109,8 +109,8 @@ impl Queue {
         more == More::Frames || !self.state(lane).is_some_and(idle)
     }
 
-    /// Adds runnable lanes, and wakes a sleeping worker for each of them as long as there is one.
-    /// Returns the number of workers woken.
+    /// Adds runnable lanes, and wakes one sleeping worker per lane, or all of them if there are
+    /// fewer than lanes. Returns the number of workers woken.
     pub fn enqueue(&self, lanes: &[u32]) -> usize {
         let mut runnable = lock(&self.runnable);
         runnable.lanes.extend(lanes);

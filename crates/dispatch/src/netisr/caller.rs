@@ -126,7 +126,7 @@ impl<T: Item> Caller<T> {
     }
 }
 
-/// Processes all of `items` while this thread has the turn of the workstream.
+/// Processes all of `items`. This thread must have the turn of the workstream.
 fn in_turn<T>(protocol: ProtoId, items: &mut List<T>, work: &mut impl Work<T>, counts: &Counts) {
     while !items.is_empty() {
         counts.hybrid_dispatched.add(items.len().min(CHUNK) as u64);

@@ -118,9 +118,9 @@ impl<T: Item> Worker<T> {
         self.take(usize::MAX, work)
     }
 
-    /// Processes at most as many queues as there are protocols, each at most up to its limit. Use
-    /// it for a worker that shares its thread with other work, which a continuous flow of items
-    /// must not block.
+    /// Processes at most as many queues as there are protocols, each at most up to its limit.
+    /// Intended for a worker that shares its thread with other work, so that a continuous flow of
+    /// items does not block that work.
     pub fn round(&mut self, work: &mut impl Work<T>) -> usize {
         self.take(self.isr.protocols.len(), work)
     }

@@ -1,5 +1,6 @@
-//! A workstream: a queue for each protocol, and the turn, which only one thread at a time can have.
-//! All state that several threads access concurrently is here.
+//! A workstream: a queue for each protocol, and the turn, which is the right to process the
+//! workstream's items. Only one thread at a time can have the turn. All state that several threads
+//! access concurrently is here.
 //!
 //! ```text
 //!               idle            scheduled   running        dispatching (hybrid)
@@ -48,7 +49,7 @@ pub enum Ending {
     Never,
     /// The worker ends when no item waits.
     Finish,
-    /// The worker ends after the queue that it processes.
+    /// The worker ends after the queue that it is processing.
     Now,
 }
 
@@ -284,7 +285,7 @@ impl<T> Workstream<T> {
         let mut state = self.state();
         state.pending &= !(1 << protocol);
         if state.pending == 0 && state.turn == Turn::Scheduled {
-            state.turn = Turn::Idle; // a worker that found no work would not reset it
+            state.turn = Turn::Idle; // `start` does not reset the turn if no item waits
         }
         let Some(queue) = state.queues.get_mut(protocol) else { return List::new() };
         queue.level.drained += queue.items.len() as u64;
@@ -331,7 +332,7 @@ impl<T> Drop for Inline<'_, T> {
         let ends = state.ending != Ending::Never;
         self.0.finish_change(state);
         if ends {
-            self.0.bell.notify_one(); // it was waiting for this turn to end
+            self.0.bell.notify_one(); // the worker may be waiting for this turn to end
         }
     }
 }

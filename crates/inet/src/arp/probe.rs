@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wire::arp::{Op, Packet};
 
-/// The probed address in the low 32 bits, and the flags [`Probe::IS_ON`] and [`Probe::IS_TAKEN`]; 0
-/// if there is no probe.
+/// State of an address probe in one word: the probed address in the low 32 bits, and the flags
+/// [`Probe::IS_ON`] and [`Probe::IS_TAKEN`]. The word is 0 while no address is probed.
 #[derive(Debug, Default)]
 pub(crate) struct Probe(AtomicU64);
 
@@ -30,8 +30,8 @@ impl Probe {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Returns whether `packet` shows a conflict, and records it: another station uses the probed
-    /// address or probes for it too (RFC 5227 2.1.1).
+    /// Returns whether `packet` shows that another station uses the probed address or probes for it
+    /// too (RFC 5227 2.1.1). If so, [`Probe::is_taken`] returns true from then on.
     #[inline]
     pub(super) fn input(&self, packet: &Packet) -> bool {
         let word = self.0.load(Ordering::Relaxed);

@@ -292,8 +292,8 @@ fn check(side: &Side, cx: Cx) {
     for own in em0.addrs6(cx) {
         assert!(!matches!(own.state, AddrState::Tentative(due, _) if due > cx.now.after(Duration::from_secs(1))));
     }
-    // A router does not verify the checksums of packets that it forwards. Therefore they are
-    // checked only while nothing was forwarded.
+    // A router does not verify the checksums of packets that it forwards. Therefore the checksums
+    // of sent packets are checked only as long as no packet was forwarded.
     let all_own = side.stack.count(cx).ip6.forwarded.get() == 0;
     for frame in side.wire.lock().unwrap().iter() {
         if frame.get(12..14) != Some(&[0x86, 0xdd]) {

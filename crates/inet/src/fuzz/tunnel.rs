@@ -67,7 +67,7 @@ fn wrapped(kind: Kind, manner: u8, inner: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Runs an input against a host with tunnels.
+/// Runs an input of the fuzz target `inet_tunnel`: a host with a tunnel of each kind.
 pub fn tunnel(data: &[u8]) {
     let mut tape = Tape(data);
     let mut now = Instant::from_millis(1000);

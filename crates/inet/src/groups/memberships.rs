@@ -12,7 +12,7 @@ pub const SOURCES_MAX: usize = 64;
 /// Maximum number of sources stored for a group from queries for particular sources. If the queries
 /// list more, the answer is for the whole group.
 const QUERIED_MAX: usize = 256;
-/// The group of all hosts, which every interface has always joined and which is never reported.
+/// The group of all hosts. Every interface belongs to it permanently, and it is never reported.
 pub(crate) const ALL_SYSTEMS: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 1);
 
 /// Meaning of the source list of a filter.

@@ -44,8 +44,8 @@ impl Cause {
     }
 }
 
-/// Returns the largest common MTU below `total_len`, the length of a packet that was too big for a
-/// link. Used if the router does not report the MTU (RFC 1191 7.1).
+/// Returns the largest MTU in common use that is below `total_len`, the length of a packet that
+/// exceeded the MTU of a link. Used if the router does not report the MTU (RFC 1191 7.1).
 pub(crate) fn plateau(total_len: u16) -> usize {
     const PLATEAUS: [usize; 10] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296, 68];
     PLATEAUS.into_iter().find(|&mtu| mtu < usize::from(total_len)).unwrap_or(68)

@@ -2,8 +2,8 @@
 //! port.
 //!
 //! If several threads share a host, its ports may have several transmit queues. The threads then
-//! send by different queues, so that they do not write common cache lines. To keep frames in order,
-//! a connection with unacknowledged data uses only one queue, and so does a tunnel.
+//! send through different queues, so that they do not write to the same cache lines. To keep frames
+//! in order, a connection with unacknowledged data uses only one queue, and so does a tunnel.
 
 use super::id::IfaceId;
 use buf::{Burst, Frame};

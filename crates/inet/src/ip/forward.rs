@@ -1,9 +1,9 @@
 //! Fast path of forwarding: decrements the TTL or hop limit, writes the link header for the next
 //! hop, and stages the packet for transmission.
 //!
-//! The next hops of the packets are already looked up. Packets that need more work (an expired hop
-//! limit, fragmentation, options, an unresolved neighbor) take the slow path of their family. For
-//! consecutive packets with the same next hop, the lock of the transmit queue is acquired only
+//! The caller has looked up the next hops of the packets. Packets that need more work (an expired
+//! hop limit, fragmentation, options, an unresolved neighbor) take the slow path of their family.
+//! For consecutive packets with the same next hop, the lock of the transmit queue is acquired only
 //! once.
 
 use super::{Input, link_len};

@@ -125,8 +125,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Forwards packets with different next hops. Those at the front take the fast path as far as
-    /// possible; the rest takes the slow path.
+    /// Forwards packets with different next hops. Packets at the front take the fast path, up to
+    /// the first packet that needs the slow path. This packet and all packets after it take the
+    /// slow path.
     #[inline(always)]
     fn ip_through_gateways<F: Input>(
         &self,

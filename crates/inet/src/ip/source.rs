@@ -1,5 +1,6 @@
 //! Source address validation (unicast reverse path forwarding, uRPF: RFC 1812 5.3.8, RFC 3704). It
-//! drops packets that arrive by an interface other than that of the route to their source.
+//! drops packets whose source has no usable route or, in strict mode, a route through another
+//! interface than the one by which the packet arrived.
 //!
 //! The sysctls net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by
 //! default. If one is on, the sources of a chunk are looked up in the FIB, as its destinations are.
@@ -74,10 +75,9 @@ impl<L: Locks> Stack<L> {
         src.is_near() || self.leads_back::<F>(&pinned, via(), iface, mode)
     }
 
-    /// Returns whether the route `via` to the source of a packet permits that the packet arrives by
-    /// `iface`. In strict mode, one path of a multipath route must use `iface`. Reject and
-    /// blackhole routes never permit a packet, so they can block a source at all interfaces (RFC
-    /// 5635 4).
+    /// Returns whether a packet may arrive by `iface`, given the route `via` to its source. In
+    /// strict mode, one path of a multipath route must use `iface`. Reject and blackhole routes
+    /// never permit a packet, so they can block a source at all interfaces (RFC 5635 4).
     fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId, mode: Mode) -> bool {
         let strict = mode == Mode::Strict;
         match via {

@@ -25,8 +25,8 @@ enum Obstacle {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Returns the first reason that applies. If no other reason applies, the MAC address of the
-    /// next hop must be resolved.
+    /// Returns the first reason why the fast path cannot forward `packet`. If none of the other
+    /// reasons applies, returns [`Obstacle::Resolve`].
     fn obstacle(&self, packet: &Frame, hop: Option<&Hop>) -> Obstacle {
         if packet.flags().has(Flags::LINK_BROADCAST) {
             return Obstacle::Drop(DropReason::Ip4LinkBroadcast);

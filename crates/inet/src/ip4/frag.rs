@@ -3,10 +3,11 @@
 //!
 //! The fragments follow RFC 791 3.2. Every fragment but the last has the MF flag and a payload
 //! length that is a multiple of 8 bytes. The first fragment contains all options; later ones
-//! contain only options with the copied bit. A fragment may be fragmented again; the new fragments
-//! continue its offset and MF flag. All fragments are built before the first is output, so either
-//! all or none are sent. The original packet is returned to the caller, which drops it with the
-//! reason `Ip4Fragmented`. The caller must have set the identification in the header (RFC 6864 4).
+//! contain only options with the copied bit. A fragment may be fragmented again. The offsets of the
+//! new fragments then start at its offset, and the last new fragment keeps its MF flag. All
+//! fragments are built before the first is output, so either all or none are sent. The original
+//! packet is returned to the caller, which drops it with the reason `Ip4Fragmented`. The caller
+//! must have set the identification in the header (RFC 6864 4).
 //!
 //! This module does not decide whether to fragment, does not send the ICMP error for a packet with
 //! DF, and does not write link headers; the headroom of the pool leaves space for them.

@@ -15,8 +15,8 @@ pub(crate) struct Outgoing {
     pub(crate) ttl: u8,
     /// True to set Don't Fragment. Sending a packet that exceeds the MTU then fails.
     pub(crate) df: bool,
-    /// Outgoing interface for multicast and broadcast; `None`: that of the route, or the first
-    /// suitable interface.
+    /// Outgoing interface for multicast and broadcast; `None`: the interface of the route, or the
+    /// first suitable interface.
     pub(crate) iface: Option<IfaceId>,
     /// Outgoing interface and next hop, if they are already known; `None`: they are looked up.
     pub(crate) exit: Option<Exit>,

@@ -119,8 +119,9 @@ impl<L: Locks> Stack<L> {
             AddrState::Valid
         };
         self.six.own.add(addr.addr.to_bits());
-        // The address is added before its routes. In the other order, packets would briefly match
-        // them as local routes, which skip duplicate address detection.
+        // The address is added before its routes. If the routes were added first, the address would
+        // briefly be treated as one that only a local route covers, and thus as valid without
+        // duplicate address detection.
         let mut six = iface.six.lock(cx);
         iface.unsure6.store(true, Ordering::Release); // until `poll_iface6` has run
         six.addrs.push(IfaceAddr6 { state, ..addr });

@@ -48,8 +48,8 @@ const IDENTIFIER_BITS: u8 = 64;
 /// Maximum number of further addresses that are tried if an address is a duplicate (RFC 7217 6,
 /// IDGEN_RETRIES).
 const DAD_RETRIES: u8 = 3;
-/// Remaining valid lifetime below which an advertisement cannot reduce that of an address (RFC 4862
-/// 5.5.3 e).
+/// Lower limit to which an advertisement can reduce the remaining valid lifetime of an address (RFC
+/// 4862 5.5.3 e).
 const TWO_HOURS: Duration = Duration::from_secs(7200);
 /// Constant that is added to the input of the hashes in this module, so that they differ from other
 /// hashes with the same secret.

@@ -98,8 +98,8 @@ impl<L: Locks> Stack<L> {
             }
             Some(Via6::Reject) | None => return Err((DropReason::Ip6NoRoute, reported(unreachable::NO_ROUTE))),
         };
-        // A packet that leaves by the tunnel by which it arrived would loop between the two ends
-        // until its hop limit expires (RFC 4443 3.1).
+        // A packet that leaves through the tunnel from which it arrived would loop between the two
+        // ends until its hop limit expires (RFC 4443 3.1).
         if from.is_some_and(|from| from.kind == IfaceKind::Tunnel && from.id == out && from.on_link6(cx, header.dst)) {
             return Err((DropReason::Ip6GoesBack, reported(unreachable::ADDRESS)));
         }

@@ -33,8 +33,8 @@ pub enum Origin {
     Manual,
     /// The address was created from an advertised prefix (RFC 4862 5.5).
     Advertised {
-        /// Number of duplicates found before among addresses with this prefix (RFC 7217 5,
-        /// DAD_Counter).
+        /// Number of earlier addresses with this prefix that turned out to be duplicates (RFC 7217
+        /// 5, DAD_Counter).
         dad_counter: u8,
         /// End of the preferred lifetime. The address is deprecated afterwards.
         preferred_until: Instant,

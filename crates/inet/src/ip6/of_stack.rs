@@ -20,7 +20,7 @@ pub const ROUTES_MAX: usize = 1 << 19;
 /// IPv6 state of a stack.
 pub(crate) struct Ip6<L: Locks> {
     pub(crate) routes: Guarded<L, Routes<u128>>,
-    /// Lock-free reader by which packets look up routes.
+    /// Lock-free reader that the packet path uses for route lookups.
     pub(crate) ways: RouteReader<u128>,
     pub(crate) route_cache: Guarded<L, RouteCache<u128>>,
     /// Bloom filter of this host's own addresses.

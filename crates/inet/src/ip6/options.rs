@@ -81,8 +81,8 @@ impl<L: Locks> Stack<L> {
                 None | Some(0) => {}
                 Some(1) => return Err(DropReason::Ip6BadOption),
                 Some(action) => {
-                    // If the high bits are 11, no error is sent about a packet to a multicast
-                    // address (RFC 8200 4.2).
+                    // If the two high bits of the option type are 11, no error is sent about a
+                    // packet to a multicast address (RFC 8200 4.2).
                     let group = ip6::Header::parse_quoted(packet.bytes()).is_ok_and(|header| header.dst.is_multicast());
                     if action == 2 || !group {
                         self.parameter_problem(cx, iface, packet, parameter::OPTION, at);

@@ -30,8 +30,8 @@ impl<L: Locks> Stack<L> {
         }
         if ip6::is_link_local(dst) {
             let own = |iface: &&Iface<L>| iface.has_addr6(cx, dst);
-            // One of our addresses is this host only on its own link. On another link, the same
-            // link-local address belongs to another host (RFC 4007 6).
+            // A link-local address of this host is valid only on the link of its interface. On
+            // another link, the same address belongs to another host (RFC 4007 6).
             let here = match iface {
                 Some(_) => self.iface_of(iface).filter(own),
                 None => self.ifaces.iter().find(own),

@@ -3,7 +3,7 @@
 //! A frame arrives from the port and continues to `ip::input` with its header pulled. ARP and
 //! frames that are not addressed to this station alone are handled separately. On output, the
 //! header is pushed into the headroom of a packet, which is then staged at its interface. The port
-//! handles FCS and padding. IP input drops an IP packet whose length exceeds that of its frame.
+//! handles FCS and padding. IP input drops a packet that is longer than its frame.
 
 use crate::Stack;
 use crate::family::Family;
@@ -74,8 +74,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Processes a frame of any EtherType, except that an IPv4 packet is returned to the caller,
-    /// which must process it.
+    /// Processes a frame of any EtherType on the slow path. An IPv4 packet is not processed here:
+    /// it is returned without its link header, and the caller must process it.
     #[inline(never)]
     pub(crate) fn ether_slow(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame) -> Option<Frame> {
         let header = match eth::Header::parse(frame.bytes()) {
@@ -140,8 +140,9 @@ impl<L: Locks> Stack<L> {
     }
 }
 
-/// Removes the link header of a frame to the station `mac` alone, with its priority tags. Returns
-/// the EtherType after them, or `None` if the frame is for other stations, too.
+/// Removes the Ethernet header and the priority tags of a frame with the destination `mac`. Returns
+/// the EtherType that follows them; `None` if the frame has another destination, for example a
+/// multicast address.
 pub(crate) fn remove_link(frame: &mut Frame, mac: Mac) -> Option<EtherType> {
     let header = eth::Header::parse(frame.bytes()).ok().filter(|header| header.dst == mac)?;
     frame.pull_link(eth::HEADER_LEN);

@@ -33,8 +33,8 @@ impl Table<Ipv6Addr> {
         learned
     }
 
-    /// Processes an advertisement. It creates no entry (RFC 4861 7.2.5), and changes an existing
-    /// entry only as its flags permit.
+    /// Processes an advertisement. An advertisement creates no entry (RFC 4861 7.2.5). It changes
+    /// an existing entry only as far as the flags of the advertisement permit.
     pub fn advertised(
         &mut self,
         iface: IfaceId,

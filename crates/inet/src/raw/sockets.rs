@@ -56,7 +56,7 @@ impl IcmpFilter {
     }
 }
 
-/// State of a raw or ICMP socket in addition to that of a datagram socket.
+/// State that a raw or ICMP socket has in addition to the state of a datagram socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawState {
     pub(crate) kind: RawKind,

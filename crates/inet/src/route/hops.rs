@@ -226,8 +226,9 @@ impl Hops {
         self.dead.load(Ordering::Acquire) != 0
     }
 
-    /// Returns whether a packet may use the next hop. Once the time of a dead gateway is over, one
-    /// packet tries the gateway again. Other packets continue to avoid it until `again`.
+    /// Returns whether a packet may use the next hop. A packet may use a live gateway. When the
+    /// waiting time of a dead gateway has passed, one packet may try the gateway again; other
+    /// packets avoid it until `again`.
     pub(super) fn may_try(&self, id: NextHopId, now: Instant, again: Instant) -> bool {
         let Some(cell) = self.cell(id) else { return false };
         let until = cell.dead_until.load(Ordering::Acquire);

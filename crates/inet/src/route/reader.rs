@@ -57,7 +57,7 @@ impl<A: Matched> RouteReader<A> {
     }
 
     /// Returns the next hop of packets to `dst`. If it is [`Via::Paths`], the caller must select a
-    /// path, since only the caller knows the hash of the flow.
+    /// path by the hash of the flow.
     #[inline(always)]
     pub fn lookup(&self, cx: Cx, dst: A::Addr) -> Option<Hop<A::Addr>> {
         self.lookup_within(&self.pin(cx), A::of(dst))

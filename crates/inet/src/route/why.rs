@@ -75,7 +75,8 @@ type Chosen<G> = (Option<Via<G>>, Option<Choice<G>>);
 
 /// Family-specific steps of [`Stack::why`].
 trait Explained: Input {
-    /// Returns the next hop of a packet that needs no route lookup; `None` if it needs one.
+    /// Returns the next hop of a packet that needs no route lookup, or `Some(None)` if this packet
+    /// has no next hop. Returns `None` if the packet needs a route lookup.
     fn without_route<L: Locks>(
         stack: &Stack<L>,
         cx: Cx,

@@ -13,7 +13,7 @@ use wire::flow;
 impl<L: Locks> Stack<L> {
     /// Returns the next hop of packets to `dst`. On a stack with one thread, the address is nearly
     /// always in the route cache, which saves 60 instructions on a host with three routes. With
-    /// several threads, the cache would need a lock that costs more than this.
+    /// several threads, the cache would need a lock, which would cost more than the cache saves.
     #[inline(always)]
     pub(crate) fn route_lookup<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, dst: F) -> Option<Hop<F::Addr>> {
         let reader = F::routes_reader(self);

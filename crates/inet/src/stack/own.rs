@@ -1,6 +1,6 @@
 //! Bloom filter of two words for a host's own addresses of one family. In a few instructions, it
-//! excludes nearly every source address that is not the host's own. For the others, a route lookup
-//! decides. Removed addresses stay in the filter.
+//! excludes nearly every source address that does not belong to the host. An address that matches
+//! the filter is looked up in the FIB. Removed addresses stay in the filter.
 
 use fib::AddrBits;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -119,7 +119,7 @@ impl<L: Locks> Stack<L> {
 
     fn poll_loopback(&self, cx: Cx) {
         let lap = self.resume(cx);
-        let waiting = self.loopback_len.load(Ordering::Relaxed); // packets that these create wait for the next poll
+        let waiting = self.loopback_len.load(Ordering::Relaxed); // packets queued from now on wait for the next poll
         let mut packets = Burst::new();
         let mut left = waiting;
         while left > 0 {

@@ -18,13 +18,14 @@ pub enum Notice {
     /// The sender gets no answer.
     Silent,
     /// The sender receives a TCP RST or, for other protocols, an ICMP error (administratively
-    /// prohibited), within the limits that apply to these, unless the route to it uses another
-    /// iface.
+    /// prohibited). The usual rate limits apply. Nothing is sent if the route to the sender uses
+    /// another interface.
     Refusal,
 }
 
 impl<L: Locks> Stack<L> {
-    /// Counts a frame as received on `iface`, and drops it with the reason `why`.
+    /// Rejects a frame that was received on `iface`: sends the notice to its sender, counts the
+    /// frame as received, and drops it with the reason `why`.
     #[inline(never)]
     pub fn reject(&self, cx: Cx, iface: IfaceId, mut frame: Frame, why: DropReason, notice: Notice) {
         let notifies = notice == Notice::Refusal;
@@ -35,8 +36,8 @@ impl<L: Locks> Stack<L> {
         self.refuse(cx, Some(frame), why);
     }
 
-    /// Returns whether the host never forwards packets to `addr`: a group, a link-local address, or
-    /// an address of its own.
+    /// Returns whether the host never forwards packets to `addr`: a multicast group, a link-local
+    /// address, or an address of this host.
     pub fn stays_here(&self, cx: Cx, addr: IpAddr) -> bool {
         match addr {
             IpAddr::V4(addr) => addr.is_multicast() || self.is_own(cx, addr),
@@ -44,7 +45,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Answers the sender of a frame.
+    /// Sends a TCP RST or an ICMP error to the sender of a rejected frame.
     fn answer_refused(&self, cx: Cx, iface: &Iface<L>, frame: &mut Frame) {
         match remove_link(frame, iface.mac) {
             Some(EtherType::IPV4) => {

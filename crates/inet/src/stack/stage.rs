@@ -35,7 +35,7 @@ impl<L: Locks> Stack<L> {
         }
         self.note_held(next);
         if next != Instant::NEVER {
-            self.due(next); // the thread that sleeps until then may be another one
+            self.due(next); // another thread may be the one that sleeps until the next event
         }
         next
     }

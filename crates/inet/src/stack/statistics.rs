@@ -119,7 +119,7 @@ impl<L: Locks> Stack<L> {
     /// They measure processing time if this measurement is on.
     #[cold]
     fn add_counters(&self, index: usize) -> &Counters {
-        let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // until the counters exist
+        let is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner); // held until the counters exist
         self.counters.at_or_insert_with(index, || {
             let counters = Counters::default();
             if *is_on {

@@ -7,16 +7,16 @@ use lock::{Cx, Locks};
 use std::task::Waker;
 
 impl<L: Locks> Stack<L> {
-    /// Wakes the task of `waker` in the first round at or after `at`, or at once if the host has
-    /// been stopped. Each call adds an entry, which remains until that time or until
-    /// [`Stack::forget_alarm`].
+    /// Wakes the task of `waker` at the first [`Stack::poll`] at or after the time `at`, or
+    /// immediately if the host has been stopped. Each call adds an entry, which remains until that
+    /// time or until [`Stack::forget_alarm`].
     pub fn wake_at(&self, at: Instant, waker: &Waker) -> AlarmEntry {
         let entry = self.alarm.add(at, waker);
         self.due(at);
         entry
     }
 
-    /// Removes an entry of [`Stack::wake_at`].
+    /// Removes an entry that [`Stack::wake_at`] has added, without waking its task.
     pub fn forget_alarm(&self, entry: AlarmEntry) {
         self.alarm.remove(entry);
     }

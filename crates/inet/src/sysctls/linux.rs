@@ -74,8 +74,8 @@ impl Sysctls {
             "tcp_min_tso_segs" => Ok(()),
             // Pacing is used only if a socket requests it.
             "tcp_pacing_ss_ratio" | "tcp_pacing_ca_ratio" => Ok(()),
-            // This stack has no such feature. The value can be visible only in scripts that test
-            // the feature itself.
+            // This stack does not have the feature, so the value has no effect. Only a script that
+            // tests the feature itself could observe this.
             "tcp_fastopen" | "tcp_fastopen_key" | "tcp_ecn_option" => Ok(()),
             "tcp_notsent_lowat" => as_we_do(linux, value, &["4294967295"]),
             _ => Err(format!("unknown sysctl '{name}'")),

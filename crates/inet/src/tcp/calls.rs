@@ -256,8 +256,8 @@ impl<L: Locks> Stack<L> {
         self.tcp_send_marked(cx, id, bytes, if push { Tail::Push } else { Tail::More }, false)
     }
 
-    /// Queues data as [`Stack::tcp_send`] does. `tail` gives the unit that ends with the last byte,
-    /// such as a record.
+    /// Queues data as [`Stack::tcp_send`] does. `tail` specifies the unit that ends with the last
+    /// byte, for example a record.
     ///
     /// # Errors
     /// Those of [`Stack::tcp_send`].
@@ -350,12 +350,12 @@ impl<L: Locks> Stack<L> {
             SockEnds::V6(ends) => {
                 self.tcp_keep_headers(cx, ends, &mut stream.headers, &IpOptions::of::<u128, L>(options, self));
             }
-            SockEnds::Both(_) => {} // connections never have these
+            SockEnds::Both(_) => {} // a connection is not dual-stack
         }
     }
 
-    /// Records that a writer waits because of a rule of the caller, although the send queue may
-    /// have space. The waiting time is included in `tcpi_sndbuf_limited`.
+    /// Records that the caller makes a writer wait, although the send queue may have space. The
+    /// waiting time is included in `tcpi_sndbuf_limited`.
     pub fn tcp_writer_waits(&self, cx: Cx, id: usize) {
         let _ = self.act(cx, id, |sock| {
             if let Kind::Stream(stream) = &mut sock.kind {
@@ -564,8 +564,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Runs `f` with a configuration whose MSS does not matter. `f` must not acquire another lock:
-    /// this lock is the last in the lock order.
+    /// Runs `f` with a configuration whose MSS does not matter. `f` must not acquire a lock,
+    /// because the lock of the configurations, which is held meanwhile, is the last in the lock
+    /// order.
     pub(super) fn with_tcp_config<R>(&self, cx: Cx, f: impl FnOnce(&Config) -> R) -> R {
         let mut configs = self.tcp.configs.lock(cx);
         if configs.generation == self.sysctls.generation()

@@ -73,8 +73,8 @@ impl Charge {
 
     #[inline]
     pub(super) fn set(&mut self, bytes: usize) {
-        // A charge that was set exactly may be smaller than a page. It is therefore removed when it
-        // becomes 0.
+        // A charge set by [`Charge::set_exactly`] may be smaller than a page. Therefore a change to
+        // 0 is always made.
         if bytes.abs_diff(self.bytes as usize) >= PAGE || bytes == 0 && self.bytes != 0 {
             self.set_exactly(bytes);
         }

@@ -25,7 +25,7 @@ pub enum TcpError {
     InUse,
     /// The address does not belong to this host.
     NotOurs,
-    /// The family of the address is not that of the socket.
+    /// The address is of another family than the socket.
     Family,
     /// The port is 0, or the address cannot be connected to.
     Invalid,

@@ -6,6 +6,7 @@ use ::tcp::{Segment, SeqNum};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldSyn {
     pub(super) segment: Segment,
-    /// Sequence number that the new connection must exceed, if an old one was in TIME-WAIT.
+    /// Sequence number that the ISN of the new connection must exceed; `None` unless an old
+    /// connection between the same addresses was in TIME-WAIT.
     pub(super) above: Option<SeqNum>,
 }

@@ -51,7 +51,8 @@ impl Listening {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Makes the listener `id` hold SYNs, or answer them at once.
+    /// Makes the listener `id` hold SYNs if `on` is true, otherwise answer them immediately. Ends
+    /// the handshakes and unaccepted connections of the listener.
     ///
     /// # Errors
     /// [`TcpError::NotListening`], [`TcpError::NoSocket`].
@@ -88,7 +89,7 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Decides about a request.
+    /// Applies the decision of the application about a request.
     ///
     /// # Errors
     /// [`TcpError::TimedOut`] if the request has expired or was decided before, and
@@ -164,15 +165,15 @@ impl<L: Locks> Stack<L> {
     /// was accepted. Returns its socket.
     ///
     /// # Errors
-    /// [`TcpError::WouldBlock`] while the handshake is not complete, [`TcpError::TimedOut`] if it
-    /// was given up; [`TcpError::NotListening`], [`TcpError::NoSocket`].
+    /// [`TcpError::WouldBlock`] while the handshake is not complete, [`TcpError::TimedOut`] if the
+    /// handshake has failed; [`TcpError::NotListening`], [`TcpError::NoSocket`].
     pub fn tcp_accept_of(&self, cx: Cx, id: usize, key: &RequestKey) -> Result<usize, TcpError> {
         let tuple = &key.tuple;
         let children = self.act(cx, id, |sock| match &sock.kind {
             Kind::Listening(listening) => Ok(listening.ready.clone()),
             _ => Err(TcpError::NotListening),
         })?;
-        // The locks of the children are acquired without that of the listener.
+        // The locks of the children are acquired while the lock of the listener is not held.
         let is_it = |child: &usize| self.with_sock(cx, *child, |sock| sock.tuple() == *tuple) == Some(true);
         let found = children.iter().copied().find(is_it);
         self.act(cx, id, |sock| {
@@ -190,8 +191,8 @@ impl<L: Locks> Stack<L> {
         })
     }
 
-    /// Gives an accepted request up: removes its handshake, or resets its connection if that was
-    /// not returned by [`Stack::tcp_accept_of`].
+    /// Cancels an accepted request: removes its handshake, or resets its connection if
+    /// [`Stack::tcp_accept_of`] has not returned it.
     pub fn tcp_forget(&self, cx: Cx, id: usize, key: &RequestKey) {
         if let Ok(child) = self.tcp_accept_of(cx, id, key) {
             self.tcp_close(cx, child, true);

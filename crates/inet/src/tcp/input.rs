@@ -132,8 +132,8 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Merges the segments from `packets` that continue `seen` into `run`, and updates `seen` to
-    /// cover all of them. Returns the parsed headers of the first segment that does not continue
-    /// it.
+    /// cover all of them. Returns the parsed headers of the first valid segment that does not
+    /// continue `seen`.
     #[inline(never)]
     fn tcp_gather<A: Net>(
         &self,
@@ -224,7 +224,7 @@ impl<L: Locks> Stack<L> {
             Some(sock) if matches!(sock.kind, Kind::Stream(_)) => self.tcp_segment(cx, id, sock, seen, packet, run),
             Some(sock) if sock.is_listening() => {
                 let spreads = sock.options().reuse_port;
-                *open = None; // its lock is acquired again after that of TIME-WAIT
+                *open = None; // its lock is acquired again, after the lock of the TIME-WAIT table
                 let id = if spreads { self.tcp_spread(cx, id, seen.ends) } else { id };
                 self.tcp_unowned(cx, Some(id), seen, packet, run);
             }
@@ -232,7 +232,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns the socket for a segment: that of its connection, or a listener.
+    /// Finds and locks the socket for a segment: the socket of its connection, or a listener.
     #[inline(always)]
     fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Owner<'_, L, A>> {
         let hash = self.tcp.demux.ends_probe::<A>().hash(ends);
@@ -469,7 +469,7 @@ impl<L: Locks> Stack<L> {
                 if !listener.on_unreachable(context, &core_ends(ends), seq) {
                     self.count(cx).tcp.pmtu.icmp_refused.bump();
                 } else if listening.held.is_some() {
-                    sock.wake(cx, id); // the connection may be waited for
+                    sock.wake(cx, id); // wakes callers that wait for the connection
                 }
             }
             Kind::Fresh => {}
@@ -529,7 +529,8 @@ impl Stream {
         }
     }
 
-    /// Moves out-of-order data that is now in order to the receive queue.
+    /// Moves the `len` bytes of out-of-order data that are now in order to the receive queue.
+    /// Returns `false` if any of these bytes are missing.
     #[cold]
     fn join(&mut self, len: u32) -> bool {
         let Some(ooo) = &mut self.ooo else { return false };

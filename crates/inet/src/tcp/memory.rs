@@ -1,4 +1,4 @@
-//! Memory limits of connections, and the connections that are restricted or dropped above them.
+//! Memory limits of connections, and the measures taken when memory becomes short.
 //!
 //! A peer decides how much of our data it acknowledges, and an application decides how much of the
 //! received data it reads. Therefore the memory of all connections together has a limit,
@@ -68,8 +68,8 @@ impl<L: Locks> Stack<L> {
 /// Number of bytes that a connection may always queue for sending when memory is short, like the
 /// minimum of Linux's tcp_wmem.
 const SEND_LEAST: usize = 4096;
-/// Maximum number of buffers for [`SEND_LEAST`] bytes, since each single byte that is sent at once
-/// occupies a buffer.
+/// Maximum number of buffers that the [`SEND_LEAST`] bytes may occupy. A byte that is written and
+/// sent alone occupies a whole buffer.
 const SEND_LEAST_BUFFERS: usize = 4;
 /// Maximum ratio of a connection's send queue to the free memory.
 const FAIR: usize = 4;
@@ -78,8 +78,8 @@ const FAIR: usize = 4;
 /// microsecond to this time. The checks are needed because not every release of memory is signaled:
 /// other code returns buffers to the pool, and the limit is a sysctl that can be changed.
 const RETRY: Duration = Duration::from_millis(1);
-/// Number of waiting writers from which on all of them are checked even if the pool is empty, in
-/// order to remove closed sockets from the list.
+/// Number of waiting writers at which all of them are checked even if the pool is empty. The check
+/// removes closed sockets from the list.
 const WRITERS_KEPT: usize = 4096;
 
 impl<L: Locks> Stack<L> {
@@ -120,11 +120,11 @@ impl<L: Locks> Stack<L> {
         if used < limit / 2 { limit / 16 } else { self.tcp_short_allowance(stream, used, limit) }
     }
 
-    /// Returns the allowance of [`Stack::tcp_send_allowance`] while memory is short. Data to be
-    /// sent leaves an eighth of the limit for received data. Up to seven eighths of the limit, the
-    /// send queues share the free memory. Above this, each queue may have a few segments. Up to a
-    /// quarter above the limit, an empty queue gets one segment, so that an application that writes
-    /// before it reads makes progress.
+    /// Computes [`Stack::tcp_send_allowance`] while memory is short. The last eighth of the limit
+    /// is reserved for received data, and the send queues share the free memory below it. While
+    /// less than fifteen sixteenths of the limit are in use, each queue may contain a few segments
+    /// in any case. Until the limit is exceeded by a quarter, an empty queue may still get one
+    /// segment, so that an application that writes before it reads makes progress.
     #[cold]
     fn tcp_short_allowance(&self, stream: &Stream, used: usize, limit: usize) -> usize {
         let (len, buffers) = (stream.send.len(), stream.send.buffers());
@@ -282,8 +282,8 @@ impl<L: Locks> Stack<L> {
             counts.out_of_order_refused.add(segment.segments().into());
             return true;
         }
-        // If the application has no unread data, a segment is still accepted. The limit for this is
-        // slightly above that for a sender with an empty queue (`tcp_short_allowance`).
+        // If the application has no unread data, a segment is still accepted. For this case, the
+        // limit is slightly higher than for a sender with an empty queue (`tcp_short_allowance`).
         let (used, limit) = (self.tcp_memory(), self.tcp_memory_limit());
         let most = if stream.recv.is_empty() { limit.saturating_add(limit / 16 * 5) } else { limit };
         let refused = used >= most || used >= limit && !self.tcp_leaves_buffers(16);

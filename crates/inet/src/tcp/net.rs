@@ -1,7 +1,7 @@
 //! Local and remote address and port (the ends) of a TCP socket, and TCP's additions to [`Family`].
 //!
-//! The addresses and ports of IPv4 are in the socket's cache line. The addresses of IPv6 are in
-//! [`Rest`], with the event receivers; its ports are in the cache line.
+//! The cache line of a socket contains its ports and its IPv4 addresses. IPv6 addresses are in
+//! [`Rest`], which is allocated only if needed.
 
 use super::headers::LINK;
 use super::{ListenConfigs, Rest, Sock};

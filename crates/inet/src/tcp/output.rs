@@ -448,8 +448,8 @@ pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> 
     }
 }
 
-/// Writes the TCP header and its options, with a zero checksum field. The length of `head` is
-/// exactly that of the header with its options.
+/// Writes the TCP header and its options, with a zero checksum field. `head` must have exactly the
+/// length of the header with its options.
 #[inline(always)]
 fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     let header = wire::tcp::Header {
@@ -521,12 +521,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sends the segment `answer` of connection `id`, which is not part of its data stream.
+    /// Sends `answer`, a segment of a connection that is not part of its data stream: for example a
+    /// RST or a challenge ACK.
     pub(super) fn tcp_answer(&self, cx: Cx, sock: &Sock<L>, answer: &Out) {
         match sock.ends() {
             SockEnds::V4(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u32, L>(sock.options(), self)),
             SockEnds::V6(ends) => self.tcp_send_bare(cx, ends, answer, &IpOptions::of::<u128, L>(sock.options(), self)),
-            SockEnds::Both(_) => {} // connections never have these
+            SockEnds::Both(_) => {} // a connection is not dual-stack
         }
     }
 }

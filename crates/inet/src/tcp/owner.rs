@@ -5,7 +5,8 @@ use crate::demux::Ends;
 use crate::slots::Locked;
 use lock::Locks;
 
-/// A locked socket to which a received segment belongs: that of its connection, or a listener.
+/// A locked socket to which a received segment belongs: the socket of its connection, or a
+/// listener.
 pub(super) struct Owner<'a, L: Locks, A> {
     pub(super) ends: Ends<A>,
     pub(super) id: usize,

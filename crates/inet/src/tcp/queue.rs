@@ -52,7 +52,8 @@ impl Piece {
     }
 }
 
-/// Data that is written but not acknowledged, in order. The first byte is that of SND.UNA.
+/// Data that is written but not acknowledged, in order. The first byte has the sequence number
+/// SND.UNA.
 #[derive(Debug)]
 pub struct SendQueue {
     pieces: VecDeque<Piece>,
@@ -275,7 +276,7 @@ impl SendQueue {
     pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.front_mut()?;
         if self.len != len || piece.held.len() != self.len as usize || piece.start != self.front {
-            return None; // the released part of the first piece could have the length of the second
+            return None; // lengths alone may match by chance: a partly released piece and a second one
         }
         self.near = 0;
         let sum = piece.sum();

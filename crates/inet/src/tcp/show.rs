@@ -50,7 +50,7 @@ impl Timer {
     }
 }
 
-/// Maximum time of a delayed ACK (RFC 9293 3.8.6.3). An earlier deadline may be that of a delayed
+/// Maximum delay of an ACK (RFC 9293 3.8.6.3). A timer that expires earlier may be for a delayed
 /// ACK, which `ss` does not print.
 const DELAYED_ACK_MAX: Duration = Duration::from_millis(500);
 
@@ -94,8 +94,8 @@ impl<L: Locks> Sock<L> {
         }
     }
 
-    /// Returns the active timer and the time until it expires. The core returns only the first
-    /// deadline. The kind of the timer is derived from the state.
+    /// Returns the active timer and the time until it expires. The core returns only the earliest
+    /// deadline, so the kind of the timer is derived from the state of the connection.
     pub fn timer(&self, now: Instant) -> Option<(Timer, Duration)> {
         let tcb = self.tcb()?;
         let (info, left) = (tcb.info(now), tcb.next_timer());

@@ -63,7 +63,7 @@ impl<L: Locks> Stack<L> {
 
     /// Sets the connection's timer in the wheel if its deadline is now earlier. For a later
     /// deadline, the wheel is not changed: the timer expires once too early and is then set again.
-    /// This costs less, since every segment moves a deadline.
+    /// This is cheaper, since every segment changes the deadline.
     #[inline(always)]
     pub(super) fn tcp_arm(&self, cx: Cx, id: usize, stream: &mut Stream) {
         let next = stream.tcb.next_timer();
@@ -145,7 +145,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_arm_listener(cx, id, listening);
         let holds = listening.held.is_some();
         if holds {
-            sock.wake(cx, id); // a handshake may have been given up, whose connection is waited for
+            sock.wake(cx, id); // wakes callers that wait for the connection of a failed handshake
         }
         for (ends, out) in again {
             match sock_ends(&ends) {
@@ -155,7 +155,7 @@ impl<L: Locks> Stack<L> {
                 SockEnds::V6(ends) => {
                     self.tcp_send_bare(cx, ends, &out, &IpOptions::of::<u128, L>(sock.options(), self));
                 }
-                SockEnds::Both(_) => {} // handshakes never have these
+                SockEnds::Both(_) => {} // a handshake is not dual-stack
             }
         }
     }

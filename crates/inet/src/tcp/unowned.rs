@@ -70,8 +70,8 @@ impl<L: Locks> Stack<L> {
         IpOptions::of::<A, L>(&super::NO_OPTIONS, self)
     }
 
-    /// Answers a segment that a policy rejects as if there were no socket. Invalid segments are not
-    /// answered.
+    /// Sends a RST in answer to a segment that a policy rejects, as if there were no socket.
+    /// Invalid segments are not answered.
     #[inline(never)]
     pub(crate) fn tcp_refuse<A: Net>(&self, cx: Cx, iface: &Iface<L>, packet: &Frame) {
         let mut seen = ParsedSegment::<A>::default();
@@ -123,8 +123,8 @@ impl<L: Locks> Stack<L> {
         let domain = if listening.held.is_some() { A::DOMAIN } else { domain };
         match listening.listener.on_segment(context, &core_ends(seen.ends), &seen.segment) {
             Answer::SynAck(out) => {
-                // A timer that is already set expires earlier, and its handler will then set this
-                // timer.
+                // A timer that expires before the first retransmission of this SYN-ACK need not be
+                // changed, since its handler sets the next timer.
                 let Config { rto_initial, rto_max, .. } = &**config;
                 if listening.armed > cx.now.after(*rto_initial.min(rto_max)) {
                     self.tcp_arm_listener(cx, id, listening);
@@ -142,7 +142,7 @@ impl<L: Locks> Stack<L> {
                     self.count(cx).tcp.states.bad_attempts.bump();
                 }
                 if why == Refused::ResetTaken && listening.held.is_some() {
-                    sock.wake(cx, id); // the connection may be waited for
+                    sock.wake(cx, id); // wakes callers that wait for the connection
                 }
                 self.drop_frame(cx, packet, refusal::<A>(why));
             }

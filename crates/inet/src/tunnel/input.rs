@@ -94,7 +94,8 @@ impl<L: Locks> Stack<L> {
         if accepts { self.vxlan_input6(cx, packet, header, chain) } else { Some(packet) }
     }
 
-    /// Processes a VXLAN packet with `before` bytes in front of its UDP header.
+    /// Processes a datagram with `before` bytes in front of its UDP header. Returns the packet if
+    /// there is no VXLAN tunnel for it.
     fn take_datagram_out(
         &self,
         cx: Cx,
@@ -150,7 +151,7 @@ impl<L: Locks> Stack<L> {
             }
             Ok(()) => {
                 packet.mark_l3();
-                packet.set_flags(Flags::default()); // the port's flags are those of the outer packet
+                packet.set_flags(Flags::default()); // the port has set the flags for the outer packet
                 self.count(cx).tunnel.decapsulated.bump();
                 self.requeue(cx, iface, packet);
             }

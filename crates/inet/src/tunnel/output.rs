@@ -174,7 +174,7 @@ impl<L: Locks> Stack<L> {
                 self.ip6_output(cx, packet, &out)
             }
             _ => {
-                self.drop_frame(cx, packet, DropReason::TunnelNoEnds); // `set_tunnel` rejects this
+                self.drop_frame(cx, packet, DropReason::TunnelNoEnds); // `set_tunnel` rejects mixed families
                 Err(OutputError::NoRoute)
             }
         }
@@ -304,7 +304,8 @@ fn large_segment<L: Locks>(iface: &Iface<L>, inner: &Frame) -> Option<Segment> {
 
 /// Computes the checksums that were left to a port, since the port cannot compute them for a packet
 /// in a tunnel. Returns the fields of the inner header that are copied to the outer header. Returns
-/// `None` if there is no buffer for computing a checksum.
+/// `None` if a checksum cannot be written because the packet shares its buffer and no other buffer
+/// is free.
 fn complete(config: &Config, inner: &mut Frame) -> Option<Inner> {
     let at = if config.kind.is_ethernet() { input::inside_ethernet(inner) } else { Some(0) };
     let work = inner.flags();

@@ -70,8 +70,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Reports the deferred errors and processes the queued packets. Packets that result from these
-    /// are queued for the next poll.
+    /// Reports the deferred errors and processes the queued packets. Packets that result from this
+    /// processing are queued for the next poll.
     pub(crate) fn poll_requeued(&self, cx: Cx) {
         if !self.requeued.has_some() {
             return;

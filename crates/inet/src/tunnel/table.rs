@@ -62,8 +62,8 @@ impl Tunnels {
         self.0.iter_mut().find(|tunnel| tunnel.iface == id)
     }
 
-    /// Returns another tunnel whose received packets could not be distinguished from those of
-    /// `config`.
+    /// Returns another tunnel whose received packets could not be distinguished from the packets of
+    /// a tunnel with `config`.
     pub(super) fn rival(&self, id: IfaceId, config: &Config) -> Option<IfaceId> {
         let same = |other: &Config| {
             (other.kind, other.local, other.remote) == (config.kind, config.local, config.remote)

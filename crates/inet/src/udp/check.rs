@@ -18,7 +18,7 @@ pub(crate) struct Check {
 
 impl Check {
     pub(super) fn of<L: Locks>(iface: Option<&Iface<L>>) -> Check {
-        let trusts_port = iface.is_none_or(|iface| iface.offload().rx); // without an interface: own packet
+        let trusts_port = iface.is_none_or(|iface| iface.offload().rx); // no interface: the packet is from this host
         let open = Flags::TX_L4_CSUM; // was never on a wire, so there is nothing to verify
         Check { verified: if trusts_port { open.with(Flags::RX_L4_OK) } else { open } }
     }

@@ -1,5 +1,5 @@
-//! Local and remote address and port (the ends) of a Pcb. Those of IPv4 are in the first cache line
-//! of the Pcb, IPv6 addresses are in the second.
+//! Local and remote address and port (the ends) of a Pcb. The ports and the IPv4 addresses are in
+//! the first cache line of the Pcb, the IPv6 addresses are in the second.
 
 use super::{Domain, Families, Pcb, SockEnds};
 use crate::demux::{Bits, Ends, Ends4, Ends6, Tuple};
@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 
 /// Family-specific view of a Pcb.
 pub(crate) trait OfPcb: Bits {
-    /// True if a socket's addresses are in the first two cache lines of the Pcb, not only in the
-    /// first.
+    /// True if the addresses and ports of a socket occupy the first two cache lines of its Pcb;
+    /// false if they are in the first.
     const IN_TWO_LINES: bool;
 
     /// Returns the local and remote address and port of the socket, if it accepts datagrams of this

@@ -29,7 +29,7 @@ pub enum BindError {
     InUse,
     /// The address does not belong to this host.
     NotOurs,
-    /// The family of the address is not that of the socket.
+    /// The address is of another family than the socket.
     Family,
     /// All ephemeral ports are in use.
     NoPorts,

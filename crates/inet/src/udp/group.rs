@@ -70,7 +70,7 @@ impl<L: Locks> Stack<L> {
         self.set_filter(cx, id, group, iface, SourceFilter::default())
     }
 
-    /// Changes the source filter of socket `id` for a group by one source.
+    /// Adds a source to the source filter of socket `id` for a group, or removes one from it.
     ///
     /// # Errors
     /// [`BindError::Invalid`] for an address that is not a multicast group, a source of another

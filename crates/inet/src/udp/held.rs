@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// Maximum number of datagrams held for one request.
 pub const PACKETS_MAX: usize = 4;
-/// Share of the pool's buffers that held datagrams may use, as a divisor.
+/// Divisor of the pool size: held datagrams may use at most 1/`POOL_SHARE` of the buffers.
 pub(super) const POOL_SHARE: usize = 8;
 
 /// Datagrams of one forwarder that wait for a decision.

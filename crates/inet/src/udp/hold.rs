@@ -29,8 +29,8 @@ fn expire(all: &mut PrefixTable<HeldDatagrams>, now: Instant) -> Vec<Frame> {
 }
 
 impl<L: Locks> Stack<L> {
-    /// Starts holding datagrams for the addresses of `prefix` without a socket. Returns `false` if
-    /// datagrams for this prefix are held already.
+    /// Starts holding datagrams to the addresses of `prefix` for which there is no socket. Returns
+    /// `false` if datagrams for this prefix are held already.
     pub fn udp_hold(&self, cx: Cx, prefix: AnyPrefix) -> bool {
         let mut held = self.udp_held.lock(cx);
         let is_added = held.add(prefix, HeldDatagrams::default());
@@ -38,7 +38,7 @@ impl<L: Locks> Stack<L> {
         is_added
     }
 
-    /// Ends holding datagrams for the addresses of `prefix`. The held ones are dropped.
+    /// Stops holding datagrams to the addresses of `prefix`, and drops the datagrams that are held.
     pub fn udp_release(&self, cx: Cx, prefix: AnyPrefix) {
         let mut held = self.udp_held.lock(cx);
         let ended = held.remove(prefix);
@@ -47,7 +47,7 @@ impl<L: Locks> Stack<L> {
         ended.into_iter().for_each(|ended| self.end_held(cx, ended));
     }
 
-    /// Ends holding datagrams, before the host ends.
+    /// Stops holding datagrams for all prefixes and drops the held ones, before the host ends.
     pub(crate) fn udp_release_all(&self, cx: Cx) {
         let ended = self.udp_held.lock(cx).take_all();
         self.holds_udp.store(false, Ordering::Release);
@@ -68,7 +68,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Returns whether datagrams are held.
+    /// Returns whether there is a forwarder that holds datagrams.
     pub fn is_holding_udp(&self) -> bool {
         self.holds_udp.load(Ordering::Acquire)
     }
@@ -121,7 +121,8 @@ impl<L: Locks> Stack<L> {
         if let Some(signal) = signal {
             signal.raise();
         }
-        // Without a decision there is no answer, as for a packet that is lost.
+        // There is no decision about these datagrams. Their senders get no ICMP error, as if the
+        // datagrams had been lost on the path.
         let lost = expired.into_iter().chain(refused);
         lost.for_each(|frame| self.drop_frame(cx, frame, DropReason::UdpNoSocket));
         None
@@ -139,7 +140,8 @@ impl<L: Locks> Stack<L> {
         next
     }
 
-    /// Decides about a request. An accepted one returns the number of its socket.
+    /// Applies the decision of the application about a request. If the request was accepted,
+    /// returns the number of the new socket.
     ///
     /// # Errors
     /// [`BindError::NotConnected`] if the request has expired or was decided before;

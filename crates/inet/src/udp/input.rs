@@ -276,8 +276,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Delivers a broadcast or multicast to the address `to` to every socket that accepts it. All
-    /// sockets except the last receive a copy.
+    /// Delivers a broadcast or multicast datagram with the destination `to` to every socket that
+    /// accepts it. All sockets except the last receive a copy.
     fn udp_deliver_to_all<A: OfPcb>(
         &self,
         cx: Cx,
@@ -315,8 +315,8 @@ impl<L: Locks> Stack<L> {
     }
 
     fn udp_enqueue_group<A: OfPcb>(&self, cx: Cx, id: usize, packet: Frame, ends: Ends<A>, came_by: IfaceId) -> u64 {
-        // `wants` has checked the addresses and ports. The local address is a group, not that of
-        // the socket.
+        // `wants` has checked the addresses and ports. The destination is a group or broadcast
+        // address, which may differ from the address to which the socket is bound.
         let own = self.with_pcb(cx, id, |pcb| A::ends_of(pcb)).flatten();
         let bound = own.map(|own| own.local).filter(|&local| local != A::default());
         let ends = Ends { local: bound.unwrap_or(ends.local), ..ends };

@@ -147,8 +147,8 @@ impl<L: Locks> Stack<L> {
     /// A source address in `ancillary` must belong to this host. An answer can thus be sent from
     /// the address to which the request was sent (RFC 1122 4.1.3.5). If the source address is
     /// unspecified, or is a broadcast or multicast address, which is not a valid source (RFC 1122
-    /// 3.2.1.3), the stack selects the source. An interface in `ancillary` must be that of the
-    /// route to `dst`.
+    /// 3.2.1.3), the stack selects the source. An interface in `ancillary` must be the interface of
+    /// the route to `dst`.
     ///
     /// # Errors
     /// [`SendError`]; [`SendError::BadSource`] if the source address does not belong to this host
@@ -257,8 +257,8 @@ impl<L: Locks> Stack<L> {
         Ok(sent)
     }
 
-    /// Sends payloads as long as the cached headers are valid for them. Acquires the lock of the
-    /// socket and that of the interface only once.
+    /// Sends payloads as long as the cached headers are valid for them. Acquires the locks of the
+    /// socket and of the interface only once.
     fn burst_cached<'a, A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -527,7 +527,8 @@ impl<L: Locks> Stack<L> {
         Ok(by_port)
     }
 
-    /// Delivers a copy of a multicast or broadcast that this host sends to its own sockets.
+    /// Delivers to the sockets of this host a copy of a multicast or broadcast datagram that this
+    /// host sends.
     fn loop_copy<A: Family>(&self, cx: Cx, datagram: &Frame, head: &Head<A>) {
         let Some(mut copy) = datagram.try_clone() else {
             return self.udp_no_copy(cx);
@@ -594,7 +595,7 @@ impl<L: Locks> Stack<L> {
             return None;
         }
         let room = mtu.checked_sub(A::IP_LEN + udp::HEADER_LEN)?;
-        let room = room.min(self.longest_payload()).min(self.pool.size() - self.pool.headroom()); // longer: a large frame
+        let room = room.min(self.longest_payload()).min(self.pool.size() - self.pool.headroom()); // longer: slow path
         let mut headers = [0u8; N];
         let (link, rest) = headers.split_first_chunk_mut::<{ eth::HEADER_LEN }>()?;
         eth::Header { dst: mac, src: iface.mac, ethertype: A::ETHERTYPE }.emit(link);

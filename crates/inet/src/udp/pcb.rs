@@ -328,8 +328,9 @@ impl<L: Locks> Pcb<L> {
         self.reception.has(kind.bit())
     }
 
-    /// Sets whether receive calls return ancillary data of this kind. For IPv4 datagrams that are
-    /// already queued, the receiving interface is then unknown.
+    /// Sets whether receive calls return ancillary data of this kind. If
+    /// [`AncillaryKind::PacketInfo`] is switched on, the receiving interface of IPv4 datagrams that
+    /// are already queued is unknown.
     pub fn set_receives(&mut self, kind: AncillaryKind, on: bool) {
         if on && kind == AncillaryKind::PacketInfo && !self.receives(kind) {
             let more = self.rest.as_mut().map(|rest| rest.more.iter_mut()).into_iter().flatten();

@@ -153,8 +153,8 @@ fn headers6(ip: ip6::HeaderView, port: L4Port) -> Headers {
     Headers { from, to, ttl: ip.hop_limit(), tos: ip.traffic_class(), noted }
 }
 
-/// Parses the headers of IPv4 packets with options, and those of packets of raw and ICMP sockets,
-/// which have no ports.
+/// Parses the headers of IPv4 packets with options, and of packets for raw and ICMP sockets, which
+/// have no ports.
 #[inline(never)]
 fn ends_otherwise(frame: &Frame) -> Option<Headers> {
     let (packet, pulled) = (frame.l3_bytes(), frame.l3_bytes().len() - frame.len());

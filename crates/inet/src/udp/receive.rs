@@ -40,7 +40,7 @@ pub(crate) trait Receive: Family + OfPcb {
     /// Sends an ICMP error (port unreachable) about a datagram that begins with its IP header.
     fn port_unreachable<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<IfaceId>, packet: &Frame);
     /// Returns the addresses and ports of a stripped datagram in the run that begins with `first`.
-    /// The local port is the same as that of `first`.
+    /// The datagram has the same local port as `first`.
     fn ends_in_run(first: Ends<Self>, headers: &Headers) -> Ends<Self>;
 }
 

@@ -9,7 +9,7 @@ use stats::hint::cold_path;
 use std::net::{Ipv6Addr, SocketAddr};
 use wire::L4Port;
 
-/// Destination of a datagram, as bits of its family.
+/// Destination of a datagram. The address is an integer, [`u32`] for IPv4 and [`u128`] for IPv6.
 #[derive(Clone, Copy)]
 pub(super) enum To {
     V4(u32, L4Port),

@@ -1,5 +1,5 @@
-//! The workloads of `linerate ab`: a netperf test between hosts, one rig with settings, or any
-//! command line.
+//! The workloads of `linerate ab`: a netperf test between hosts, one of the rigs in [`RIGS`], or
+//! any command line.
 
 use super::{Spent, Trials, Variant};
 use crate::bench::{Codec, GIGABYTES};
@@ -186,8 +186,8 @@ fn filter(id: &str, settings: &[Setting]) -> anyhow::Result<Side> {
 /// Unit of the duration of a command: milliseconds.
 const MILLISECONDS: Unit = Unit { name: "ms", of: |ticks| ticks * 1e3 / timer::rate().hz as f64 };
 
-/// Returns the variant that runs a command line. `{}` in a word of `command` is replaced by the
-/// side's words; if `command` is `{}` alone, the words are run by `sh -c`.
+/// Returns the variant that runs a command line. The settings of the side replace `{}` in each word
+/// of `command`. If `command` is `{}` alone, `sh -c` runs the settings as a command.
 ///
 /// # Errors
 /// `command` is empty.

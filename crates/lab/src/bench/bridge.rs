@@ -1,5 +1,5 @@
-//! `linerate bench bridge`: the cost of forwarding a frame by its MAC addresses, and of the steps
-//! of forwarding alone.
+//! `linerate bench bridge`: the cost of forwarding a frame by its MAC addresses, and of each step
+//! of forwarding on its own.
 
 mod idle;
 mod lanes;
@@ -12,9 +12,9 @@ use crate::rigs::{BridgeRig, FdbRig, NIC_FINAL, NIC_FIRST, NicRig, PoolRig, Ring
 use crate::side::Side;
 use crate::study::{Entry, Options, Progress, Study};
 
-/// Length in bytes, without FCS, of a frame that has 64 bytes with it.
+/// Length in bytes of a 64-byte Ethernet frame without its FCS.
 const SHORT: usize = 60;
-/// Length in bytes, without FCS, of a frame that has 1518 bytes with it.
+/// Length in bytes of a 1518-byte Ethernet frame without its FCS.
 const LONG: usize = 1514;
 
 /// Rows measured between in-memory ports: (identifier, number of MAC addresses, frame length in
@@ -31,7 +31,7 @@ const ADDRESSES: usize = 1 << 16;
 /// Measures all rows of `linerate bench bridge`.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn bridge(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench bridge", options.run(30), 6, progress);
     study.note(

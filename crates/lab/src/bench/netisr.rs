@@ -22,7 +22,7 @@ const TRIAL: Duration = Duration::from_millis(20);
 /// Measures all rows of `linerate bench dispatch`.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench dispatch", options.run(30), 2, progress);
     study.note(
@@ -42,9 +42,9 @@ pub fn dispatch(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// Returns how many more ticks a frame costs in side `with` than in side `base`, with the ticks of
-/// `with` multiplied by `threads`. It is computed from the paired ratio, so noise can make it
-/// negative.
+/// Returns the extra ticks per frame of side `with` over side `base`. The ticks of `with` are first
+/// multiplied by `threads`, the number of cores that it keeps busy. Since the figure is computed
+/// from the paired ratio, noise can make it negative.
 fn more(group: &Group, base: &str, with: &str, threads: f64) -> anyhow::Result<Figure> {
     let (middle, ratio) = (group.sample(base).summary()?, group.ratio(base, with)?);
     let [median, lo, hi] = [ratio.median, ratio.hi, ratio.lo].map(|times| middle.median * (threads / times - 1.0));
@@ -123,7 +123,7 @@ enum Kernel {
 struct Both {
     id: &'static str,
     title: &'static str,
-    /// `None`: tcpconnect.
+    /// netperf's test; `None` for tcpconnect.
     test: Option<Test>,
     over: Over,
     link: &'static str,

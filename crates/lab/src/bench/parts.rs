@@ -29,7 +29,8 @@ const MEGABYTES: Unit = Unit { name: "MB/s", of: |ticks| timer::rate().hz as f64
 /// Measures all rows of `linerate bench parts`.
 ///
 /// # Errors
-/// A header of fixed contents cannot be built. A row without a figure states the reason.
+/// A test header cannot be built. A row that could not be measured is not an error: it states the
+/// reason.
 pub fn parts(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench parts", options.run(20), 6, progress);
     study.note("data in the first-level cache, one core; TSC ticks per call, segment, lookup, route or frame");

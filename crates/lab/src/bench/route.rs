@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 /// Measures all rows of `linerate bench route`.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn route(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench route", options.run(30), 4, progress);
     study.note(

@@ -436,7 +436,7 @@ fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
         listens(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         stock
     };
-    // A persistent device, which the client opens.
+    // A persistent TAP device, which our client opens in each run.
     without("sv13");
     let made = Command::new("ip").args(["tuntap", "add", "sv13", "mode", "tap"]).status().context("cannot start ip")?;
     ensure!(made.success(), "ip tuntap add failed: {made}");
@@ -462,8 +462,8 @@ fn pacing(size: &Size, netlink: &mut Netlink) -> anyhow::Result<Contest> {
     Ok(Contest { _served: vec![ours_to_stock, server], rows: vec![row] })
 }
 
-/// Returns the standard deviation in nanoseconds of the gaps between the datagrams of `sender`
-/// leaving through `device`.
+/// Runs the command `sender` and returns the standard deviation, in nanoseconds, of the gaps
+/// between its datagrams as they leave through `device`.
 fn spread(device: &str, from: Ipv4Addr, sender: &mut Command) -> anyhow::Result<(u64, Took)> {
     let count = (DEPARTURES + LEFT_OUT + 1).to_string();
     let filter = format!("udp and src host {from} and greater 1000");

@@ -35,8 +35,8 @@ const LOSSY: Contest = Contest {
     seconds: 4,
 };
 
-/// Adds the rows. They are measured in separate rounds: several processes use all cores, for one or
-/// several seconds per trial.
+/// Adds the rows over TAP devices. They have rounds of their own, since a trial takes one to four
+/// seconds and its processes use all cores.
 pub(super) fn rows(study: &mut Study<'_>, options: &Options) {
     for contest in [&FAST, &LOSSY] {
         contest.hold(study, options);

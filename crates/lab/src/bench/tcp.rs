@@ -16,7 +16,7 @@ use crate::study::{Entry, Options, Progress, Study, Unit};
 const LARGE: Link = Link { family: Domain::Inet, mtu: 65_521, offload: true };
 /// Target for a row over IPv6: maximum ratio to the cost of the same row over IPv4.
 const SIX_TARGET: f64 = 1.08;
-/// Number of idle connections in the rows that measure among idle connections.
+/// Number of idle connections in the rows `*.100k_idle` and `conn.idle_bytes`.
 const IDLE: usize = 100_000;
 /// Number of processes in which the memory of idle connections is measured.
 const WEIGHED: usize = 5;
@@ -55,16 +55,16 @@ pub fn tcp(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Res
     Ok(report)
 }
 
-/// Returns the two cores for a stream from one core to another; the receiver runs on the measuring
-/// thread's core.
+/// Returns the cores of the sender and of the receiver for a stream between two cores. The
+/// receiver's core is that of the measuring thread. `None` if only one core is available.
 pub fn both_cores(options: &Options) -> Option<[usize; 2]> {
     Some([dispatch::other_core(options.core())?, options.core()])
 }
 
-/// Measures the rows with the kernel and `peers`.
+/// Measures all rows of `linerate bench tcp`, with the kernel and `peers` as peers.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn tcp_with(options: &Options, peers: TcpPeers, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("bench tcp", options.run(20), 6, progress);
     study.note(
@@ -175,8 +175,8 @@ fn large(id: &'static str) -> Side {
     Side::new(id, move || BulkRig::new(id, LARGE))
 }
 
-/// Measures TCP_RR among [`IDLE`] idle connections, compared with TCP_RR without them. The
-/// connections are built anew for each round.
+/// Measures TCP_RR on hosts that have [`IDLE`] idle connections, compared with hosts that have
+/// none. The connections are built anew for each round.
 fn among_idle(study: &mut Study<'_>) {
     let (id, among) = ("rr.tcp.100k_idle", LoopbackRr::most_idle(IDLE));
     if among < IDLE {

@@ -42,12 +42,13 @@ pub(crate) struct Codec {
     decode: bool,
     frames: Vec<u8>,
     lines: Vec<u8>,
-    /// Buffer for a decoded frame, allocated once: to zero it costs more than to decode a burst.
+    /// Buffer for a decoded frame, allocated once, since zeroing a new one costs more than decoding
+    /// a burst.
     frame: Vec<u8>,
 }
 
-/// Number of frames in a burst: their 10,816 bytes of text stay in the first-level cache. (100 kB
-/// of text, in the second level: about half the speed.)
+/// Number of frames in a burst. Their 10,816 bytes of text fit into the first-level cache; with 100
+/// kB of text, in the second-level cache, the speed is about half.
 const CODEC_FRAMES: usize = 64;
 const FRAME: usize = 60;
 
@@ -158,8 +159,8 @@ fn fuse(mounted: &Mounted) -> Contest {
     }
 }
 
-/// Measures one row and its peers. Each trial starts a new process, so a round builds nothing
-/// beforehand.
+/// Measures one row and its peers. Each trial starts new processes, so a round has nothing to
+/// build.
 fn hold(study: &mut Study<'_>, contest: Contest, corpus: &Rc<Corpus>, options: &run::Options) {
     let hertz = study.report.env.tsc_hz;
     let Contest { id, title, unit, script, ops, peers: beside } = contest;

@@ -217,7 +217,7 @@ pub struct StageCost {
     pub stage: String,
     /// Ticks of the stage per frame.
     pub ticks: f64,
-    /// Set if the stage is a port's part of another stage, whose ticks include it.
+    /// Set if this stage is a port's share of another stage, whose ticks include it.
     pub within: bool,
 }
 

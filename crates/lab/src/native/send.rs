@@ -57,7 +57,8 @@ impl Sender {
         Sender::start_where(netns::available())
     }
 
-    /// Starts the child in a namespace of its own or, for the reason given, in the current one.
+    /// Starts the child in a network namespace of its own. If `available` is an error, starts the
+    /// child in the current namespace and passes the reason to it.
     pub fn start_where(available: Result<(), String>) -> anyhow::Result<Sender> {
         let child = match available {
             Ok(()) => Child::start_apart(child::again(KIND, &format!("own {}", user_namespace()))?)?,

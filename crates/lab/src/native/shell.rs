@@ -213,7 +213,8 @@ impl Shell {
     /// Runs the script once.
     ///
     /// # Errors
-    /// sh cannot be started, or the script failed, with the last line of its standard error.
+    /// sh cannot be started, or the script failed. The error contains the last line of the script's
+    /// standard error.
     pub fn output(&self) -> anyhow::Result<Output> {
         let mut command = Command::new("sh");
         command.arg("-c").arg(&self.script).current_dir(&self.corpus.dir).env("LINERATE", &self.program);

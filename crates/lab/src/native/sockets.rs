@@ -18,8 +18,8 @@ use std::time::Duration;
 const MOMENT: Duration = Duration::from_millis(20);
 /// Timeout of a connect.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Duration of the sleep in a round whose caller waits, and of the sleep between two checks of a
-/// pending connect. No descriptor ends the sleep early.
+/// Duration of one sleep while a test waits for an event or a connect is pending. No descriptor
+/// ends the sleep early.
 const NAP: Duration = Duration::from_micros(200);
 /// EADDRNOTAVAIL of a connect: no L4 port is left.
 const NO_PORT: i32 = libc::EADDRNOTAVAIL;
@@ -156,8 +156,8 @@ impl Sockets for KernelSockets {
     type Fd = usize;
 
     fn step(&mut self, pace: Pace) -> Instant {
-        // Sleeps only if the caller waits: otherwise its blocking calls do the waiting. If one
-        // thread drives both ends, it never sleeps.
+        // Sleeps only if the test waits and the thread does not drive both ends. Otherwise the
+        // blocking calls wait, or the other end must run.
         if pace == Pace::Wait && self.calls == Calls::Wait {
             std::thread::sleep(NAP);
         }
@@ -294,7 +294,7 @@ impl Sockets for KernelSockets {
     }
 }
 
-/// Returns the buffer sizes of a stream socket without a connection.
+/// Returns the buffer sizes of a new, unconnected stream socket.
 fn fresh() -> io::Result<Sizes> {
     let (send, recv) = os::buffers(TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.as_fd());
     Ok(Sizes { send, recv })

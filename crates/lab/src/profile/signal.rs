@@ -1,5 +1,5 @@
-//! Sampler: a signal to a thread while it uses its processor, and the handler that records its
-//! position.
+//! Sampler: sends a signal to a thread while the thread uses a processor. The signal handler
+//! records the thread's position.
 //!
 //! Each thread has two timers, both of which signal that thread only. The metronome, on
 //! CLOCK_MONOTONIC, sets the sampling rate. It also wakes a sleeping thread, and would then record
@@ -84,8 +84,8 @@ pub(super) struct Recorder {
     stack_end: u64,
     /// Set while the metronome timer runs.
     ticking: AtomicBool,
-    /// Number of consecutive ticks for which the thread had not run the whole time since the last
-    /// tick.
+    /// Number of consecutive ticks at which the thread had not run for (almost) the whole time
+    /// since the tick before.
     idle: AtomicU32,
     /// State of the random generator of the metronome's periods; never 0.
     chance: AtomicU64,
@@ -101,8 +101,8 @@ unsafe impl Send for Recorder {}
 unsafe impl Sync for Recorder {}
 
 /// Number of consecutive ticks in which the thread ran for less than seven eighths of the time,
-/// after which only its second timer runs. A single tick or two may be due to another thread that
-/// used the processor.
+/// after which the metronome stops and the second timer runs alone. One or two such ticks may only
+/// mean that another thread used the processor.
 const IDLE_TICKS: u32 = 4;
 
 /// Indices of the two timers.
@@ -151,8 +151,8 @@ impl Recorder {
         let ran = now.saturating_sub(self.last_ns.load(Ordering::Relaxed));
         let lately = now.saturating_sub(self.tick_ns.swap(now, Ordering::Relaxed));
         let passed = wall.saturating_sub(self.tick_wall_ns.swap(wall, Ordering::Relaxed));
-        // A tick of the metronome may interrupt a thread that sleeps after it has run. The position
-        // is then that of the sleep, not of the work.
+        // A tick of the metronome may interrupt a thread that has run and is now asleep. The
+        // position is then that of the sleep and not of the work, so the tick is not used.
         let metronome = self.timers.is_some() && self.ticking.load(Ordering::Relaxed);
         let here = !metronome || lately >= passed - passed / 8;
         if here && ran >= self.period_ns / 4 {
@@ -224,8 +224,8 @@ impl Recorder {
         self.period_ns / 2 + word % self.period_ns
     }
 
-    /// Starts a timer, or stops it with 0: the metronome for one tick, the other periodically.
-    /// timer_settime is async-signal-safe (POSIX.1-2017 2.4.3).
+    /// Starts timer `which`, or stops it if `after_ns` is 0. The metronome fires once, the other
+    /// timer periodically. timer_settime is async-signal-safe (POSIX.1-2017 2.4.3).
     fn set(&self, which: usize, after_ns: u64) {
         let Some(timer) = self.timers.and_then(|timers| timers.get(which).copied()) else { return };
         let time =

@@ -36,8 +36,9 @@ type Reader<'a> = EndianSlice<'a, NativeEndian>;
 /// A symbol, or a function without a symbol.
 struct Symbol<'a> {
     range: Range<u64>,
-    /// Name as in the table, demangled only when it is used: a program has a hundred thousand, and
-    /// a profile uses a few hundred. `None` if no symbol or import contains the function's name.
+    /// Name as in the symbol table. It is demangled only when it is used, since a program has about
+    /// a hundred thousand symbols and a profile uses a few hundred. `None` if neither a symbol nor
+    /// an import gives the function's name.
     name: Option<Cow<'a, str>>,
 }
 
@@ -61,8 +62,8 @@ impl<'a> Symbols<'a> {
         Symbols { modules, tables: HashMap::new(), imports, known: HashMap::new() }
     }
 
-    /// Returns the names at `address`. With `leaf`, `address` is the next instruction to run;
-    /// otherwise it is a return address, and the call before it is looked up.
+    /// Returns the names at `address`. If `leaf` is set, `address` is the next instruction to run.
+    /// Otherwise it is a return address, and the names are those of the call before it.
     pub fn at(&mut self, address: u64, leaf: bool) -> Arc<Place> {
         if let Some(place) = self.known.get(&(address, leaf)) {
             return place.clone();
@@ -101,8 +102,9 @@ impl<'a> Tables<'a> {
     fn place(&self, probe: u64) -> Place {
         let symbol = self.symbol(probe);
         let mut names = self.inlined(probe);
-        // The outermost name is the function itself. Its lines here may come from another file, and
-        // its name may be missing; its symbol has both.
+        // The outermost name is that of the function itself. According to the line table it may
+        // belong to another file or have no name, so the symbol is used, which has both the module
+        // and the name.
         if let (Some(last), Some(symbol)) = (names.last_mut(), &symbol) {
             let bare = match last_segment(last) {
                 NAMELESS => last_segment(symbol),
@@ -147,9 +149,10 @@ impl<'a> Tables<'a> {
         Some(tidy(self.nearest(probe)?.name.as_deref()?))
     }
 
-    /// Returns whether the instruction at `probe`, or the one that ends there, is a system call. A
-    /// signal during a system call is handled at its end, or at the instruction if the kernel
-    /// repeats it; so a timer's signal there means time in the kernel.
+    /// Returns whether the instruction at `probe`, or the one before it, is a system call. A signal
+    /// that arrives during a system call is handled when the call ends or, if the kernel restarts
+    /// the call, at the instruction itself. A timer's signal there therefore means time in the
+    /// kernel.
     fn in_system_call(&self, probe: u64) -> bool {
         let call: &[u8] = if cfg!(target_arch = "aarch64") { &[0x01, 0, 0, 0xd4] } else { &[0x0f, 0x05] };
         let at = |address: u64| self.bytes(address, call.len()) == Some(call);
@@ -182,8 +185,8 @@ fn lines<'a>(elf: &Elf<'a>) -> Option<addr2line::Context<Reader<'a>>> {
     addr2line::Context::from_dwarf(Dwarf::load(load).ok()?).ok()
 }
 
-/// Returns functions by linked address, named by the symbol tables, otherwise by an import,
-/// otherwise unnamed.
+/// Returns functions by linked address. Their names come from the symbol tables or, if missing
+/// there, from an import; some functions remain unnamed.
 fn symbols<'a, 'e>(
     files: impl Iterator<Item = &'e Elf<'a>>,
     module: &Module,
@@ -207,8 +210,8 @@ where
         let name = imports.get(&range.start.wrapping_add(module.bias)).cloned().map(Cow::Owned);
         symbols.push(Symbol { range, name });
     }
-    // Of several names, prefers those with fewer leading underscores, then the shorter; no name
-    // comes last.
+    // If an address has several names, the one with fewer leading underscores is used, then the
+    // shorter one. An entry without a name is used only if there is no other.
     symbols.sort_by_cached_key(|symbol| {
         let name = symbol.name.as_deref().unwrap_or("");
         // The leading underscore of a mangled name is not displayed.
@@ -246,8 +249,8 @@ fn without_generics(name: &str) -> String {
     out.replace("::<impl ", "::<").replace("<impl ", "<")
 }
 
-/// Returns the last segment of a path, without its generics; a closure includes the name of its
-/// function.
+/// Returns the last segment of a path, without its generics. For a closure, returns the name of the
+/// enclosing function and the closure.
 fn last_segment(name: &str) -> &str {
     let (mut depth, mut last) = (0i32, ' ');
     let (mut starts, mut end) = (vec![0], name.len());
@@ -255,8 +258,8 @@ fn last_segment(name: &str) -> &str {
         match letter {
             '<' => {
                 if depth == 0 && at > 0 {
-                    // Generics, `name<T>` or `name::<T>`, end the name, unless a later segment
-                    // follows (`<impl A>::name`).
+                    // Generics (`name<T>` or `name::<T>`) end the name, unless another segment
+                    // follows them (`<impl A>::name`).
                     end = if last == ':' { at - 2 } else { at };
                     starts.pop_if(|start| *start == at && last == ':');
                 }
@@ -276,16 +279,16 @@ fn last_segment(name: &str) -> &str {
     name.get(start..end).unwrap_or(name)
 }
 
-/// Returns the name of the function `bare` of a symbol with its modules, but without the type that
-/// it is a method of.
+/// Returns the path of the function `bare`: the modules of `symbol`, without the type of a method,
+/// and then `bare`.
 fn of_symbol(symbol: &str, bare: &str) -> String {
     let is_module = |part: &&str| {
         part.starts_with(|c: char| c.is_lowercase() || c == '_')
             && part.chars().all(|c| c.is_alphanumeric() || c == '_')
     };
     let mut modules: Vec<&str> = symbol.trim_start_matches('<').split("::").take_while(is_module).collect();
-    // The function's own name ends the path, unless a type precedes it; a closure's name includes
-    // its function's.
+    // The last lowercase segment is the function's own name, unless a type precedes that name. The
+    // name of a closure begins with that of its function.
     let own = bare.split("::").next().unwrap_or(bare);
     modules.pop_if(|last| *last == own);
     modules.iter().fold(String::new(), |path, module| path + module + "::") + bare

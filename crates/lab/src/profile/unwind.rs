@@ -62,7 +62,7 @@ impl Table {
             let CieOrFde::Fde(partial) = entry else { continue };
             let Ok(fde) = partial.parse(|_, bases, offset| section.cie_from_offset(bases, offset)) else { continue };
             let trampoline = fde.is_signal_trampoline();
-            // end of the rows read so far; after an error it is not the function's end
+            // End of the rows read so far. After a read error it is not the end of the function.
             let mut end = fde.initial_address();
             if let Ok(mut rows) = fde.rows(&section, &bases, &mut context) {
                 while let Ok(Some(row)) = rows.next_row() {
@@ -89,8 +89,8 @@ impl Table {
     }
 
     /// Returns the caller's registers, if the table covers the function and the stack can be read.
-    /// With `leaf`, `at.pc` is the next instruction to run; otherwise a return address, which may
-    /// be the first of another function after a call that never returns.
+    /// If `leaf` is set, `at.pc` is the next instruction to run. Otherwise it is a return address;
+    /// if the called function never returns, that address may already belong to the next function.
     pub fn caller(&self, at: Registers, leaf: bool, read: impl Fn(u64) -> Option<u64>) -> Option<Registers> {
         let pc = if leaf { at.pc } else { at.pc.checked_sub(1)? };
         let after = self.rows.partition_point(|row| row.start <= pc);

@@ -48,14 +48,14 @@ pub fn bridge2004_in_cache(options: &Options, progress: &mut dyn FnMut(Progress)
     study(Dma::Copy, options, progress)
 }
 
-/// Number of rounds of the ladder. Building a rig with frames in memory takes 50 ms, and a round
-/// builds about thirty.
+/// Number of rounds of the ladder. A round builds about thirty rigs; a rig with frames in memory
+/// takes 50 ms to build.
 const ROUNDS: u32 = 10;
 
 fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let frames = if options.quick { "frames=4096" } else { "frames=16384" };
-    // A rig warms up by itself. Thirty rigs at once would take 2 GiB and evict each other from the
-    // cache.
+    // There is no warm-up trial, since a rig warms up by itself. There is one rig at a time, since
+    // thirty rigs would need 2 GiB and evict each other from the cache.
     let usual = run::Options { warmup: 0, trials: 2, alive: Alive::OneByOne, ..options.run(ROUNDS) };
     let parts = (climb::PARTS + paced::PARTS + cores::PARTS) * THEN.len();
     let mut study = Study::new("repro bridge2004", usual, parts, progress);
@@ -81,7 +81,8 @@ fn study(dma: Dma, options: &Options, progress: &mut dyn FnMut(Progress)) -> any
     Ok(study.finish())
 }
 
-/// Measures one bridge: its ladder without waits for the bus, then with waits, and with two loops.
+/// Measures the bridge with `ports` ports: its ladder without waits for the bus, with waits for the
+/// bus, and with two loops.
 fn ladder(
     study: &mut Study<'_>,
     (ports, then): (usize, f64),

@@ -1,13 +1,13 @@
-//! `linerate repro ethpipe2013`: a port read, written and forwarded as text by dd(1), and commands
-//! on its lines.
+//! `linerate repro ethpipe2013`: dd(1) reads, writes and forwards the frames of a port as text, and
+//! commands process such lines.
 //!
-//! The report measured reading and forwarding at one block size with 64-byte frames, from one
-//! buffer of lines that never changed, and grep with a nominal time. Here a row states whether
-//! lines were made once or one by one, and times are measured. Measurements that the report planned
-//! but did not make are added: writing, block sizes from 64 B to 4 MiB and the delay that they add
-//! to a frame ([`sweep`]), files of FUSE ([`mounted`]), 1518 bytes, the table of commands with
-//! wildcards and several threads ([`commands`]). `--svg` draws throughput by block size, as the
-//! report planned ([`crate::plot::sweep`]).
+//! The report measured reading and forwarding at one block size, with 64-byte frames and one buffer
+//! of lines that never changed. It computed the rate of grep from a nominal time. Here a row states
+//! whether lines were generated once or one by one, and all times are measured. Measurements that
+//! the report planned but did not make are added: writing; block sizes from 64 B to 4 MiB, and the
+//! delay that they add to a frame ([`sweep`]); files of FUSE ([`mounted`]); frames of 1518 bytes;
+//! and the table of commands with wildcards and several threads ([`commands`]). `--svg` draws
+//! throughput by block size, as the report planned ([`crate::plot::sweep`]).
 
 mod commands;
 mod mounted;
@@ -38,11 +38,11 @@ const BLOCKS: [(u64, &str); 9] = [
     (1 << 20, "1M"),
     (4 << 20, "4M"),
 ];
-/// Figures of the report for reading, forwarding and grep, in GB/s; the last is 421 MB/s of 2^20
-/// bytes.
+/// Figures of the report for reading, forwarding and grep, in GB/s. The last figure is 421 MB/s
+/// there, in units of 2^20 bytes.
 const THEN: [f64; 3] = [14.0, 7.1, 0.4415];
 
-/// Explanation of the difference between the report's figure of forwarding and ours.
+/// Explanation of why the report's figure of forwarding differs from ours.
 const FORWARD: &str = "then one process: dd made two copies, from and to one buffer of lines in a driver that decoded none. Now three \
                        processes and two pipes on the available cores: forward.copied has dd's two copies and the copy from \
                        the second pipe, forward also decodes every line to a frame and sends it. put is the slowest of the three: \
@@ -58,8 +58,8 @@ struct Lab {
 }
 
 impl Lab {
-    /// Measures `scripts` in interleaved trials and adds a row for each. Each trial starts a new
-    /// process, so a round builds nothing beforehand.
+    /// Measures `scripts` in interleaved trials and adds a row for each. Each trial starts new
+    /// processes, so a round has nothing to build.
     fn rows(&self, scripts: &[(String, String, u64)], titles: &[String], rows: &mut Vec<Row>) {
         let side = |(id, script, ops): &(String, String, u64)| {
             let (name, script, ops) = (id.clone(), script.clone(), *ops);
@@ -87,7 +87,7 @@ fn generator(size: usize, made_once: bool) -> String {
     format!("pktgen({once}rotate=on,size={}):", size - 46)
 }
 
-/// Measures the report's tables, then and now.
+/// Measures the rows of the report's tables and compares them with the report's figures.
 ///
 /// # Errors
 /// The files of frames cannot be written, for example because memory is full.
@@ -183,7 +183,7 @@ fn results(lab: &Lab, rows: &mut Vec<Row>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares the report's forwarding with ours, and describes our bottleneck.
+/// Returns a note that compares the report's rate of forwarding with ours and names our bottleneck.
 fn forward(rows: &[Row]) -> String {
     let now = |id: &str| rows.iter().find(|row| row.id == id).and_then(|row| row.now.as_ref());
     let now = now("forward").map_or("not measured".to_owned(), |now| format!("{:.2} GB/s", now.median));

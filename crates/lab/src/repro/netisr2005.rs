@@ -2,12 +2,12 @@
 //! host and through a router.
 //!
 //! The report's machines had one processor (UP) or two (SMP). Here `up.*` is one thread that drives
-//! both hosts and the router. The loop of the judged host, whose netisr is measured, empties the
-//! queue itself: this is the cost of queueing without a second processor. `smp.*` has one thread
-//! for the machines and one for the netisr workstream (queue) of the judged host; `several.*` has
-//! one more workstream. A column that needs more threads than this machine has processors is not
-//! measured. Each trial builds its hosts anew, so no trial is discarded as a warm-up; the variants
-//! run in turns.
+//! both hosts and the router. The judged host is the one whose netisr is measured. In `up.*` its
+//! own loop empties the queue, so the figure is the cost of queueing without a second processor.
+//! `smp.*` has one thread for the machines and one for the netisr workstream (queue) of the judged
+//! host; `several.*` has one more workstream. A column that needs more threads than this machine
+//! has processors is not measured. Each trial builds its hosts anew, so no trial is discarded as a
+//! warm-up; the variants run in turns.
 
 use crate::ab::Trials;
 use crate::ministat;
@@ -32,14 +32,14 @@ use std::iter::once;
 const TRIAL: Duration = Duration::from_millis(20);
 /// Number of builds of each variant; the report made 10 to 12 runs.
 const KEPT: u32 = 20;
-/// Number of trials of each build in a quick run, whose figures are not for quoting.
+/// Number of trials of each build in a quick run, whose figures are too imprecise to publish.
 const TRIALS_QUICK: u32 = 2;
-/// Number of trials of each variant without the cost ledger, for its counts, and of trials with the
-/// ledger, for its costs. The median of each figure is reported. A quick run has one trial of each
-/// kind.
+/// Number of extra trials of each variant: this many without the cost ledger for the counts, and as
+/// many with it for the costs. The median of each figure is reported. A quick run has one extra
+/// trial of each kind.
 const COUNTED: usize = 5;
 
-/// A row of the report: its test, and the improvement by direct dispatch in per cent, on one
+/// A row of the report: its test, and how much direct dispatch improved it, in per cent, on one
 /// processor and on two.
 struct Then {
     id: &'static str,
@@ -96,7 +96,7 @@ impl Column {
         if self == Column::Several { 2 } else { 1 }
     }
 
-    /// Returns the report's improvement by direct dispatch, in per cent.
+    /// Returns the report's figure of how much direct dispatch improved the row, in per cent.
     fn then(self, row: &Then) -> &'static str {
         match self {
             Column::Up => row.up,
@@ -124,11 +124,11 @@ impl Column {
     }
 }
 
-/// Modes of dispatch. The first, queued, is the baseline of the others.
+/// Dispatch modes. The first one, queued, is the baseline of the others.
 const MODES: [(Mode, &str); 3] = [(Mode::Deferred, "queued"), (Mode::Direct, "direct"), (Mode::Hybrid, "hybrid")];
 
-/// Names of the counts: frames that netisr dispatched directly, frames it queued, threads it woke;
-/// and the process's context switches.
+/// Names of the counts: frames that netisr dispatched directly, frames that it queued, wake-ups of
+/// its threads, and context switches of the process.
 const DID: [&str; 5] = ["direct", "queued", "wakeups", "voluntary switches", "involuntary"];
 
 /// A row measured in one column.
@@ -155,14 +155,14 @@ fn id(row: &Then, column: Column, word: &str) -> String {
     format!("{}.{}.{word}", column.word(), row.id)
 }
 
-/// Ledger stage of a loop that has nothing to do.
+/// Ledger stage to which an idle loop's ticks are charged.
 const IDLE: &str = "inet.timers";
 
-/// Ticks per unit of [`Work::each`], of all machines together, from the cost ledger.
+/// Cost per unit of [`Work::each`], in ticks, of all machines together.
 struct Cost {
     /// Elapsed ticks per unit.
     all: f64,
-    /// Number of threads that the machines have together.
+    /// Number of threads that run the machines.
     threads: usize,
     /// Ticks by processing stage of the stack.
     stages: BTreeMap<&'static str, f64>,
@@ -173,13 +173,13 @@ impl Cost {
     fn of(mut rig: NetperfRig, many: f64, threads: usize) -> anyhow::Result<Cost> {
         let reading = rig.trial()?;
         let each = reading.ops.max(1) as f64 / many;
-        // Loops without work check their timers, which is waiting.
+        // An idle loop only checks its timers; these ticks count as waiting.
         let busy = rig.seen().stages.iter().filter(|(stage, _)| **stage != IDLE);
         let stages = busy.map(|(stage, (ticks, _))| (*stage, *ticks as f64 / each));
         Ok(Cost { all: reading.ticks as f64 / each, threads, stages: stages.collect() })
     }
 
-    /// Returns the median of each figure of `costs`, of which there is at least one.
+    /// Returns the median of each figure of `costs`, which must not be empty.
     fn median(costs: &[Cost]) -> Cost {
         let names: BTreeSet<&'static str> = costs.iter().flat_map(|cost| cost.stages.keys().copied()).collect();
         let median = |of: &dyn Fn(&Cost) -> f64| sample::median(&costs.iter().map(of).collect::<Vec<_>>());
@@ -195,16 +195,16 @@ impl Cost {
         self.stages.values().sum()
     }
 
-    /// Returns the ticks of all threads outside the stack, waiting included.
+    /// Returns the ticks that all threads spent outside the stack, including those spent waiting.
     fn outside(&self) -> f64 {
         self.threads as f64 * self.all - self.inside()
     }
 }
 
-/// Measures the report's table, then and now.
+/// Measures the rows of the report's table and compares them with the report's figures.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn netisr2005(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let run_options = run_options(options, Column::Smp);
     let mut study = Study::new("repro netisr2005", run_options.clone(), ROWS.len() * Column::ALL.len(), progress);
@@ -273,8 +273,8 @@ fn place(row: &Then, column: Column, dispatch: Mode) -> Place {
     Place { isr, drivers: column.drivers(), ..Place::new(row.over) }
 }
 
-/// Runs the counted trials of a row: the modes in turns, each without the ledger for the counts of
-/// netisr and the context switches, and with it for the costs.
+/// Runs the extra trials of a row. The modes take turns, each with a trial without the ledger, for
+/// the counts of netisr and the context switches, and a trial with the ledger, for the costs.
 fn counted(
     row: &Then,
     column: Column,
@@ -322,14 +322,16 @@ fn rows(of: &Measured) -> Vec<Row> {
     MODES.iter().enumerate().map(row).collect()
 }
 
-/// Returns a mode's improvement over queued in per cent, with its interval, and the verdict.
+/// Returns the improvement of dispatch mode number `at` over queued, in per cent, with its
+/// interval, and the verdict.
 fn gain(of: &Measured, at: usize) -> (String, String) {
     let Some(change) = of.group.change(&of.side(0), &of.side(at)) else { return ("-".to_owned(), "-".to_owned()) };
     let per_cent = [change.ratio, change.lo, change.hi].map(|ratio| (ratio - 1.0) * 100.0);
     (table::spread(per_cent, change.n, |value| format!("{value:+.1}")), change.verdict.to_string())
 }
 
-/// Returns the report's table: improvement by direct dispatch, in per cent, then and now.
+/// Returns the report's table: the improvement by direct dispatch in per cent, in the report and in
+/// this run.
 fn table(all: &[Measured]) -> Sheet {
     let row = |of: &Measured| {
         let ((direct, verdict), (hybrid, verdict_too)) = (gain(of, 1), gain(of, 2));
@@ -349,8 +351,8 @@ fn table(all: &[Measured]) -> Sheet {
     Sheet { title, head: head.map(str::to_owned).to_vec(), rows: all.iter().map(row).collect() }
 }
 
-/// Explains the smaller gain of TCP_STREAM through the router by direct dispatch here than in the
-/// report: the share of queueing in an operation.
+/// Explains why direct dispatch improves TCP_STREAM through the router less here than in the
+/// report: queueing is a smaller share of an operation.
 fn explain(all: &[Measured]) -> Option<String> {
     let of = all.iter().find(|of| of.column == Column::Up && of.row.id == "tcp_stream.router")?;
     let (queued, direct) = (of.costs.first()?, of.costs.get(1)?);
@@ -367,7 +369,8 @@ fn explain(all: &[Measured]) -> Option<String> {
     ))
 }
 
-/// Returns netisr's counts of the judged host per operation, which explain a mode's cost.
+/// Returns the table of netisr's counts per operation on the judged host. They explain the cost of
+/// a mode.
 fn did(all: &[Measured]) -> Sheet {
     let mut rows = Vec::new();
     for of in all {
@@ -383,8 +386,8 @@ fn did(all: &[Measured]) -> Sheet {
     Sheet { title, head, rows }
 }
 
-/// Returns the rows that a dispatch mode makes faster or slower, with the cause: the part of the
-/// cost ledger that changed most in that direction.
+/// Returns the table of the rows that a dispatch mode makes faster or slower. The cause stated is
+/// the part of the cost ledger that changed most in that direction.
 fn why(all: &[Measured]) -> Sheet {
     let mut rows = Vec::new();
     for of in all {
@@ -409,7 +412,8 @@ fn why(all: &[Measured]) -> Sheet {
     Sheet { title, head: head.map(str::to_owned).to_vec(), rows }
 }
 
-/// Minimum difference in wakeups of netisr's threads per operation for wakeups to be the cause.
+/// Difference in wake-ups of netisr's threads per operation above which the wake-ups are stated as
+/// the cause.
 const WOKEN: f64 = 0.001;
 
 /// Returns the direction in which a mode's cost changed: -1 if it is faster, 1 if it is slower.
@@ -417,8 +421,8 @@ fn sign(verdict: Verdict) -> f64 {
     if verdict == Verdict::Faster { -1.0 } else { 1.0 }
 }
 
-/// Returns the cause in a word. `outside` and `inside` are the additional ticks of a mode outside
-/// the stack and in it; `wakeups` is the number of wakeups of netisr's threads that it saves.
+/// Returns the cause in one word. `outside` and `inside` are the extra ticks of a mode outside and
+/// inside the stack; `wakeups` is the number of wake-ups of netisr's threads that the mode saves.
 fn cause(verdict: Verdict, outside: f64, inside: f64, wakeups: f64) -> &'static str {
     match () {
         () if inside * sign(verdict) <= 0.0 && outside * sign(verdict) <= 0.0 => "not shown by the ledger",
@@ -428,9 +432,9 @@ fn cause(verdict: Verdict, outside: f64, inside: f64, wakeups: f64) -> &'static 
     }
 }
 
-/// Returns the cause of a mode's gain or loss, and the figures. Ticks of the stack's stages differ
-/// only by the contents of the caches, since these stages do the same in all modes. The rest of an
-/// operation belongs to the queue, the threads and the ports.
+/// Returns the cause of a mode's gain or loss, with the figures. The stages of the stack do the
+/// same work in all modes, so their ticks differ only by the contents of the caches. All other
+/// ticks of an operation belong to the queue, the threads and the ports.
 fn because(of: &Measured, at: usize, verdict: Verdict) -> Option<(&'static str, String)> {
     let (queued, mode) = (of.costs.first()?, of.costs.get(at)?);
     let [_, frames, wakeups, waited, others] = of.did.first().copied().unwrap_or_default();
@@ -454,8 +458,8 @@ fn because(of: &Measured, at: usize, verdict: Verdict) -> Option<(&'static str, 
     Some((cause, reported))
 }
 
-/// Returns the output of ministat(1) for queued, direct and hybrid; the report prints it for the
-/// first two.
+/// Returns the output of ministat(1) for queued, direct and hybrid dispatch. The report prints it
+/// for queued and direct.
 fn ministat_text(of: &Measured) -> anyhow::Result<Vec<String>> {
     let options = ministat::options::Options::parse(&[], 74).map_err(|why| anyhow::anyhow!("ministat: {why:?}"))?;
     let sets = MODES.iter().enumerate().map(|(at, (_, word))| {

@@ -1,10 +1,10 @@
-//! rtems2014: FTP of `/dev/zero` and into `/dev/null`, in the report's three configurations and
-//! with each improvement that it suggests.
+//! rtems2014: FTP downloads of `/dev/zero` and uploads to `/dev/null`, in the report's three
+//! configurations and with each improvement that it suggests.
 //!
-//! [`crate::rigs::ftp_rig`] transfers the bytes between two hosts on one thread, which have the
-//! same configuration. Each row changes something in an earlier row, usually A, and is compared
-//! with that row. Shares of time come from a second run, which is sampled. If a row, a profile or a
-//! session of curl fails, a row or a line gives the reason, and the other measurements continue.
+//! [`crate::rigs::ftp_rig`] transfers the bytes between two hosts with equal configurations on one
+//! thread. Each row changes something in an earlier row, usually A, and is compared with that row.
+//! The shares of time come from a second run under a sampling profiler. If a row, a profile or a
+//! session of curl fails, the reason is reported in its place, and the other measurements continue.
 
 pub(crate) mod curl;
 mod shares;
@@ -25,13 +25,14 @@ use wire::checksum;
 
 /// Number of bytes transferred in a trial, which takes 10 to 40 ms.
 const BYTES: u64 = 16 << 20;
-/// Number of bytes transferred in a trial of a quick run, whose figures are not for quoting.
+/// Number of bytes transferred in a trial of a quick run, whose figures are too imprecise to
+/// publish.
 const BYTES_QUICK: u64 = 512 << 10;
 
-/// Configuration A: the report's first configuration, as closely as our choices allow. One frame at
-/// a time goes through the stack; buffers come from a zone like UMA; a generic checksum is computed
-/// in software; mutexes are light; the time is kept as seconds and nanoseconds. The clocks of A and
-/// B both read the TSC: they differ in their representation.
+/// Configuration A, which resembles the report's first configuration as closely as possible. One
+/// frame at a time passes the stack. Buffers come from a zone, which resembles UMA. Checksums are
+/// computed in software by a generic routine. Mutexes are light. The time is kept as seconds and
+/// nanoseconds: the clocks of A and B both read the TSC and differ only in this representation.
 const A: Setup = Setup {
     locks: LockKind::Light,
     clock: Strategy::TscTimespec,
@@ -40,15 +41,15 @@ const A: Setup = Setup {
     offload: false,
     burst: 1,
 };
-/// Number of frames that our hosts take from a port at a time in all other configurations.
+/// Number of frames taken from a port at a time in the configurations with bursts.
 const BURSTS: usize = 32;
 
-/// A row: a configuration that changes something in an earlier row.
+/// A row: an earlier row's configuration with a change.
 struct Variant {
     id: &'static str,
     title: &'static str,
     setup: Setup,
-    /// Identifier of the row that it is compared with.
+    /// Identifier of the earlier row, with which this row is compared.
     against: &'static str,
 }
 
@@ -103,8 +104,8 @@ fn dload_then(id: &str) -> Option<f64> {
     }
 }
 
-/// Formats bytes per second as in curl's columns: five characters, 1024 bytes to the k, truncated,
-/// not rounded.
+/// Formats bytes per second as curl does in its columns: at most five characters, `k` for 1024
+/// bytes, truncated and not rounded.
 fn curl_form(bytes: f64) -> String {
     const K: u64 = 1024;
     let bytes = bytes.max(0.0) as u64;
@@ -127,10 +128,10 @@ fn dload(ticks: f64) -> f64 {
 /// Unit of 1024 bytes per second.
 const K: Unit = Unit { name: "k", of: dload };
 
-/// Measures the report's rows, then and now.
+/// Measures the report's rows and compares them with the report's figures.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn rtems2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let bytes = if options.quick { BYTES_QUICK } else { BYTES };
     let variants = variants();
@@ -175,8 +176,8 @@ fn word(way: Way) -> &'static str {
     }
 }
 
-/// Returns throughput by row. A row without a figure has a reason, as does a row with a clock that
-/// is unavailable because the TSC is not `invariant`.
+/// Returns a row of throughput for each variant. The row states a reason if it was not measured, or
+/// if its clock is unavailable because the TSC is not `invariant`.
 fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) -> Vec<Row> {
     let row = |variant: &Variant| {
         let what = if way == Way::Down { "RETR /dev/zero" } else { "STOR /dev/null" };
@@ -197,14 +198,14 @@ fn carry_rows(way: Way, variants: &[Variant], group: &Group, invariant: bool) ->
     variants.iter().map(row).collect()
 }
 
-/// Returns the reason why a row that changes the clock to `strategy` cannot be compared;
-/// `invariant` is a property of the TSC.
+/// Returns the reason why a row whose change is the clock `strategy` cannot be compared, or `None`.
+/// `invariant` states whether the TSC is invariant.
 fn clock_missing(strategy: Strategy, invariant: bool) -> Option<&'static str> {
     let kernel_instead = strategy.source() == TimeSource::Tsc && !invariant;
     kernel_instead.then_some("the TSC is not invariant: the clock would read the kernel's time, as that of A")
 }
 
-/// Returns the table of each row's cost and of the distribution of its time.
+/// Returns the table of the rows' costs and of the shares of their time.
 fn beside_rows(variants: &[Variant], groups: &[Group], taken: &[Taken]) -> Sheet {
     let mut rows = Vec::new();
     for (at, (variant, taken)) in variants.iter().zip(taken).enumerate() {
@@ -236,7 +237,7 @@ fn beside_rows(variants: &[Variant], groups: &[Group], taken: &[Taken]) -> Sheet
 /// Groups of functions that the report discusses.
 const COLUMNS: [Bucket; 5] = [Bucket::Locks, Bucket::Time, Bucket::Allocation, Bucket::Checksum, Bucket::Copy];
 
-/// Returns the routine that computes a row's checksums.
+/// Returns the name of the routine that computes a row's checksums.
 fn sums(setup: &Setup) -> String {
     if setup.offload { "left to the port".to_owned() } else { setup.checksum.to_string() }
 }

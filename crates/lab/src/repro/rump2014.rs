@@ -11,16 +11,16 @@ use crate::study::{Options, Progress, Study, Unit};
 use crate::timer;
 use port::pktgen::Family;
 
-/// Measures rump2014: the ladder (series of settings) of one UDP send, and two parts that the
-/// report only announced, on receiving and on several cores.
+/// Measures rump2014: the ladder (series of settings) of one UDP send, and the two parts that the
+/// report announced but did not measure, on receiving and on several cores.
 ///
 /// # Errors
-/// None: a row without a figure states the reason.
+/// Returns no error: a row that could not be measured states the reason instead.
 pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow::Result<Report> {
     let mut study = Study::new("repro rump2014", options.run(20), ladder::parts() + 2, progress);
     study.note(ladder::CONVENTION);
     ladder::climb(&mut study, options.source.clone());
-    // The side measurements are not steps of the ladder.
+    // The side measurements are not steps of the ladder and are excluded.
     let rows = study.report.rows.iter().filter(|row| !row.id.starts_with("cold.") && !row.id.starts_with("side."));
     let sends = rows.filter_map(|row| row.now.as_ref()).map(|now| now.median).fold(f64::INFINITY, f64::min);
     study.note(format!(
@@ -41,7 +41,7 @@ pub fn rump2014(options: &Options, progress: &mut dyn FnMut(Progress)) -> anyhow
     Ok(study.finish())
 }
 
-/// Measures 1..n disjoint hosts, and one shared host entered by 1..n threads. The rows with several
+/// Measures 1 to n disjoint hosts, and one shared host that 1 to n threads enter. Rows with several
 /// hosts or threads are compared with the row with one.
 fn cores(study: &mut Study<'_>) {
     let options = run::Options { cpu: None, ..study.options().waiting() };

@@ -44,7 +44,8 @@ pub struct Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // A panic of the thread is ignored here: the trials have shown that nothing was forwarded.
+        // A panic of the thread is ignored here, since the trials have already reported the lost
+        // frames.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -68,11 +69,12 @@ pub fn start(kind: Kind) -> anyhow::Result<(Device, [Port; 2], Refusal)> {
             let switch = Switch::new(&SwitchConfig::default(), clock).context("cannot create the bridge")?;
             switch.attach(left, None)?;
             switch.attach(right, None)?;
-            // A ring cannot wake a sleeping loop, so its sleep would be added to the latency.
+            // The loop never sleeps: an in-memory ring cannot wake it, so the sleep would be part
+            // of the latency.
             switch.sysctls.idle_us.set(1_000_000);
             let until = stop.clone();
             let work = move |_| {
-                // An error appears in the trials as frame loss.
+                // If the switch fails, the trials report the frames as lost.
                 let _ = switch.run(None, Until::Stopped, || until.load(Ordering::Relaxed));
             };
             let thread = Some(dispatch::spawn_worker("dut", None, work)?);

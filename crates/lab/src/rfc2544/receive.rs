@@ -36,12 +36,13 @@ pub struct Latencies {
     pub count: u64,
     min: u64,
     max: u64,
-    /// The latency of a frame is kept if its number is a multiple of this.
+    /// Interval of the frame numbers for which latencies are kept: the latency of a frame is kept
+    /// if its number is a multiple of this.
     every: u32,
     kept: Vec<u64>,
 }
 
-/// Maximum number of latencies kept of a trial: 8 MiB of them.
+/// Maximum number of latencies that are kept in a trial; they take 8 MiB.
 const KEPT_MAX: u64 = 1 << 20;
 
 impl Latencies {

@@ -36,7 +36,7 @@ impl Tried {
     }
 }
 
-/// Meaning of a throughput figure: exact, or a bound.
+/// Meaning of a throughput figure: the device's rate itself, or a bound of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {

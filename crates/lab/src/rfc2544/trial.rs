@@ -22,8 +22,8 @@ use socket::Domain;
 
 /// Maximum number of frames sent at once.
 pub const BURST: u64 = 32;
-/// Maximum number of overdue frames that are still sent. Frames overdue beyond that are given up,
-/// and the rate is missed.
+/// Maximum number of overdue frames that are still sent. If more are overdue, the excess is never
+/// sent, and the trial misses the requested rate.
 pub const LATE_MAX: u64 = 256;
 const SECOND: u128 = 1_000_000_000;
 /// Interval between two checks for a stop request while the tester sleeps.
@@ -223,7 +223,7 @@ struct Flow {
     template: Vec<u8>,
     way: Path,
     receiver: Receiver,
-    /// Number of frames that were not sent because the tester was too late.
+    /// Number of frames that are never sent because the tester was too late.
     given_up: u64,
 }
 

@@ -25,9 +25,10 @@ pub(super) fn table(most: usize) -> FdbConfig {
     FdbConfig { most, key: hash::Key::random(), ..FdbConfig::new() }
 }
 
-/// Bridge rig: frames from stations at one port to stations at the other, all with learned
-/// addresses, in random order. A frame is received from one port's ring, bridged, and put into the
-/// other's. Filling and emptying the rings is not measured.
+/// Rig of a bridge with two ports. Frames go from stations at one port to stations at the other,
+/// with learned addresses in random order. The measured part receives a frame from the first port's
+/// ring, bridges it, and puts it into the second port's ring. Filling and emptying the rings is not
+/// measured.
 pub struct BridgeRig {
     id: String,
     bridge: Bridge,
@@ -66,7 +67,7 @@ impl BridgeRig {
         Ok(BridgeRig { id, bridge, ports, ends, out, pool, random, stations: stations / 2, len, burst })
     }
 
-    /// Fills a ring with frames for the other port's stations.
+    /// Fills the first port's ring with frames for stations at the other port.
     fn fill(&mut self) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         for _ in 0..RING {
@@ -83,7 +84,7 @@ impl BridgeRig {
         Ok(())
     }
 
-    /// Runs a bridge's loop until no frame is waiting; returns the number of frames received.
+    /// Runs the bridge's loop until no frame is waiting. Returns the number of frames received.
     fn run(&mut self) -> usize {
         let (mut burst, mut came) = (Burst::new(), 0);
         loop {
@@ -134,8 +135,8 @@ impl Subject for BridgeRig {
     }
 }
 
-/// Properties that are stated in the names of a rig's rows, as counted by the rig's ports and
-/// address table.
+/// Properties that the names of a rig's rows state, as counted by its ports and address table, for
+/// tests.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BridgeFacts {
     /// Number of addresses in the table.
@@ -182,8 +183,8 @@ impl FdbRig {
         Ok(FdbRig { id: id.to_owned(), fdb, keys: (0..1 << 16).map(|_| key(random.index(addresses))).collect() })
     }
 
-    /// Returns the number of addresses in the table, of lookups in a trial, and of lookups that
-    /// find their address.
+    /// Returns three numbers: addresses in the table, lookups in a trial, and lookups in a trial
+    /// that find their address.
     pub fn facts(&self) -> [usize; 3] {
         let mut out = [None; 32];
         let found = self.keys.chunks_exact(out.len()).map(|keys| {

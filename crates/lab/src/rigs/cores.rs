@@ -34,7 +34,8 @@ const PACKETS: u64 = if cfg!(debug_assertions) { 2_000 } else { 200_000 };
 
 /// Function that runs a thread's part of a trial and returns the number of its operations.
 type Work = Box<dyn FnMut() -> anyhow::Result<u64>>;
-/// Function that builds the work of a thread, given the thread's number. It runs on that thread.
+/// Function that builds the work of a thread, on that thread. Its argument is the number of the
+/// thread.
 type Make = Arc<dyn Fn(usize) -> anyhow::Result<Work> + Send + Sync>;
 
 struct Worker {
@@ -42,8 +43,8 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Rig in which `n` threads work at the same time, each on a core of its own. A figure is the wall
-/// time divided by the number of operations of all threads.
+/// Rig in which `n` threads do equal work at the same time, each on its own core. The figure is the
+/// wall-clock time divided by the operations of all threads together.
 pub struct CoresRig {
     id: String,
     workers: Vec<Worker>,
@@ -99,7 +100,7 @@ impl CoresRig {
         CoresRig::new(id, n, make, || Ok(()))
     }
 
-    /// Creates one shared host as configured by the settings line, through which `n` threads send.
+    /// Creates one host, configured by the settings line, that `n` threads share for sending.
     ///
     /// # Errors
     /// The host could not be created, or the settings line is invalid or lacks `locks=light`.
@@ -119,7 +120,8 @@ impl CoresRig {
         })
     }
 
-    /// Creates one shared host through which `n` threads receive, each from a port into a socket.
+    /// Creates one host that `n` threads share for receiving, each from its own port into its own
+    /// socket.
     ///
     /// # Errors
     /// A port could not be added, or a socket call failed.
@@ -145,7 +147,7 @@ impl CoresRig {
         CoresRig::new(id, n, make, balanced(id, host))
     }
 
-    /// Creates one shared router through which `n` threads forward, each from a port of its own to
+    /// Creates one router that `n` threads share, each of which forwards from its own port to
     /// another.
     ///
     /// # Errors
@@ -205,8 +207,8 @@ impl CoresRig {
         CoresRig::new(id, n, make, balanced(id, host))
     }
 
-    /// Creates one shared host through which `n` threads send. Each thread has one connection, to a
-    /// separate host that the same thread runs.
+    /// Creates one host that `n` threads share for sending streams. Each thread has one connection
+    /// to a separate host, which the same thread runs.
     ///
     /// # Errors
     /// A port could not be added, or a connection failed.

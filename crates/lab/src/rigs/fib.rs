@@ -19,8 +19,8 @@ pub struct FibRig<A: Matched = u32> {
 }
 
 impl FibRig {
-    /// Creates a rig of `routes` IPv4 routes through `hops` next hops. `addresses` different random
-    /// addresses are looked up in turn, 32 at once.
+    /// Creates a rig of `routes` IPv4 routes through `hops` next hops. About `addresses` random
+    /// addresses are looked up in turn, 32 at a time.
     ///
     /// # Errors
     /// The table is full.
@@ -28,8 +28,8 @@ impl FibRig {
         FibRig::of(id, prefixes(routes), hops, random(addresses.next_multiple_of(LOOKUPS)))
     }
 
-    /// Creates a rig of `routes` routes of IPv4 with the given distribution of lengths through 250
-    /// next hops; the first address of each is looked up in turn, 32 at once.
+    /// Creates a rig of `routes` IPv4 routes, with the given distribution of prefix lengths,
+    /// through 250 next hops. The first address of each route is looked up in turn, 32 at a time.
     ///
     /// # Errors
     /// The table is full.
@@ -47,8 +47,8 @@ fn random(n: usize) -> Vec<u32> {
 }
 
 impl FibRig<u128> {
-    /// Creates a rig of `routes` IPv6 routes through 16 next hops. One address within each route is
-    /// looked up in turn, 32 at once.
+    /// Creates a rig of `routes` IPv6 routes through 16 next hops. One address of each route is
+    /// looked up in turn, 32 at a time.
     ///
     /// # Errors
     /// The table is full.
@@ -99,8 +99,8 @@ impl<A: Matched + Send> Subject for FibRig<A> {
     }
 }
 
-/// Random loads from an array as large as the first level of a FIB with a million routes: the lower
-/// limit of the cost of a lookup.
+/// Rig that loads from random positions of an array as large as the first level of a FIB with a
+/// million routes. Its cost is the lower limit of the cost of a lookup.
 pub struct LoadsRig {
     id: String,
     array: Vec<u32>,
@@ -109,8 +109,8 @@ pub struct LoadsRig {
 }
 
 impl LoadsRig {
-    /// Creates a rig that loads from 64 MB, at positions given by a million random addresses in
-    /// turn.
+    /// Creates a rig that loads from an array of 64 MB, at the positions of a million random
+    /// addresses in turn.
     pub fn new(id: &str) -> LoadsRig {
         let mut array = vec![0; 1 << 24];
         buf::mem::advise_huge(&mut array);
@@ -169,7 +169,8 @@ impl Subject for FibChangeRig {
         let mut prefixes = Vec::with_capacity(CHANGES / 2);
         while prefixes.len() < CHANGES / 2 {
             let prefix = Prefix::new(Ipv4Addr::from_bits(self.random.bits() as u32), self.len)?;
-            // Only new routes are changed, so that every trial has the same table.
+            // Only routes that are not in the table are added and removed, so that every trial has
+            // the same table.
             if self.fib.get(prefix).is_none() && !prefixes.contains(&prefix) {
                 prefixes.push(prefix);
             }

@@ -100,7 +100,7 @@ impl Setup {
     }
 }
 
-/// Returns the number of bytes that a trial of `bytes` transfers before the clock starts.
+/// Returns the number of bytes that a trial of `bytes` bytes transfers as its warm-up.
 pub const fn warm_up(bytes: u64) -> u64 {
     if bytes < WARM { bytes } else { WARM }
 }
@@ -170,7 +170,8 @@ impl<L: Locks> FtpRig<L> {
     fn transfer(&self) -> Transfer {
         match self.way {
             Way::Down => Transfer::Down { path: "/dev/zero", enough: self.end() },
-            // The receiver is a window behind; all measured bytes have arrived at the end.
+            // Sends no more than the session's bytes. The receiver lags by up to a window, but has
+            // all of them at the end.
             Way::Up => Transfer::Up { path: "/dev/null", bytes: self.end() },
         }
     }

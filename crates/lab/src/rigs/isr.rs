@@ -1,5 +1,5 @@
-//! A router with netisr: the cost of a frame that is processed without netisr, that is dispatched
-//! directly, and that is taken from a queue by the same thread or another.
+//! A router with netisr: the cost of a frame without netisr, with direct dispatch, and with a queue
+//! that the same thread or another thread empties.
 
 use super::route::router;
 use crate::subject::{Reading, Subject, measure};
@@ -18,8 +18,8 @@ use std::thread::JoinHandle;
 /// Number of frames of a trial: a multiple of the burst size, 32.
 const FRAMES: u64 = 20_480;
 const ROUTES: usize = 1_000;
-/// Maximum number of checks for the last frames to be sent, after which the trial fails. This many
-/// checks take seconds.
+/// Maximum number of times that a trial checks whether the last frames have been sent, before it
+/// fails. This many checks take seconds.
 const MOST_LOOKS: u32 = 100_000_000;
 /// Maximum number of frames that wait in netisr's queue; above it, the receiving thread waits.
 const WAITING: u64 = 2_048;
@@ -97,8 +97,8 @@ impl Subject for IsrRig {
     }
 }
 
-/// Rig in which all frames are queued, and processed by a thread on another core: ticks of wall
-/// time.
+/// Rig in which netisr queues all frames and a thread on another core processes them. It measures
+/// ticks of wall-clock time.
 pub struct IsrThreadRig {
     id: String,
     host: Arc<Host<Light>>,
@@ -155,8 +155,8 @@ impl IsrThreadRig {
 }
 
 impl IsrThreadRig {
-    /// Returns the ticks in which the receiving thread waited for the worker, and all ticks, of the
-    /// trials so far.
+    /// Returns two sums over the trials so far: the ticks that the receiving thread waited for the
+    /// worker, and all ticks.
     pub fn waited(&self) -> Rc<Cell<(u64, u64)>> {
         Rc::clone(&self.waited)
     }

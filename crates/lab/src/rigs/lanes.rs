@@ -1,5 +1,5 @@
-//! A switch of four ports with one loop and with two, each on its own core; and a switch of two
-//! ports with a loop and a worker.
+//! A switch with four ports and two loops, or two ports and one loop, each loop on its own core;
+//! and a switch with two ports, a loop and a worker.
 //!
 //! The ports' rings are filled, then the loops run until all frames have left, then the far ends of
 //! the ports are emptied. Filling and emptying are not measured. A loop's own two ports exchange
@@ -39,7 +39,7 @@ pub enum Leave {
     Across,
 }
 
-/// Far ends of a loop's two ports, outside the switch.
+/// Far ends of a loop's two ports, through which the rig fills and empties the ports' rings.
 struct Outside {
     ends: [Port; 2],
     numbers: [PortNo; 2],
@@ -48,7 +48,7 @@ struct Outside {
     random: Random,
 }
 
-/// Meeting point of the loops before and after each round.
+/// Barrier at which the loops wait for each other before and after each round.
 #[derive(Debug, Default)]
 struct Meeting {
     come: AtomicUsize,
@@ -59,8 +59,8 @@ struct Meeting {
 }
 
 impl Meeting {
-    /// Calls `meanwhile` repeatedly until all `loops` have arrived at meeting number `time`,
-    /// counted from 1.
+    /// Waits until all `loops` loops have arrived at the barrier for the `time`-th time, and calls
+    /// `meanwhile` repeatedly until then.
     fn wait(&self, loops: usize, time: usize, mut meanwhile: impl FnMut()) -> anyhow::Result<()> {
         self.come.fetch_add(1, Ordering::AcqRel);
         let mut spins = 0u32;
@@ -68,7 +68,7 @@ impl Meeting {
             ensure!(!self.over.load(Ordering::Relaxed), "the other loop has ended");
             meanwhile();
             spins += 1;
-            // If loops share a core, the other one needs the processor.
+            // If loops share a core, the loop that this one waits for needs the processor.
             if spins.is_multiple_of(4096) {
                 std::thread::yield_now();
             }
@@ -107,7 +107,7 @@ impl LanesRig {
     }
 
     fn with(id: &str, loops: usize, workers: usize, leave: Leave) -> anyhow::Result<LanesRig> {
-        // Each trial has threads of its own, so the pool belongs to no thread.
+        // Each trial creates new threads, so the pool has no owner thread.
         let pool = PoolConfig { buffers: 4 * loops * RING, locks: PoolLocks::Light, ..PoolConfig::default() };
         let bridge = BridgeConfig { fdb: FdbConfig { key: wire::hash::Key::seeded(1), ..FdbConfig::new() } };
         let config = SwitchConfig { loops, workers, pool, bridge, ..SwitchConfig::default() };
@@ -142,8 +142,8 @@ impl Outside {
         Ok(Outside { ends: [far0, far1], numbers, counts, random: Random::new(number as u64) })
     }
 
-    /// Fills the ring of each port with frames. Frames of the first port go to stations at port
-    /// `to[0]`, frames of the second port to stations at port `to[1]`.
+    /// Fills the ring of each port with frames. The frames of the first port are for stations at
+    /// port `to[0]`, those of the second port for stations at port `to[1]`.
     fn fill(&mut self, switch: &Switch, to: [PortNo; 2]) -> anyhow::Result<()> {
         let mut burst = Burst::new();
         for ((end, from), to) in self.ends.iter_mut().zip(self.numbers).zip(to) {
@@ -161,8 +161,8 @@ impl Outside {
         Ok(())
     }
 
-    /// Runs loop `number` until as many frames as were filled in have left by its ports; returns
-    /// the start and the end in ticks.
+    /// Runs loop `number` until as many frames have left by its ports as were put into their rings.
+    /// Returns the start and the end in ticks.
     fn turn(&self, switch: &Switch, number: usize, meeting: &Meeting, round: usize) -> anyhow::Result<[u64; 2]> {
         let mut thread = switch.thread(number).context("the switch has no such loop")?;
         let left = || self.counts.iter().map(|counts| counts.tx.frames.get()).sum::<u64>();
@@ -180,7 +180,8 @@ impl Outside {
             ensure!(empty < MOST_EMPTY, "{} frames not sent", goal - now);
         }
         let end = tsc::now();
-        // Frames received by this loop may have to leave by the other one.
+        // This loop continues until all loops are done, since its frames may leave by ports of the
+        // other loop.
         meeting.wait(switch.loops(), 2 * round + 2, || _ = thread.turn())?;
         Ok([start, end])
     }

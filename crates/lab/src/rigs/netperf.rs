@@ -62,17 +62,17 @@ const CLIENTS: usize = 8;
 /// Number of requests that each client has under way.
 const DEPTH: usize = 8;
 
-/// Maximum number of tries of a trial in which no operation completes; each try is four times as
-/// long as the one before.
+/// Maximum number of tries of a trial until an operation completes. Each try is four times as long
+/// as the one before.
 const MOST_TRIES: u32 = 4;
-/// Minimum share of a trial's time that is counted as time of the work, however long the thread was
-/// preempted.
+/// Minimum share of a trial's time that counts as working time, even if the thread was preempted
+/// for longer than the rest.
 const LEAST_SHARE: f64 = 0.01;
 
-/// Maximum duration of the work on new hosts before the measured work begins. The first use of each
-/// page of their pools costs a page fault, which would be up to a fifth of a trial of 20 ms.
+/// Maximum duration of the warm-up on new hosts. Without it, the page faults at the first use of
+/// their pools' pages would take up to a fifth of a trial of 20 ms.
 const WARM_UP: Duration = Duration::from_millis(10);
-/// Length of a trial that is run for its counters, as a multiple of a measured trial. It has no
+/// Factor by which a trial that is run for its counters is longer than a measured trial. It has no
 /// warm-up, since the hosts count from their creation.
 const COUNTED: u32 = 5;
 
@@ -164,7 +164,7 @@ impl Work {
         matches!(self, Work::Netperf(options) if options.test.is_stream())
     }
 
-    /// Returns the unit in which costs are given: its number of operations, and its name.
+    /// Returns the unit in which costs are stated: the number of operations in it, and its name.
     pub fn each(&self) -> (f64, &'static str) {
         if self.is_stream() { (1000.0, "1000 bytes") } else { (1.0, "an operation") }
     }
@@ -188,7 +188,7 @@ impl Work {
         }
     }
 
-    /// Returns the rates of the builds: 10^6 bits, transactions or connections per second.
+    /// Returns the rate of each build, in the unit of [`Work::unit`].
     pub fn rates(&self, sample: &Sample) -> Vec<f64> {
         sample.values().into_iter().map(self.rate()).collect()
     }
@@ -223,14 +223,14 @@ impl Work {
             if done.ops > 0 {
                 return Ok((done, seconds));
             }
-            // On a busy machine a host may not have been scheduled in that time.
+            // On a busy machine, a host may not have run at all during a try.
             longer *= 4;
         }
         bail!("no operation completed in {MOST_TRIES} tries")
     }
 
-    /// Returns the same work with `n` times the duration; work that is limited by a count is
-    /// unchanged.
+    /// Returns this work with `n` times the duration. Work that ends after a number of operations
+    /// stays unchanged.
     fn times(&self, n: u32) -> Work {
         match self {
             Work::Netperf(options) => match options.length {

@@ -83,7 +83,8 @@ struct Leaves {
     wire: RxEnd,
 }
 
-/// A bridge with cards, into each of which frames are sent; or one loop's part of that bridge.
+/// A bridge between cards, with the wires that feed the cards; or the part of it that belongs to
+/// one of several loops.
 pub struct NicRig {
     id: String,
     setup: NicSetup,
@@ -119,11 +120,11 @@ impl NicRig {
         NicRig::shared(id, 1, words)?.pop().context("no loop created")
     }
 
-    /// Creates the same cards shared among `loops` loops, one or two. Of four ports, each loop has
-    /// two that exchange frames. Of two ports, each loop has one direction: the receiving half of
-    /// one card and the sending half of the other. Each loop has its own replica of the bridge,
-    /// with all addresses learned, and its own pool, which belongs to the thread that first runs
-    /// it.
+    /// Creates the bridge of [`NicRig::new`] with its cards shared among `loops` loops, one or two.
+    /// With four ports, each of two loops has two ports that exchange frames. With two ports, each
+    /// of two loops has one direction: the receiving half of one card and the sending half of the
+    /// other. Each loop has its own replica of the bridge, with all addresses learned, and its own
+    /// pool, which belongs to the thread that first runs the loop.
     ///
     /// # Errors
     /// As [`NicRig::new`].
@@ -181,8 +182,8 @@ impl NicRig {
         })
     }
 
-    /// Returns a frame's costs in registers, write-backs and bus clocks: exact, counted over some
-    /// turns.
+    /// Returns the costs of a frame in registers, write-backs and bus clocks. They are counted over
+    /// some turns, so they are exact.
     ///
     /// # Errors
     /// A frame was lost.
@@ -204,8 +205,8 @@ impl NicRig {
         self.comes.len() * self.setup.feed
     }
 
-    /// Returns the number of warm-up frames before a trial. They are needed because other subjects
-    /// have used the cache.
+    /// Returns the number of warm-up frames before a trial, which bring the rig's data back into
+    /// the cache after other subjects have used it.
     fn warming(&self) -> usize {
         let rings: usize = self.comes.iter().map(|card| card.nic.settings.rings().0).sum();
         (self.setup.frames / 4).max(rings)
@@ -261,9 +262,9 @@ impl NicRig {
         }
     }
 
-    /// Shuffles the buffers, and stores the configured number of them (`rest=`), in equal shares,
-    /// in the cards' sending halves, which exchange them for sent buffers. Writes to every buffer
-    /// once, so that no page fault occurs later.
+    /// Moves the configured number of shuffled buffers (`rest=`), in equal shares, to the cards'
+    /// sending halves, which exchange them for sent buffers. First writes to every buffer once, so
+    /// that no page fault occurs later.
     fn lay_to_rest(&mut self) {
         if self.setup.rest == 0 {
             return;
@@ -330,8 +331,8 @@ impl NicRig {
         }
     }
 
-    /// Returns whether an interrupt-driven port has no interrupt pending. The kernel is queried, as
-    /// by a thread that sleeps.
+    /// Returns whether a port with interrupts has no pending interrupt. The kernel is queried, as a
+    /// sleeping thread would do.
     fn sleeps(&self, at: usize) -> bool {
         let fd = self.comes[at].rx.wait_fd();
         fd.is_some_and(|fd| dispatch::wait_readable(&[fd], Some(Wait::ZERO)).is_ok_and(|woken| woken != [true]))

@@ -43,8 +43,8 @@ pub struct RecvRig {
     poller: Poller<Up>,
     got: u64,
     ready: Vec<usize>,
-    /// Number of datagrams of a trial. With many sockets, each socket receives two, so that the
-    /// trial does not measure the warm-up.
+    /// Number of datagrams of a trial. It is at least two per socket, so that a trial with many
+    /// sockets does not measure only their warm-up.
     datagrams: u64,
 }
 
@@ -89,8 +89,8 @@ impl RecvRig {
             self.poller.ready(&calls, 256, &mut self.ready);
             for &fd in &self.ready {
                 loop {
-                    // By reference: moving the address would read 16 bytes that were written in
-                    // parts, 8 ticks.
+                    // The result is used by reference. Moving the address out of it would cost 8
+                    // ticks, since it would read 16 bytes that were just written in parts.
                     match &calls.recv_from(Fd(fd), &mut into) {
                         Ok((len, from)) => {
                             std::hint::black_box((&into, *len, from));
@@ -128,8 +128,8 @@ impl Subject for RecvRig {
     }
 }
 
-/// Part 2 of the report rump2014: one thread pulls frames off the port and delivers them to the
-/// socket, another reads.
+/// Rig for part 2 of the report rump2014: one thread (the puller) takes frames from the port and
+/// delivers them to the socket, and another thread reads the socket.
 pub struct TwoThreadsRig {
     id: String,
     host: Arc<Host<Light>>,
@@ -165,8 +165,8 @@ impl TwoThreadsRig {
             dispatch::spawn_worker("puller", Some(puller_core), move |_| {
                 let mut done = 0u64;
                 while !stop.load(Ordering::Relaxed) {
-                    // Pulls no more than the reader has requested, which fits into its socket
-                    // buffer.
+                    // The puller takes no more datagrams than the reader has requested, so that
+                    // they fit into the socket buffer.
                     if done < wanted.load(Ordering::Relaxed) {
                         done += host.step().frames as u64;
                         pulled.store(done, Ordering::Release);
@@ -181,8 +181,8 @@ impl TwoThreadsRig {
     }
 }
 
-/// Maximum number of datagrams in flight. With 1024 their cache lines stay in the caches and their
-/// pages in the TLB: 190 ticks per datagram, where 8192 in flight took 350.
+/// Maximum number of datagrams in flight. With 1024, their cache lines stay in the caches and their
+/// pages in the TLB, and a datagram takes 190 ticks. With 8192, it took 350.
 const AHEAD: u64 = 1024;
 /// Number of consecutive empty reads after which a trial fails. This many reads take seconds.
 const MOST_EMPTY: u64 = 1 << 26;
@@ -217,8 +217,8 @@ impl Subject for TwoThreadsRig {
             }
         });
         self.read += got;
-        // The puller works in bursts. The rest of its last burst is read too, so that the next
-        // trial begins with none in flight.
+        // The puller works in bursts. The datagrams left from its last burst are read too, so that
+        // none are in flight when the next trial begins.
         let begun = Instant::now();
         loop {
             let pulled = self.pulled.load(Ordering::Acquire);

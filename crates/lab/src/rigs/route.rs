@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use wire::Mac;
 
 pub(super) const PACKETS: u64 = 20_000;
-/// Number of packets in a router's trial, which takes ten milliseconds. After a trial of the
-/// kernel's router the caches contain the kernel's data. In a trial of 20,000 packets, a sixth of
-/// the packets passed before the caches contained this router's data again: 53 ticks per packet,
-/// against 44.6 in long trials of one router in the same run.
+/// Number of packets in a router's trial, which takes ten milliseconds. A trial of the kernel's
+/// router leaves the kernel's data in the caches. A sixth of a trial of 20,000 packets passed
+/// before the caches contained this router's data again: it took 53 ticks per packet, against 44.6
+/// in long trials of one router in the same run.
 const STEADY: u64 = 200_000;
 /// Number of packets in a trial with route updates: long enough for some hundreds of updates.
 const LONG: u64 = 400_000;
@@ -240,16 +240,16 @@ pub(super) fn iface(spec: &str, addr: Ipv4Addr) -> IfaceConfig {
     IfaceConfig { addresses: vec![IfaceAddr { addr, len: 24 }], rxcsum: Some(false), ..IfaceConfig::on(spec) }
 }
 
-/// Route changes per second that are attempted: more than the required 100,000, since the thread
-/// that changes them loses the processor now and then (with 100,000 attempted, 90,000 to 95,000
-/// were made).
+/// Number of route changes per second that are attempted. The required number is 100,000, but the
+/// thread that makes the changes is sometimes preempted: with 100,000 attempted, 90,000 to 95,000
+/// were made.
 pub const UPDATES_PER_SECOND: u64 = 120_000;
 /// Time limit for the first change after the other thread was started.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A router with light locks that forwards on one processor while another thread changes routes on
-/// another, [`UPDATES_PER_SECOND`] per second: a route of /20 or longer is removed, then added
-/// again with another gateway.
+/// A router with light locks that forwards on one processor while a thread on another processor
+/// makes [`UPDATES_PER_SECOND`] route changes per second. It removes a route of /20 or longer, and
+/// then adds it again with another gateway.
 pub struct UpdatesRig {
     id: String,
     host: Arc<Host<Light>>,
@@ -263,8 +263,8 @@ pub struct UpdatesRig {
 }
 
 impl UpdatesRig {
-    /// Creates two subjects on one router, so that they share the contents of the caches: `still`
-    /// without updates, `id` with updates.
+    /// Creates two subjects that share one router, and so the contents of the caches: `still`
+    /// without route changes, and `id` with route changes.
     ///
     /// # Errors
     /// The port could not be added, or a table refused an entry.
@@ -273,7 +273,8 @@ impl UpdatesRig {
         let host = Arc::new(host);
         let (on, stop, updates) = <(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicU64>)>::default();
         let counts = host.ports()[1].counts.clone();
-        // Drawing a million prefixes takes longer than the first trials.
+        // Collected before the thread starts, since generating a million prefixes takes longer than
+        // the first trials.
         let changed: Vec<Prefix> =
             prefixes(routes.saturating_sub(1)).filter(|prefix| prefix.len() >= 20).step_by(7).collect();
         let updater = {
@@ -309,8 +310,8 @@ impl Drop for UpdatesRig {
     }
 }
 
-/// Removes and adds the routes of `prefixes` at an even pace while `on` is set; falls at most a
-/// hundred changes behind that pace.
+/// Removes and adds the routes of `prefixes` at an even pace while `on` is set. If it falls more
+/// than a hundred changes behind, it gives up the excess.
 fn update(
     host: &Host<Light>,
     out: IfaceId,
@@ -407,8 +408,8 @@ impl<L: Locks> Subject for RouteRig<L> {
     }
 }
 
-/// Checks that no frame was lost except the few with a random destination in the router's own
-/// networks, which are not forwarded but counted.
+/// Checks that no frame was lost. The few frames with a random destination in the router's own
+/// networks are excepted, since they are counted and not forwarded.
 pub(super) fn few_left<L: Locks>(id: &str, router: &Host<L>, forwarded: u64, taken: u64) -> anyhow::Result<()> {
     let audit = router.stack.audit(router.cx());
     ensure!(

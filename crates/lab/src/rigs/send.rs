@@ -42,8 +42,8 @@ impl SendRig {
         trials[trials.len() / 2].max(0.0)
     }
 
-    /// Calls `sendto` 64 times. Returns how often the stack's time changed and the port was called,
-    /// and the rig's state.
+    /// Calls `sendto` 64 times. Returns how often the stack's time changed, how often the port's
+    /// transmit function was called, and the state of the rig.
     #[cfg(test)]
     pub(crate) fn counted(&mut self) -> ([u64; 2], rung::Facts) {
         let before = self.rig.facts();

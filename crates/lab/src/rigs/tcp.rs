@@ -162,8 +162,8 @@ impl Two {
         anyhow::bail!("the host received no connection")
     }
 
-    /// Fills `ends` with connections, 25,000 per listener: the client has 55,536 ports for each
-    /// listener.
+    /// Fills `ends` with connections, 25,000 per listener, which is fewer than the client's 55,536
+    /// ports.
     fn connect_many(&self, ends: &mut [[Fd; 2]]) -> anyhow::Result<()> {
         for (chunk, port) in ends.chunks_mut(25_000).zip(6000..) {
             let listener = self.listen(port)?;

@@ -1,4 +1,4 @@
-//! Two routers with a link between them: the cost of a tunnel per frame, both ends together.
+//! Two routers with a link between them: the cost of a tunnel per frame, at both ends together.
 
 use super::route::{PACKETS, few_left, iface};
 use crate::subject::{Reading, Subject, measure};

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::speed::{Speed, probe};
 
-/// Wait for a slow core: (interval between two probes of its speed, number of probes after which
-/// the wait ends).
+/// Settings of the wait for a slow core: (interval between two probes of its speed, maximum number
+/// of probes).
 const SETTLE: (Duration, u32) = (Duration::from_micros(500), 200);
 
 /// The machine that a run is measured on.

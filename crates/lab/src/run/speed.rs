@@ -13,9 +13,9 @@ use crate::tsc;
 const ITERATIONS: u64 = 2000;
 /// Number of probes that the usual speed is computed from.
 const REMEMBERED: usize = 64;
-/// Ratio of a probe's time to the usual time above which the probe is slow. Undisturbed probes
-/// differ by 1 %; with busy neighbors up to one in four is slow. After a lasting change of
-/// frequency, the new speed becomes the usual one.
+/// Ratio of a probe's time to the usual time above which the probe is slow. On an idle machine
+/// probes differ by 1 %; with busy neighbors up to one in four is slow. If the frequency changes
+/// for longer, the new speed becomes the usual one.
 const SLOW: f64 = 1.1;
 
 /// The usual speed of a core.
@@ -25,8 +25,8 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// Returns whether a probe of `ticks` is slow; with `remember`, the probe is included in the
-    /// usual speed.
+    /// Returns whether a probe of `ticks` is slow. If `remember` is set, first includes the probe
+    /// in the usual speed.
     pub(super) fn is_slow(&mut self, ticks: u64, remember: bool) -> bool {
         if remember || self.recent.is_empty() {
             if self.recent.len() == REMEMBERED {
@@ -45,8 +45,8 @@ impl Speed {
     }
 }
 
-/// Returns the ticks of a probe: independent chains of additions, so that the core's whole width is
-/// used.
+/// Runs a probe and returns its ticks. A probe consists of independent chains of additions, so that
+/// the core's full width is used.
 pub(super) fn probe() -> u64 {
     let mut chains: [u64; 8] = black_box([1, 2, 3, 4, 5, 6, 7, 8]);
     let start = tsc::now();

@@ -71,8 +71,9 @@ impl From {
     }
 }
 
-/// Selects the kind of arrival times: calendar time for captures and JSON; for other formats the
-/// counter, if the format or `stamp` requires timestamps.
+/// Selects the time that is recorded for received frames: the tick counter with `stamp` and for
+/// formats with timestamps (f2, bin2), calendar time for captures and JSON, and none for other
+/// formats.
 fn arrivals(stamp: bool, form: &FormArgs) -> Arrivals {
     match form.output {
         Some(Format::Pcap | Format::Pcapng | Format::Jsonl) if !stamp => Arrivals::Wall,
@@ -164,7 +165,8 @@ impl Sources {
                 if malformed > 0 && source.warnings().is_empty() {
                     notice(&format!("{malformed} frames skipped: longer than the port's buffers, or malformed"));
                 }
-                // In text, invalid lines are treated as comments if at least one line is a frame.
+                // Among lines of text, an invalid line counts as a comment if at least one line is
+                // a frame.
                 let is_missing = malformed > 0 && !(*is_text && counts.rx.frames.get() > 0);
                 source.refused() > 0 || is_missing
             }
@@ -248,8 +250,8 @@ pub fn sink(to: Option<To>, format: Format, tick: u64) -> anyhow::Result<Sinks> 
     Ok(Sinks::Port(Box::new(sink), rx))
 }
 
-/// Checks that no file in `targets` occurs twice, and that none is read as one of `files` or as
-/// standard input, since creating the target would truncate it.
+/// Checks that no file in `targets` occurs twice, and that no target is also an input, one of
+/// `files` or standard input, since creating the target would truncate that input.
 ///
 /// # Errors
 /// A usage error that names the file.
@@ -469,7 +471,7 @@ pub fn both_ways(args: &PipeArgs) -> anyhow::Result<Exit> {
 pub fn ended(ran: Result<(), RunError>, undone: bool) -> anyhow::Result<Exit> {
     match ran {
         Ok(()) => Ok(if undone { Exit::Failed } else { Exit::Fine }),
-        // `linerate ... | head -1` has read all it needs.
+        // The reader closed the pipe, as in `linerate ... | head -1`.
         Err(error) if error.is_closed_pipe() => Ok(if undone { Exit::Failed } else { Exit::Fine }),
         Err(
             error @ (RunError::Form(_)

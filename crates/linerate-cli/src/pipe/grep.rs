@@ -254,8 +254,8 @@ fn lines(args: &GrepArgs, matcher: &Matcher, input: &mut Input, files: &[PathBuf
     let mut out = os::stdout().context("standard output").map_err(in_two)?;
     os::widen_pipe(std::os::fd::AsFd::as_fd(&out));
     let jobs = args.jobs.map_or(1, usize::from);
-    // A single file is split into pieces, which the threads read in parallel. Any other input is
-    // read by one thread at a time.
+    // If there is a single file, the threads read pieces of it in parallel. Any other input is read
+    // by one thread at a time.
     let cut = match files {
         [file] if file.as_os_str() != "-" => Cut::of(file).map_err(|why| in_two(why.into()))?,
         _ => None,

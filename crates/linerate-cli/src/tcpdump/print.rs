@@ -30,8 +30,8 @@ pub struct Lines {
     time: bool,
     iface: bool,
     shown: dissect::Shown,
-    /// Hexadecimal dump after the line, from the link header on (-xx, -XX) or from the network
-    /// header on.
+    /// Hexadecimal dump that follows the line: from the link header (-xx, -XX) or from the network
+    /// header.
     bytes: Option<Bytes>,
 }
 

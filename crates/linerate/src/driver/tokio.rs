@@ -13,7 +13,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// Consecutive turns without a frame after which the task sleeps. In a turn, each host runs one
-/// round. Other tasks run between turns, and frames that they send cost no system call then.
+/// round. Other tasks run between turns. While the driver is awake, frames that they send cost no
+/// system call.
 const IDLE_TURNS: u32 = 4;
 
 impl Driver {

@@ -1,7 +1,7 @@
 //! QUIC with the crate [`quinn`](::quinn) (feature `quinn`).
 //!
-//! [`bind`] opens a UDP socket of a host for a `quinn::Endpoint`. The runtime and the cryptography
-//! are those that the program selects by features of quinn.
+//! [`bind`] opens a UDP socket of a host for a `quinn::Endpoint`. The program selects the runtime
+//! and the cryptography by features of quinn.
 //!
 //! ```no_run
 //! use linerate::{Host, net};
@@ -36,7 +36,7 @@ const ECN: u8 = 3;
 /// fragmented, so that QUIC discovers the path MTU.
 ///
 /// # Errors
-/// `AddrInUse`, `AddrNotAvailable`.
+/// `AddrInUse` if another socket has the address, `AddrNotAvailable` if the host does not have it.
 pub fn bind(host: &Host, addr: SocketAddr) -> io::Result<Arc<dyn AsyncUdpSocket>> {
     let socket = super::UdpSocket::bind(host, addr)?;
     [Opt::DontFragment(true), Opt::RecvPacketInfo(true), Opt::RecvTos(true)]
@@ -48,7 +48,7 @@ pub fn bind(host: &Host, addr: SocketAddr) -> io::Result<Arc<dyn AsyncUdpSocket>
 #[derive(Debug)]
 struct Socket(UdpSocket);
 
-/// Waits until a socket that found no buffer can send.
+/// Waits until a socket can send, after a send has found no free buffer.
 #[derive(Debug)]
 struct Poller(Arc<Socket>);
 
@@ -62,8 +62,8 @@ impl AsyncUdpSocket for Socket {
         let ancillary = Ancillary { info, tos: transmit.ecn.map(|ecn| ecn as u8), ..Ancillary::default() };
         let mut cx = Context::from_waker(Waker::noop());
         match self.0.poll_send_msg(&mut cx, transmit.contents, transmit.destination, &ancillary) {
-            // quinn ends the connection at an error. A datagram that is too long, as probes of the
-            // path MTU are, or has no route is lost instead.
+            // quinn ends the connection on an error. Therefore a datagram that has no route or is
+            // too long, such as a path MTU probe, is lost without an error.
             Poll::Ready(Err(why)) if why.kind() == ErrorKind::ConnectionAborted => Err(why),
             Poll::Ready(_) => Ok(()),
             Poll::Pending => Err(ErrorKind::WouldBlock.into()),
@@ -78,7 +78,7 @@ impl AsyncUdpSocket for Socket {
     ) -> Poll<io::Result<usize>> {
         let mut count = 0;
         for (buf, meta) in bufs.iter_mut().zip(meta) {
-            // Only the first datagram is waited for.
+            // Waits for the first datagram only.
             let received = match count {
                 0 => std::task::ready!(self.0.poll_recv_msg(cx, buf))?,
                 _ => match self.0.as_blocking().recv_msg(buf) {

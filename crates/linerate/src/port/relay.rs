@@ -14,7 +14,7 @@ use wire::Mac;
 const BUFFERS: usize = 4096;
 /// Maximum number of frames received from a port at once.
 const BURST: usize = 32;
-/// Longest sleep, after which the end condition is checked.
+/// Maximum time between two checks of the end condition.
 const IDLE: Duration = Duration::from_millis(10);
 /// Longest sleep if a port has no descriptor or a full transmit queue.
 const POLLED: Duration = Duration::from_micros(50);
@@ -69,7 +69,7 @@ fn open(spec: &str, pool: &Pool) -> Result<Side, Error> {
 }
 
 impl Side {
-    /// Sends the waiting frames as far as the port accepts them.
+    /// Sends as many of the waiting frames as the port accepts.
     fn flush(&mut self, now: Instant) {
         let tx = self.port.tx.as_mut();
         match self.soft.has_work(self.waiting.as_slice()) || self.soft.is_behind() {
@@ -85,10 +85,10 @@ fn pass(from: &mut Side, to: &mut Side, now: Instant, mut decide: impl FnMut(&mu
     let (mut burst, mut dropped) = (Burst::new(), 0);
     let frames = from.port.rx.rx_burst(&mut burst, BURST.min(to.waiting.room()), now);
     for mut frame in burst.drain() {
-        // The sender of a lent frame still needs its bytes.
+        // The bytes of a lent frame still belong to its sender, so `decide` gets a copy.
         let is_own = !frame.is_lent() || frame.make_own();
         if is_own && decide(frame.bytes_mut()) == Verdict::Pass {
-            to.waiting.put(frame, || dropped += 1); // received no more than there is room for
+            to.waiting.put(frame, || dropped += 1); // the burst is limited to the free slots
         } else {
             dropped += 1;
         }
@@ -136,7 +136,8 @@ impl Relay {
 
     fn sleep(&self) {
         let [left, right] = &self.sides;
-        // While a side accepts no frames, those that the other one receives stay in its port.
+        // While one port accepts no frames, frames that arrive at the other port stay there, so
+        // that port is not watched.
         let open = [(left, right), (right, left)]
             .into_iter()
             .filter(|(from, to)| !from.port.rx.is_gone() && to.waiting.room() > 0);

@@ -14,8 +14,8 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     ctl.listing(|| to_json(ctl.host, &report), || to_text(ctl.host, &report))
 }
 
-/// Returns the frame counts of the ports minus those of the stack, as (received, sent). Both
-/// differences are 0 if every frame is accounted for and none is being processed.
+/// Returns the difference between the frame counts of the ports and of the stack, as (received,
+/// sent). Both values are 0 if every frame is accounted for and no frame is being processed.
 pub(crate) fn port_imbalance<L: Locks>(host: &Host<L>, report: &AuditReport) -> (i64, i64) {
     let ports = host.ports();
     let sum = |pick: fn(&port::PortCounts) -> u64, removed: u64| {

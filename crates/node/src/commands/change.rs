@@ -1,6 +1,6 @@
-//! Changes of a running host by values instead of words, for configurations and the library. They
-//! have the effect of the commands `ip` and `arp`, and call the same functions. A program that uses
-//! only these changes does not contain the commands.
+//! Functions that change a running host and take values instead of command words, for
+//! configurations and the library. They have the effects of the commands `ip` and `arp`, and call
+//! the same functions. A program that uses only these functions does not contain the commands.
 
 use super::context::Ctl;
 use super::iface::AddrChange;
@@ -45,8 +45,8 @@ pub fn remove_route<L: Locks>(host: &Host<L>, route: &RouteConfig) -> Result<(),
     })
 }
 
-/// Adds a local route: the host receives the packets for all addresses of `prefix`, an address or a
-/// prefix of either family.
+/// Adds a local route, so that the host receives the packets for all addresses of `prefix`.
+/// `prefix` is an address or a prefix of either family.
 ///
 /// # Errors
 /// Returns an error if `prefix` is not valid, or if there is a route to it.
@@ -71,8 +71,8 @@ pub fn add_local<L: Locks>(host: &Host<L>, prefix: &str) -> Result<(), CommandEr
 /// Sets a static neighbor entry.
 ///
 /// # Errors
-/// Returns an error if there is no such iface, if an address is not a unicast address, or, without
-/// an iface, if the address is not on the link of one.
+/// Returns an error if there is no such iface, or if an address is not a unicast address. If no
+/// iface is given, also returns an error if the address is not on the link of any iface.
 pub fn set_neighbor<L: Locks>(host: &Host<L>, neighbor: &NeighborConfig) -> Result<(), CommandError> {
     with(host, |ctl| {
         let dev = dev(ctl, neighbor.dev.as_deref())?;
@@ -89,13 +89,13 @@ pub fn set_neighbor<L: Locks>(host: &Host<L>, neighbor: &NeighborConfig) -> Resu
 /// length, replaces it.
 ///
 /// # Errors
-/// Returns an error if there is no such iface, if a host cannot have the address, if the iface has
-/// it with this length, or if another iface has it.
+/// Returns an error if there is no such iface, if the address cannot belong to a host, if the iface
+/// already has the address with this length, or if another iface has the address.
 pub fn add_addr<L: Locks>(host: &Host<L>, iface: &str, addr: IpAddr, len: u8) -> Result<(), CommandError> {
     change_addr(host, AddrChange::Add, iface, addr, len)
 }
 
-/// Removes an address from an iface, whatever its prefix length.
+/// Removes an address from an iface, with any prefix length.
 ///
 /// # Errors
 /// Returns an error if there is no such iface, or if it does not have the address.

@@ -29,7 +29,7 @@ pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) 
 /// Change of an address of an iface.
 #[derive(Clone, Copy)]
 pub(super) enum AddrChange {
-    /// Adds an address. One with another prefix length is replaced.
+    /// Adds an address. If the iface has the address with another prefix length, replaces it.
     Add,
     Replace,
     Remove,
@@ -74,7 +74,7 @@ pub(super) fn add_addr<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId, addr: IfaceAddr)
         if other.id != id {
             return Err(CommandError::failed(format!("{} already has {}", other.name, addr.addr)));
         }
-        stack.remove_addr(ctl.cx, id, addr.addr); // perhaps with another prefix
+        stack.remove_addr(ctl.cx, id, addr.addr); // it may have another prefix length
     }
     let added = stack.add_addr(ctl.cx, id, addr);
     added.map_err(|why| CommandError::failed(format!("{}: cannot add its routes: {why:?}", addr.addr)))

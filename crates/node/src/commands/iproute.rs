@@ -37,7 +37,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
     }
 }
 
-/// Removes the route to exactly `prefix`. Without `paths`, it may have any next hop.
+/// Removes the route to exactly `prefix`. If `paths` is empty, the route may have any next hop.
 pub(super) fn remove<L: Locks>(ctl: &Ctl<'_, L>, prefix: Prefix, paths: &[Path]) -> Result<(), CommandError> {
     let is_it = |there| paths.first().is_none_or(|way| way.via == there) || is_by(ctl, there, paths);
     if !ctl.route_at(prefix).is_some_and(is_it) {

@@ -204,7 +204,7 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
         "tos" | "dsfield" => super::parse::only(words, word, &["inherit"], "the TOS is inherited (RFC 6040)")?,
         "mode" => super::parse::only(words, word, &["any"], "a tunnel accepts both IPv4 and IPv6")?,
         "encaplimit" => super::parse::only(words, word, &["none"], "the option is never sent")?,
-        "nolearning" | "noudpcsum" => {} // there is one remote, and no checksum
+        "nolearning" | "noudpcsum" => {} // no effect: one remote end, no UDP checksum
         other => return Err(CommandError::unknown("word", other, WORDS.iter().copied())),
     }
     Ok(())

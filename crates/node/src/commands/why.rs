@@ -1,5 +1,6 @@
-//! `route get ADDR --why`: explains each step in which the host determines the frame for a
-//! destination address, in sentences or, with -j, as JSON fields.
+//! `route get ADDR --why`: explains step by step how the host handles a packet to an address:
+//! route, path, neighbor, MTU, source address and drop reason. The output is sentences or, with -j,
+//! JSON fields.
 
 use super::context::Ctl;
 use super::json::set;

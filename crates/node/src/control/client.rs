@@ -166,8 +166,8 @@ fn line_of(words: &[String], json: bool) -> Result<String, ControlError> {
     Ok(line + "\n")
 }
 
-/// Returns whether user `own` trusts the answers of a host that user `uid` runs. A user trusts its
-/// own hosts and those of root; root trusts all.
+/// Returns whether user `own` trusts the answers of a host that user `uid` runs. A user trusts only
+/// hosts run by the same user or by root; root trusts all hosts.
 pub(super) fn is_trusted(uid: u32, own: u32) -> bool {
     uid == own || uid == 0 || own == 0
 }

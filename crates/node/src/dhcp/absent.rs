@@ -5,7 +5,7 @@ use inet::iface::IfaceId;
 use lock::Locks;
 use socket::Calls;
 
-/// DHCP clients of a build without them: always empty.
+/// Replacement for the list of DHCP clients; it is always empty.
 #[derive(Default)]
 pub(crate) struct Dhcp {}
 

@@ -88,7 +88,8 @@ fn is_host(addr: Ipv4Addr) -> bool {
     first != 0 && first != 127 && first < 224
 }
 
-/// Returns the prefix length of the subnet mask; without a valid mask, that of the address class.
+/// Returns the prefix length of the subnet mask. Without a valid mask, returns the prefix length of
+/// the address class.
 fn prefix_len(message: &Message, addr: Ipv4Addr) -> u8 {
     let mask = match option(message, OptionCode::SubnetMask) {
         Some(DhcpOption::SubnetMask(mask)) => mask.to_bits(),

@@ -1,4 +1,4 @@
-//! Body of the fuzz target of policies.
+//! Body of the fuzz target for policies.
 
 use crate::policy::{Decision, Flow, Policy, Quota, Volume, source_of};
 use buf::{Burst, Frame, Pool, PoolConfig};
@@ -6,15 +6,16 @@ use clock::{Duration, Instant};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// Maximum number of flows, small enough to be reached.
+/// Maximum number of flows of the policy, low enough that inputs can reach it.
 const FLOWS_MAX: usize = 8;
 /// Number of bytes that each station may send.
 const TOTAL: u64 = 10_000;
 /// Maximum number of frames of one input.
 const FRAMES_MAX: usize = 64;
 
-/// Frames that stations send and receive. Each has three bytes in front: the direction and the time
-/// since the previous frame, and its length.
+/// The input consists of frames that stations send and receive. Three bytes precede each frame: the
+/// first selects the direction and the time since the previous frame, and the other two are the
+/// length of the frame.
 ///
 /// Invariants: no panic; a frame is either admitted or rejected; the hook is called once for each
 /// decision; no station sends more than its total; the table of flows is bounded.

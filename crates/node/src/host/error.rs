@@ -1,4 +1,4 @@
-//! Reasons why a host or a port of it was not created.
+//! Errors of creating a host and of adding a port to a host.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum AddPortError {
     Spec(port::spec::SpecError),
     /// The port could not be opened.
     Open(port::OpenError),
-    /// A port of the caller's own could not be opened.
+    /// A port that the caller provides could not be opened.
     Own {
         /// Name of the iface.
         iface: String,

@@ -20,7 +20,7 @@ pub(super) struct Claim<'a, L: Locks> {
 impl<L: Locks> Drop for Claim<'_, L> {
     fn drop(&mut self) {
         self.part.is_claimed.store(false, Ordering::Release);
-        self.host.stack.set_queue(self.host.cx(), None); // a later thread may get the same number
+        self.host.stack.set_queue(self.host.cx(), None); // a later thread may get this number
         self.host.wake(); // to receive from the part's ports
     }
 }

@@ -1,17 +1,17 @@
 //! Accounting of the frames held by netisr workers that panicked, so that the audit stays exact.
 //!
-//! A worker that panics is in the middle of a chunk of queued frames. The stack has counted some of
-//! the chunk's frames as received, and has queued, sent or dropped some of those. The other frames
-//! are freed as the thread unwinds, along with frames owned by the stack. Each frame freed by
-//! unwinding is counted for its thread ([`buf::unwound`]). The number of frames not yet counted as
-//! received is derived from the stack's own counter before and after.
+//! A worker can panic only while it processes a chunk of queued frames. By then the stack has
+//! counted some frames of the chunk as received, and has queued, sent or dropped some of these. The
+//! other frames are freed when the thread unwinds, along with other frames that the stack owned.
+//! [`buf::unwound`] counts the frames that unwinding frees, for each thread. The number of frames
+//! that were not yet counted as received follows from the stack's counter before the chunk and
+//! after the panic.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Maximum number of restarts of a workstream's worker after a panic. More panics are not
-/// accidental: a peer may be sending frames that cause them, and must not keep a thread busy with
-/// restarts.
+/// Maximum number of restarts of a workstream's worker after a panic. The limit prevents a peer
+/// whose frames cause panics from keeping a thread busy with restarts.
 pub const RESTARTS_MAX: u64 = 8;
 
 /// Totals over all workers of a host that panicked.

@@ -1,11 +1,13 @@
-//! Parts of bounded tables: a map that forgets old entries, and the pace of searches.
+//! Building blocks of bounded tables: a map that forgets its oldest entries, and a rate limit for
+//! searches of a full table.
 
 use clock::{Duration, Instant};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Map with at most `2 * half` entries: those of the current and of the previous generation. When
-/// the current generation is full, it becomes the previous one, whose entries are forgotten.
+/// Map with at most `2 * half` entries, in two generations of at most `half` entries each. When the
+/// current generation is full, the previous generation is discarded, and the current one takes its
+/// place.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
     half: usize,
@@ -31,13 +33,13 @@ impl<K: Hash + Eq, V> Recent<K, V> {
     }
 }
 
-/// Pace of the searches of a full table for entries that can be removed: one a second, since each
-/// reads the whole table.
+/// Rate limit for searching a full table for entries that can be removed. Each search reads the
+/// whole table, so at most one per second is permitted.
 #[derive(Default, Debug)]
 pub(super) struct SearchPace(Option<Instant>);
 
 impl SearchPace {
-    /// Returns whether a search is due, and notes it.
+    /// Returns whether a search is due; if so, records its time.
     pub fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.0.is_none_or(|at| now.since(at) >= Duration::from_secs(1));
         if is_due {
@@ -57,7 +59,7 @@ mod tests {
         (0..10).for_each(|key| recent.insert(key, key));
         assert_eq!((0..10).filter_map(|key| recent.get(&key).copied()).collect::<Vec<_>>(), [6, 7, 8, 9]);
         recent.insert(9, 90);
-        recent.insert(6, 60); // in both generations
+        recent.insert(6, 60); // key 6 is now in both generations
         assert_eq!([9, 8, 6].map(|key| recent.get(&key).copied()), [Some(90), Some(8), Some(60)]);
         (0..1000).for_each(|key| recent.insert(key, key));
         assert!(recent.current.len() <= 3 && recent.previous.len() <= 3);

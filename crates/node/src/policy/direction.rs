@@ -1,6 +1,6 @@
 //! The two directions of a flow, and values for each.
 
-/// Direction of a frame, as the station has it.
+/// Direction of a frame, from the station's point of view.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Direction {
     /// The station sends the frame, and the port receives it.

@@ -10,8 +10,8 @@ use wire::Proto;
 pub enum Decision {
     /// All packets of the flow pass, within the quotas.
     Allow,
-    /// Packets that the station sends are dropped. It receives a TCP RST or, for other protocols,
-    /// an ICMP error (administratively prohibited).
+    /// Packets that the station sends are dropped. The station receives a TCP RST or, for other
+    /// protocols, an ICMP error (administratively prohibited).
     Refuse,
     /// Packets that the station sends are dropped silently.
     Drop,
@@ -27,8 +27,8 @@ pub struct Flow {
     pub source: SocketAddr,
     /// Address and port on the other side of the policy.
     pub destination: SocketAddr,
-    /// Name in lower case for which the station last received the destination's address from DNS
-    /// over UDP. `None` if there was no such response, or if it is too old.
+    /// Domain name, in lower case, for which the station last received the destination's address
+    /// from DNS over UDP. `None` if there was no such response, or if it is too old.
     pub name: Option<Arc<str>>,
 }
 
@@ -56,9 +56,9 @@ pub struct FlowState {
     pub sent: Volume,
     /// Frames to the station that the policy admitted.
     pub received: Volume,
-    /// Time since the first packet. For this and `idle`, the current time is that of the last
-    /// packet that the policy inspected.
+    /// Time since the first packet of the flow. Both `age` and `idle` are measured until the policy
+    /// last inspected a packet of any flow.
     pub age: Duration,
-    /// Time since the last packet.
+    /// Time since the last packet of the flow.
     pub idle: Duration,
 }

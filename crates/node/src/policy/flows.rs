@@ -10,15 +10,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use wire::Proto;
 
-/// Time without a packet after which a flow is forgotten: of TCP (RFC 5382 5), of other protocols
-/// (RFC 4787 4.3), and of flows that are closed, denied, or not established.
+/// Times without a packet after which a flow is forgotten. `IDLE_TCP` is for established TCP
+/// connections (RFC 5382 5), `IDLE` for other protocols (RFC 4787 4.3), and `IDLE_CLOSED` for flows
+/// that are closed, denied, or not established.
 const IDLE_TCP: Duration = Duration::from_secs(124 * 60);
 const IDLE: Duration = Duration::from_secs(5 * 60);
 const IDLE_CLOSED: Duration = Duration::from_secs(30);
-/// Number of packets that establish a flow: those of a TCP handshake. Both sides must have sent
-/// one.
+/// Number of packets after which a TCP connection counts as established, if both sides have sent at
+/// least one: a handshake has three.
 const ESTABLISHED: u64 = 3;
-/// Value of [`Entry::closed`] once both sides have sent everything.
+/// Value of [`Entry::closed`] once both sides have sent a FIN, or one side an RST.
 const CLOSED: Both<bool> = Both { sent: true, received: true };
 
 /// Identification of a flow, the same for both directions.
@@ -46,13 +47,14 @@ pub(super) struct Entry {
     pub by_station: bool,
     /// True if the hook must decide again.
     is_stale: bool,
-    /// True if the next connection of the flow has begun.
+    /// True if a new connection with the same addresses and ports has begun after this one was
+    /// closed.
     is_ended: bool,
     name: Option<Arc<str>>,
     started: Instant,
     used: Instant,
     volumes: Both<Volume>,
-    /// True in a direction in which the flow is closed.
+    /// For each direction: true once a FIN or RST has closed the flow in this direction.
     closed: Both<bool>,
 }
 
@@ -79,7 +81,7 @@ impl Entry {
         self.is_ended || now.since(self.used) >= self.idle_max(proto)
     }
 
-    /// Counts a packet of `len` bytes that passes.
+    /// Counts an admitted packet of `len` bytes, and records whether it closes the flow.
     pub fn count(&mut self, packet: &Packet, direction: Direction, len: u64) {
         let volume = self.volumes.get_mut(direction);
         volume.packets += 1;
@@ -110,10 +112,11 @@ impl Flows {
         self.most = most;
     }
 
-    /// Returns the flow of a packet and notes that it is in use. Returns `None` if it does not
-    /// exist or is forgotten, if the packet begins the next connection of a flow that is closed, or
-    /// if its station sends and the hook must decide: again, or about a connection that the station
-    /// opens.
+    /// Returns the flow of a packet and records that the flow is in use. Returns `None` if the flow
+    /// does not exist or has expired, or if the packet begins a new connection after the flow was
+    /// closed. Also returns `None` for a packet from the station if the hook must decide, because a
+    /// new decision was requested, or because the station opens a connection in a flow of the other
+    /// side.
     pub fn find(&mut self, key: &Key, event: Event, direction: Direction, now: Instant) -> Option<&mut Entry> {
         let entry = self.table.get_mut(key)?;
         let is_next = event == Event::Opens && entry.closed == CLOSED;
@@ -127,23 +130,25 @@ impl Flows {
         Some(entry)
     }
 
-    /// Returns a flow in the table.
+    /// Returns the entry of a flow, even if the flow has expired.
     pub fn get(&mut self, key: &Key) -> Option<&mut Entry> {
         self.table.get_mut(key)
     }
 
-    /// Returns whether the station opened the flow `key`, which may be forgotten.
+    /// Returns whether the table has the flow `key` and its station opened it. The flow may have
+    /// expired.
     pub fn is_by_station(&self, key: &Key) -> bool {
         self.table.get(key).is_some_and(|entry| entry.by_station)
     }
 
-    /// Returns whether the other side of `key`, as a station, opened the same flow: both are
-    /// stations behind the policy.
+    /// Returns whether the remote end of `key` has opened the same flow as a station. Both ends are
+    /// then stations behind the policy.
     pub fn is_reply(&self, key: &Key) -> bool {
         self.is_by_station(&Key { proto: key.proto, station: key.remote, remote: key.station })
     }
 
-    /// Returns whether a flow can be inserted, which `key` may replace.
+    /// Returns whether the flow `key` can be inserted: the table has space, or already has this
+    /// flow. Removes expired flows from a full table.
     pub fn has_room(&mut self, key: &Key, now: Instant) -> bool {
         if self.table.len() < self.most || self.table.contains_key(key) {
             return true;
@@ -154,8 +159,8 @@ impl Flows {
         self.table.len() < self.most
     }
 
-    /// Inserts a flow about which the hook decided in `generation`. One that exists keeps its start
-    /// and its counts, unless it is forgotten.
+    /// Inserts a flow with the decision that the hook made in `generation`. If the flow exists and
+    /// has not expired, it keeps its start time and its counts.
     pub fn insert(&mut self, key: Key, entry: Entry, generation: u64) {
         use std::collections::hash_map::Entry::{Occupied, Vacant};
         let is_stale = generation != self.generation;
@@ -179,7 +184,7 @@ impl Flows {
         self.generation
     }
 
-    /// Requests new decisions of the hook about the flows of stations.
+    /// Requests new decisions of the hook about the flows that stations opened.
     pub fn make_stale(&mut self) {
         self.generation += 1;
         self.table.values_mut().filter(|entry| entry.by_station).for_each(|entry| entry.is_stale = true);

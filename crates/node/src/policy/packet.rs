@@ -1,4 +1,5 @@
-//! Parses frames as far as a policy needs it: addresses, ports, and the part of the packet.
+//! Parses the parts of a frame that a policy needs: addresses, ports, and whether the packet is a
+//! fragment.
 
 use std::net::{IpAddr, SocketAddr};
 use wire::eth::{self, EtherType};
@@ -12,7 +13,7 @@ const TAGS_MAX: usize = 2;
 /// A parsed frame.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
-    /// The frame contains ARP or another protocol than IP. The stack does not forward it.
+    /// The frame contains ARP or another protocol that is not IP. The stack does not forward it.
     NotIp,
     /// An IP packet whose addresses and ports cannot be parsed.
     Malformed,
@@ -26,9 +27,9 @@ pub(super) struct Packet {
     pub proto: Proto,
     /// MAC addresses of the frame.
     pub macs: Macs,
-    /// Address and port of the sender; port 0 if the protocol has no ports, and in later fragments.
-    /// For an ICMP error these are the destination of the quoted packet, since the error belongs to
-    /// the flow of that packet.
+    /// Address and port of the sender; port 0 if the protocol has no ports, and in fragments other
+    /// than the first. For an ICMP error, this is the destination of the quoted packet, since the
+    /// error belongs to the flow of that packet.
     pub source: SocketAddr,
     /// Address and port of the receiver.
     pub destination: SocketAddr,
@@ -38,7 +39,7 @@ pub(super) struct Packet {
     payload: (usize, usize),
 }
 
-/// Source and destination of a frame.
+/// Source and destination MAC address of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Macs {
     pub source: Mac,
@@ -52,7 +53,8 @@ pub(super) enum Kind {
     Data,
     /// An ICMP error about a packet of a flow.
     Error,
-    /// Neighbor discovery, MLD or IGMP: part of the link if it is not forwarded.
+    /// Neighbor discovery, MLD or IGMP. Such a packet concerns only the link, unless it is
+    /// forwarded.
     Upkeep,
 }
 
@@ -113,8 +115,8 @@ pub(super) fn destination(frame: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the EtherType of a frame's payload and its offset, after VLAN tags. Returns `None` if
-/// the frame is too short for them, or has too many.
+/// Returns the EtherType of a frame's payload and the offset of the payload, after all VLAN tags.
+/// Returns `None` if the frame is too short or has too many tags.
 fn network(frame: &[u8]) -> Option<(EtherType, usize)> {
     let (mut ethertype, mut at) = (eth::Header::parse(frame).ok()?.ethertype, eth::HEADER_LEN);
     for _ in 0..TAGS_MAX {
@@ -138,7 +140,7 @@ fn four(bytes: &[u8]) -> Option<Packet> {
     let is_later = matches!(part, Part::Later(_));
     if header.proto == Proto::ICMP && !is_later && upper.first().is_some_and(|ty| is_error4(*ty)) {
         let inner = icmp4::Inner::parse(upper.get(icmp4::HEADER_LEN..)?).ok()?;
-        // The error is for the sender of the packet that it quotes.
+        // An ICMP error must be addressed to the sender of the packet that it quotes.
         let is_for_sender = inner.header.src == header.dst && inner.header.frag_off == 0 && part == Part::Whole;
         let addrs = (inner.header.src.into(), inner.header.dst.into());
         return if is_for_sender { quoted(inner.header.proto, addrs, inner.payload) } else { None };
@@ -165,7 +167,8 @@ fn six(bytes: &[u8]) -> Option<Packet> {
         return if is_for_sender { quoted(inner.upper, addrs, inner.payload) } else { None };
     }
     let packet = packet(chain.upper, (header.src.into(), header.dst.into()), part, upper, chain.offset)?;
-    // No router forwarded the packet (RFC 4861 7.1, RFC 3810 5, RFC 4291 2.5.2).
+    // Each of these properties shows that no router has forwarded the packet (RFC 4861 7.1, RFC
+    // 3810 5, RFC 4291 2.5.2).
     let is_near = header.hop_limit == 255 || header.src.is_unicast_link_local() || header.src.is_unspecified();
     let is_upkeep = is_icmp && part == Part::Whole && is_near && is_link_upkeep(bytes);
     Some(Packet { kind: if is_upkeep { Kind::Upkeep } else { Kind::Data }, ..packet })
@@ -176,16 +179,17 @@ const fn is_error4(ty: u8) -> bool {
     matches!(ty, UNREACHABLE | SOURCE_QUENCH | REDIRECT | TIME_EXCEEDED | PARAMETER_PROBLEM)
 }
 
-/// Returns the packet for an ICMP error about a packet with these addresses, whose payload begins
-/// with `upper`. The sender of the error stands for the receiver of that packet.
+/// Returns the parsed form of an ICMP error that quotes a packet with these addresses and with the
+/// payload `upper`. The error is treated as sent by the receiver of the quoted packet, even if a
+/// router sent it.
 fn quoted(proto: Proto, addrs: (IpAddr, IpAddr), upper: &[u8]) -> Option<Packet> {
     let quoted = packet(proto, addrs, Part::Whole, upper, 0)?;
     let (source, destination) = (quoted.destination, quoted.source);
     Some(Packet { source, destination, kind: Kind::Error, event: Event::Nothing, payload: (0, 0), ..quoted })
 }
 
-/// Returns the packet with the ports in `upper`, which is the payload at offset `at` of the packet.
-/// Its MAC addresses are not filled in.
+/// Returns the parsed packet. The ports are read from `upper`, the payload at offset `at` of the
+/// packet. The MAC addresses are not filled in.
 fn packet(proto: Proto, addrs: (IpAddr, IpAddr), part: Part, upper: &[u8], at: usize) -> Option<Packet> {
     let has_ports = matches!(proto, Proto::TCP | Proto::UDP | Proto::SCTP) && !matches!(part, Part::Later(_));
     let ports = match has_ports {

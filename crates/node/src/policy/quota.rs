@@ -1,4 +1,4 @@
-//! Limits of bytes and rates for each station.
+//! Quotas: limits on the rate and on the total number of bytes of each station.
 
 use super::bounded::SearchPace;
 use super::direction::{Both, Direction};
@@ -8,18 +8,19 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Maximum number of stations with quotas behind one policy.
 pub const SOURCES_MAX: usize = 4096;
-/// Time without a packet after which a station may be forgotten, unless its bytes are limited.
+/// Time without a packet after which a station may be forgotten, unless a quota limits the total
+/// number of bytes.
 const IDLE: Duration = Duration::from_secs(60);
-/// Smallest default burst in bytes.
+/// Minimum of the default burst, in bytes.
 const BURST_MIN: u64 = 64 << 10;
-/// Bits of an IPv6 address that distinguish stations.
+/// Number of leading bits of an IPv6 address by which stations are distinguished.
 const PREFIX6: u32 = 64;
 
-/// Limit of what a station may transfer in one direction.
+/// Limit on the bytes that a station may transfer in one direction.
 ///
-/// Bytes are those of Ethernet frames without FCS. A packet beyond the limit is dropped. Stations
-/// are distinguished by their addresses, so those that have none yet (DHCP) share one quota, and so
-/// do all that receive a broadcast.
+/// All bytes of an Ethernet frame except the FCS are counted. A packet beyond the limit is dropped.
+/// Stations are distinguished by their IP addresses. Stations that have no address yet (DHCP)
+/// therefore share one quota, and so do all receivers of a broadcast.
 ///
 /// ```
 /// # use linerate_node::policy::Quota;
@@ -34,31 +35,31 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// Limits the average rate to `bytes` per second. The default burst is a tenth of a second, at
-    /// least 64 KiB.
+    /// Limits the average rate to `bytes` per second. The default burst is the number of bytes in a
+    /// tenth of a second, but at least 64 KiB.
     pub const fn rate(bytes: u64) -> Quota {
         Quota { rate: Some(bytes), burst: None, total: None }
     }
 
-    /// Limits the number of bytes.
+    /// Limits the total number of bytes.
     pub const fn total(bytes: u64) -> Quota {
         Quota { rate: None, burst: None, total: Some(bytes) }
     }
 
-    /// Limits the average rate, too.
+    /// Limits the average rate to `bytes` per second, in addition to the existing limits.
     #[must_use]
     pub const fn with_rate(self, bytes: u64) -> Quota {
         Quota { rate: Some(bytes), ..self }
     }
 
-    /// Limits the number of bytes, too.
+    /// Limits the total number of bytes, in addition to the existing limits.
     #[must_use]
     pub const fn with_total(self, bytes: u64) -> Quota {
         Quota { total: Some(bytes), ..self }
     }
 
-    /// Sets the number of bytes that may exceed the rate at once. A packet passes whole if any of
-    /// its bytes fits.
+    /// Sets the burst: the number of bytes by which a station may exceed the rate at once. A packet
+    /// is admitted as a whole if at least one of its bytes fits.
     #[must_use]
     pub const fn burst(self, bytes: u64) -> Quota {
         Quota { burst: Some(bytes), ..self }
@@ -80,16 +81,16 @@ pub(super) enum Exceeded {
     Sources,
 }
 
-/// Transfer of a station in one direction.
+/// Bytes that a station has transferred in one direction.
 #[derive(Clone, Copy, Default, Debug)]
 struct Meter {
-    /// Time at which the bytes so far would have ended at the limited rate.
+    /// Time at which the transfer of the bytes so far would have ended at the limited rate.
     due: Instant,
     bytes: u64,
 }
 
 impl Meter {
-    /// Admits a packet of `len` bytes, or counts nothing.
+    /// Admits and counts a packet of `len` bytes, or returns the limit that it exceeds.
     fn take(&mut self, quota: &Quota, len: u64, now: Instant) -> Result<(), Exceeded> {
         if quota.total.is_some_and(|total| self.bytes.saturating_add(len) > total) {
             return Err(Exceeded::Total);
@@ -120,7 +121,7 @@ impl Source {
     }
 }
 
-/// The stations and what they have transferred.
+/// The stations, with the numbers of bytes that they have transferred.
 #[derive(Debug)]
 pub(super) struct Sources {
     quotas: Both<Option<Quota>>,
@@ -139,7 +140,7 @@ impl Sources {
         *self.quotas.get_mut(direction) = quota;
     }
 
-    /// Admits `len` bytes of `station` in a direction.
+    /// Admits and counts a packet of `len` bytes that `station` transfers in a direction.
     pub fn take(&mut self, station: IpAddr, direction: Direction, len: u64, now: Instant) -> Result<(), Exceeded> {
         let Some(quota) = *self.quotas.get(direction) else { return Ok(()) };
         let key = source_of(station);
@@ -155,8 +156,8 @@ impl Sources {
         self.table.entry(key).or_default().take(direction, &quota, len, now)
     }
 
-    /// Forgets the stations that have been idle. Those with limited bytes are kept, since they
-    /// could otherwise transfer them again.
+    /// Forgets the stations that have been idle. If a quota limits the total number of bytes, keeps
+    /// all stations, since a forgotten station could transfer that number of bytes again.
     fn forget_idle(&mut self, now: Instant) {
         if !self.pace.is_due(now) {
             return;
@@ -169,8 +170,8 @@ impl Sources {
     }
 }
 
-/// Returns the address under which a station is counted. A station may use any address of its
-/// IPv6 prefix.
+/// Returns the address under which a station is counted. For IPv6 this is the prefix of the
+/// address, since a station may use any address in its prefix.
 pub(crate) fn source_of(addr: IpAddr) -> IpAddr {
     match addr {
         IpAddr::V4(_) => addr,

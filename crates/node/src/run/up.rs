@@ -116,8 +116,9 @@ pub fn up_with<P: Programs + 'static>(
 }
 
 /// Runs hosts like [`up_with`], and the switches between them, until the last host has ended. Each
-/// switch has its own thread. The outcomes of the switches follow those of the hosts. The process
-/// enters `sandbox` when all ports are open, before the first frame is processed.
+/// switch has its own thread. In the result, the outcomes of the switches follow the outcomes of
+/// the hosts. The process enters `sandbox` when all ports are open, before the first frame is
+/// processed.
 ///
 /// # Errors
 /// Returns an [`UpError`] after all threads have ended.

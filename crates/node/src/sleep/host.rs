@@ -59,8 +59,8 @@ impl<L: Locks> Host<L> {
     }
 
     /// Prepares a sleep of the caller: passes the descriptor of each port to `each`, and returns
-    /// the time until which the caller may sleep on them, at most `until`. Ports without a
-    /// descriptor, and ports that delay frames, make it earlier.
+    /// the time until which the caller may sleep on them, at most `until`. This time is earlier if
+    /// a port has no descriptor or delays frames.
     pub fn prepare_sleep(&self, until: Instant, each: &mut dyn FnMut(BorrowedFd<'_>)) -> Instant {
         let cx = self.cx();
         let inputs = self.inputs.first.lock(cx);

@@ -26,7 +26,7 @@ stats::counters! {
 
 /// State of fragmented packets. Counts fragments that arrived before the first fragment of their
 /// packet, which may go to the wrong stack. This counter is not part of [`DispatchCounts`], because
-/// only the dispatcher's loop writes the latter.
+/// only the dispatcher's loop writes to `DispatchCounts`.
 #[derive(Debug, Default)]
 pub(crate) struct Strays(Mutex<Fragments>);
 

@@ -255,7 +255,7 @@ impl Dispatcher {
             let (n, first) = (mine.rings.len(), mine.next);
             for step in 0..n {
                 if !mine.out.is_empty() {
-                    break; // after frames that the port did not take
+                    break; // the port did not accept all frames of an earlier ring
                 }
                 let at = (first + step) % n.max(1);
                 let Some(ring) = mine.rings.get_mut(at) else { break };
@@ -360,8 +360,8 @@ impl Dispatcher {
 }
 
 /// Queues a frame for each of the `stacks` stacks: the frame itself for the first, copies for the
-/// others. `protocol` must have the policy `source`; the source passed to it is the number of the
-/// stack.
+/// others. `protocol` must have the netisr policy `source`, which selects the stack by the source
+/// number. The number passed as the source is the number of the stack.
 fn for_all(
     caller: &mut Caller<Received>,
     protocol: ProtoId,

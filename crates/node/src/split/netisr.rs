@@ -44,7 +44,7 @@ pub(crate) fn leads_to(
         let hash = match netisr.policy(ip) {
             Policy::Flow => whose::of_ends(key, there, here, proto),
             Policy::Cpu => whose::of_peer(key, there.ip(), here.ip()),
-            Policy::Source => return true, // by port, which follows from the route
+            Policy::Source => return true, // the ingress port selects the stack, not the L4 ports
         };
         hash as usize % netisr.workstreams().max(1) == at
     }

@@ -2,8 +2,8 @@
 
 use clock::tsc;
 
-/// Only one in this number of bursts is measured, because the two readings of the tick counter take
-/// about 46 ticks, more than forwarding a frame.
+/// Number of bursts of which one is measured. Not every burst is measured, because the two readings
+/// of the tick counter take about 46 ticks, more than forwarding a frame.
 pub const ONE_IN: u32 = 16;
 
 /// Average ticks per frame, from a sample of bursts.

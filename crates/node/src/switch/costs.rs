@@ -1,10 +1,12 @@
-//! Cost ledger (CPU ticks by processing stage) of a switch: switched on and off, and read.
+//! Methods that switch the cost ledger (CPU ticks by processing stage) of a switch on and off, and
+//! that read it.
 
 use super::Switch;
 use clock::tsc;
 use stats::Costs;
 
-/// Ticks by stage of the packet path, spent in the loops and, as a part of them, in the ports.
+/// CPU ticks of a switch by stage of the packet path: all ticks of the loops, and the part of them
+/// that was spent in ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SwitchCosts {
     /// Ticks of the loops, by stage.

@@ -111,8 +111,9 @@ pub struct Info {
     pub queues: Vec<Queue>,
     /// Name of the device, unique among the members.
     device: String,
-    /// Kernel interface that provides the link state, and whether its speed is meaningful, which it
-    /// is not for a TAP device. `None` if there is no kernel interface.
+    /// (name of the kernel interface that provides the link state, whether its speed is
+    /// meaningful). The speed of a TAP device is not meaningful. `None` if there is no kernel
+    /// interface.
     interface: Option<(String, bool)>,
 }
 

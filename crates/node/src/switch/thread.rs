@@ -127,7 +127,7 @@ impl Own {
                     lost += 1;
                 });
             });
-            self.taken += lost; // and failed
+            self.taken += lost; // these frames count as accepted and as failed
             self.send(out, now);
         }
     }
@@ -162,8 +162,8 @@ pub(super) enum Role {
     Works(Box<Worker>),
 }
 
-/// A polling loop of a switch, or one of its workers. It is aligned so that it shares no cache line
-/// with other threads' data next to it in memory.
+/// A polling loop of a switch, or one of its workers. Its alignment ensures that it shares no cache
+/// line with data of other threads.
 #[repr(align(128))]
 pub struct SwitchThread {
     /// Index of the thread.

@@ -57,8 +57,8 @@ impl State {
         }
         let Ok(info) = self.host.calls().tcp_info(socket.fd) else { return Ok(()) };
         if info.unacked < info.snd_cwnd {
-            // The buffer of a segment is rounded up to a power of two. The descriptor is added to
-            // that.
+            // The data buffer of a segment is rounded up to a power of two, to which the size of
+            // its descriptor is added.
             let per_segment = (info.snd_mss as usize + 640).next_power_of_two() + 256;
             let wanted = (2 * info.snd_cwnd.max(10) as usize * per_segment).min(most);
             let socket = self.files.socket(token)?;

@@ -3,16 +3,16 @@
 //!
 //! The addresses of a frame determine its direction. A frame from an inside address leaves with the
 //! outside address and the port of its session. A frame to the outside address is forwarded to the
-//! inside end of its session, or dropped as unsolicited if there is none. A session is one 5-tuple,
-//! with the identifier in place of the port for echoes. A session keeps its source port unless
-//! another session uses this port with the same remote end. Two inside hosts may therefore use the
-//! same outside port with different remote ends. An ICMP error belongs to the session of the packet
-//! that it quotes, and the quoted packet is translated too. All fragments of a datagram are
-//! translated like its first fragment, which has the ports.
-//! Frames between other addresses, and frames other than IPv4, pass unchanged. Hairpinning, that
-//! is, sending from inside to the outside address, is not supported, and these frames are dropped.
-//! Their receiver would be another inside host with a session to the sender's outside address. Such
-//! a session does not exist, since frames from inside to the outside address do not create one.
+//! inside end of its session, or dropped as unsolicited if there is none. A session is one 5-tuple.
+//! For an ICMP echo, the identifier takes the place of the port. A session keeps its source port
+//! unless another session uses this port with the same remote end. Two inside hosts may therefore
+//! use the same outside port with different remote ends. An ICMP error belongs to the session of
+//! the packet that it quotes, and the quoted packet is translated too. All fragments of a datagram
+//! are translated like its first fragment, which has the ports. Frames between other addresses, and
+//! frames other than IPv4, pass unchanged. Hairpinning, that is, sending from inside to the outside
+//! address, is not supported, and such frames are dropped. They could only be delivered to an
+//! inside host with a session whose remote end is the outside address. There is no such session,
+//! since frames from inside to the outside address do not create one.
 //!
 //! These are not translated: other protocols, addresses in payloads (such as FTP's PORT), and MAC
 //! addresses, which a later [`super::Rewrite`] can set.
@@ -47,7 +47,7 @@ pub enum Drop {
     Unsupported,
     /// A frame from inside to a multicast or broadcast address.
     NotUnicast,
-    /// A fragment whose first fragment did not arrive, or arrived too long ago.
+    /// A later fragment of a datagram whose first fragment did not arrive, or arrived too long ago.
     Fragment,
     /// The headers are incomplete.
     Malformed,
@@ -318,7 +318,7 @@ impl Nat {
             return Ok(outside.port);
         }
         if flags.contains(Flags::RST) {
-            return Err(Drop::Unsolicited); // does not create a session
+            return Err(Drop::Unsolicited); // a reset does not create a session
         }
         let (port, evicted) = self.table.insert(tuple, flags, self.now).ok_or(Drop::NoPort)?;
         self.counts.sessions += 1;

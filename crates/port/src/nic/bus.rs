@@ -70,7 +70,8 @@ impl fmt::Display for Model {
     }
 }
 
-/// The bus of one or several cards: the time until which it is busy, for cards that wait for it.
+/// Bus that one or several cards share. Stores until when the bus is busy, for cards that wait for
+/// it.
 #[derive(Debug, Default)]
 pub struct Bus {
     /// Time at which the bus becomes free, in nanoseconds of the clock with which the cards are
@@ -100,8 +101,8 @@ impl Bus {
         if settings.bus_pace.on() { Instant::from_nanos(self.free_at.load(Ordering::Relaxed)) } else { Instant::ZERO }
     }
 
-    /// Discards unused bus time before `before`, the time of the previous step, because an idle bus
-    /// does not accumulate credit.
+    /// If the bus became free before the previous step, at time `before`, moves the time at which
+    /// it became free to `before`, so that an idle bus does not accumulate unused time.
     pub(super) fn resume(&self, settings: &Settings, before: Instant) {
         if settings.bus_pace.on() {
             self.free_at.store(self.free_at.load(Ordering::Relaxed).max(before.nanos()), Ordering::Relaxed);

@@ -102,7 +102,7 @@ impl RxEngine {
             stored += usize::from(good);
         }
         if self.nic.bus.is_free(&self.nic.settings, now) {
-            self.write_back(); // no further frame fills the cache line of descriptors
+            self.write_back(); // no frame is left to fill the current cache line of descriptors
         }
         self.done.clear();
         if stored > 0 {
@@ -379,7 +379,7 @@ impl TxEngine {
         let piece = cutter.cut(fifo)?;
         let piece = if self.vlan == 0 { Some(piece) } else { tagged(&piece, fifo, self.vlan) };
         self.nic.counts.tx_segments.bump();
-        self.nic.counts.tx_malformed.add(u64::from(piece.is_none())); // lost: no buffer for the piece with its tag
+        self.nic.counts.tx_malformed.add(u64::from(piece.is_none())); // no suitable buffer for the tagged piece
         if cutter.is_done() {
             let frame = self.cutting.take().map(Cutter::into_frame);
             // The buffer is returned to the driver, which frees it when it cleans up.

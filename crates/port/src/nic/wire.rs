@@ -3,9 +3,9 @@
 //!
 //! A frame in memory has no FCS. On a wire with limited speed it takes the time of preamble and
 //! start (8 bytes), at least 60 bytes of frame, FCS (4) and the gap (12): 672 bits for the shortest
-//! frame (IEEE 802.3 clause 4.4.2). It arrives when its last bit does. The transmit FIFO keeps the
-//! wire busy between two calls of the card's `step`. The other end may be another card, or a test
-//! that sends and receives bursts with [`End`].
+//! frame (IEEE 802.3 clause 4.4.2). A frame arrives at the time at which its last bit arrives. The
+//! transmit FIFO keeps the wire busy between two calls of the card's `step`. The other end may be
+//! another card, or a test that sends and receives bursts with [`End`].
 
 use super::regs::{Interrupts, RXT0};
 use buf::ring::{Consumer, Producer, ring};

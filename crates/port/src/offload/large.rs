@@ -1,9 +1,9 @@
 //! Large TCP segments that a device delivers whole: their buffers, and how they are split if no
 //! large buffer is left.
 //!
-//! A consumer that never reads keeps large buffers in use. It must not stop the device, so one
-//! large buffer is always kept in reserve. A segment received into the reserve buffer is split into
-//! smaller buffers of another pool; the large buffer then becomes the reserve again.
+//! A consumer that never reads keeps large buffers in use. Reception must continue nevertheless, so
+//! one large buffer is always kept in reserve. A segment received into the reserve buffer is split
+//! into smaller buffers of another pool; the large buffer then becomes the reserve again.
 
 use super::gso::Cutter;
 use buf::{Flags, Frame, Pool, PoolConfig, PoolLocks};
@@ -77,7 +77,8 @@ impl Large {
     }
 
     /// Keeps `spare` in reserve if there is no reserve buffer; otherwise frees it. If headers were
-    /// added to it, a new buffer takes its place, because it would have less headroom each time.
+    /// added to `spare`, frees it and reserves a new buffer instead, because its headroom would
+    /// shrink with each use.
     pub fn keep(&mut self, mut spare: Frame) {
         let Some(pool) = self.pool.as_ref().filter(|_| self.spare.is_none()) else { return };
         spare.truncate(0);
@@ -105,8 +106,8 @@ impl Large {
                 self.cutting = Some(cutter);
                 self.cut(small)
             }
-            // The piece is longer than any buffer, and waiting for a longer one would stop
-            // reception.
+            // The pieces are longer than any buffer of `small`, so waiting for a free buffer would
+            // stop reception.
             Ok(cutter) => self.refuse(cutter.into_frame()),
             Err(frame) => self.refuse(frame),
         }

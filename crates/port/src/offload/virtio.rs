@@ -39,7 +39,7 @@ impl Header {
         Header { flags: 0, gso_type: GSO_NONE, hdr_len: 0, gso_size: 0, csum_start: 0, csum_offset: 0 };
 
     /// Returns the header with its offsets moved by `n` bytes, for a packet with `n` more bytes in
-    /// front. Offsets without a meaning, which are 0, do not become negative.
+    /// front. An unused offset is 0, and stays 0 if `n` is negative.
     pub fn moved_by(self, n: i16) -> Header {
         Header {
             hdr_len: self.hdr_len.saturating_add_signed(n),
@@ -134,7 +134,7 @@ pub fn prepare(frame: &mut Frame, csum: bool) -> Option<Header> {
     let Some(gso_size) = large else { return Some(header) };
     let (l4, text) = gso::places(frame)?;
     if frame.len() - text <= usize::from(gso_size) {
-        return Some(header); // a single piece is enough
+        return Some(header); // the payload fits into one packet
     }
     let reduced = frame.bytes().get(l4 + 13).is_some_and(|flags| tcp::Flags(*flags).contains(tcp::Flags::CWR));
     let is_six = super::l3_place(frame.bytes()).is_some_and(|(ethertype, _)| ethertype == EtherType::IPV6);

@@ -43,7 +43,7 @@ pub fn is_zero_copy(spec: &Spec) -> bool {
         }
 }
 
-/// Returns the distance between the buffers of a pool for these ports.
+/// Returns the stride of a pool for ports with these specs: the distance between its buffers.
 pub fn stride_for<'a>(specs: impl IntoIterator<Item = &'a Spec>) -> Stride {
     if specs.into_iter().any(is_zero_copy) { Stride::PowerOfTwo } else { Stride::Odd }
 }

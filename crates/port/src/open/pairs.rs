@@ -1,5 +1,6 @@
-//! Registry of the pairs of a process: when `pair:a` is opened for the second time, the result is
-//! the other end of the first. The registry also contains multi-queue TAP devices and wires.
+//! Registry of the pairs of a process. When `pair:a` is opened for the first time, a pair is
+//! created and one end is returned. The second time, the other end is returned. The registry also
+//! contains multi-queue TAP devices and wires.
 
 use super::wires::Wires;
 use crate::spec::Layer;
@@ -10,8 +11,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The pairs of a process by name, its multi-queue TAP devices, and the wires between its nics.
-/// The name of a pair can be used again once its ends are closed; that of a wire cannot.
+/// The pairs of a process by name, its multi-queue TAP devices, and the wires between its nics. The
+/// name of a pair can be used again once its ends are closed. The name of a wire cannot.
 #[derive(Debug, Default)]
 pub struct Pairs {
     ends: Mutex<HashMap<String, Ends>>,

@@ -23,8 +23,8 @@ impl Epoll {
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Adds a descriptor. It must be removed before it is closed, because a duplicate would keep it
-    /// in the set.
+    /// Adds a descriptor. It must be removed before it is closed, because it would stay in the set
+    /// while a duplicate of it is open.
     ///
     /// # Errors
     /// The system's errors, such as a descriptor that is in the set already.

@@ -1,5 +1,5 @@
-//! An event on which a thread can sleep, and which any thread can raise, built on eventfd(2); on
-//! systems that have no eventfd, on a pair of sockets. It is used as a card's interrupt line.
+//! An event that a thread can wait for and that any thread can raise. It is built on eventfd(2), or
+//! on a pair of sockets where there is no eventfd. One of its uses is the interrupt line of a card.
 #![allow(unsafe_code)] // eventfd(2) has no safe form in std
 
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream as Descriptor;
 #[derive(Debug)]
 pub struct Event {
     readable: Descriptor,
-    /// The other end of the pair; an eventfd has one end.
+    /// Socket that is written to raise the event. An eventfd is written through `readable`.
     #[cfg(not(target_os = "linux"))]
     writable: Descriptor,
 }
@@ -67,7 +67,7 @@ impl Event {
     /// Clears the event. Returns whether it was raised.
     pub fn clear(&self) -> bool {
         let mut was_raised = false;
-        // An eventfd is cleared by one read, a socket once it is empty.
+        // One read clears an eventfd. A socket is cleared once it is empty.
         while (&self.readable).read(&mut [0; 8]).is_ok_and(|n| n > 0) {
             was_raised = true;
             if cfg!(target_os = "linux") {

@@ -30,8 +30,8 @@ fn address(path: &Path) -> io::Result<libc::sockaddr_un> {
     Ok(addr)
 }
 
-/// Connects a non-blocking stream socket to `path`. The connect of std waits while the queue of the
-/// server is full.
+/// Connects a non-blocking stream socket to `path`. Unlike the connect of std, it does not wait
+/// while the queue of the server is full.
 ///
 /// # Errors
 /// The system's errors: `WouldBlock` if the queue of the server is full, `ConnectionRefused` if no
@@ -68,8 +68,8 @@ fn bind_private(path: &Path) -> io::Result<UnixDatagram> {
     if answer == 0 { Ok(UnixDatagram::from(OwnedFd::from(socket))) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives a datagram without waiting. Returns a length above that of `into` if the datagram is
-/// longer and `into` contains only its beginning.
+/// Receives a datagram without waiting, and returns its length. If the datagram does not fit,
+/// `into` receives its beginning, and the returned length exceeds that of `into`.
 ///
 /// # Errors
 /// The system's errors; `WouldBlock` if there is no datagram.

@@ -1,4 +1,4 @@
-//! Ports of the caller's own that carry IP packets without Ethernet headers.
+//! Ports that the caller implements and that carry IP packets without Ethernet headers.
 
 use super::{FrameSink, FrameSource};
 use crate::Port;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 use wire::{Mac, eth};
 
 /// Creates a port called `name` from a source and a sink of IP packets. The first four bits of a
-/// packet are its IP version. `host` is the MAC address of the host's iface. As at a TUN device,
-/// the port answers the host's ARP requests and neighbor solicitations itself. Frames that are
+/// packet are its IP version. `host` is the MAC address of the host's iface. As on a TUN device,
+/// the port itself answers the host's ARP requests and neighbor solicitations. Frames that are
 /// neither IP packets nor address resolution are dropped and counted as `port.tx.errors`. The
 /// descriptor of the source must not change.
 ///
@@ -29,7 +29,8 @@ pub fn packets(
     Ok(super::port(name, pool, PacketSource { source, link: link.clone() }, PacketSink { sink, link }))
 }
 
-/// Frames made of a source's packets, and the port's answers.
+/// Source of the port's frames: the packets of `source` with an Ethernet header, and the port's own
+/// answers to the host.
 struct PacketSource<S> {
     source: S,
     link: Arc<IpLink>,
@@ -38,7 +39,7 @@ struct PacketSource<S> {
 impl<S: FrameSource> FrameSource for PacketSource<S> {
     fn recv(&mut self, frame: &mut [u8]) -> io::Result<usize> {
         if let Some(answer) = self.link.take_answer() {
-            // A frame that does not fit is dropped, as one of the source would be.
+            // If the answer does not fit, the returned length makes the port drop it.
             if let Some(place) = frame.get_mut(..answer.len()) {
                 place.copy_from_slice(&answer);
             }
@@ -48,7 +49,7 @@ impl<S: FrameSource> FrameSource for PacketSource<S> {
         let len = self.source.recv(packet)?;
         match packet.get(..len).and_then(|packet| self.link.header(packet)) {
             Some(header) => *front = header,
-            None => return Ok(usize::MAX), // dropped, as longer than the buffer
+            None => return Ok(usize::MAX), // makes the port drop it as too long
         }
         Ok(eth::HEADER_LEN + len)
     }
@@ -62,7 +63,7 @@ impl<S: FrameSource> FrameSource for PacketSource<S> {
     }
 }
 
-/// Sink for the packets of a host's frames.
+/// Sink that passes on the packets in the frames that the host sends.
 struct PacketSink<S> {
     sink: S,
     link: Arc<IpLink>,

@@ -1,7 +1,7 @@
 //! Frames over UNIX sockets, in the formats of QEMU's `-netdev stream` and `-netdev dgram`, which
 //! passt and virtual machine monitors use too.
 //!
-//! On a stream, each frame follows its length in 4 bytes, in network byte order. On datagram
+//! On a stream, each frame is preceded by its length, 4 bytes in network byte order. On datagram
 //! sockets, each datagram is a frame. Frames are Ethernet frames without FCS.
 
 mod connection;
@@ -19,12 +19,13 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::Path;
 
 /// Maximum length of a frame on a stream: an IP packet of 65,535 bytes with its link headers. QEMU
-/// has the same limit, rounded up. A peer that announces more has lost its place in the stream.
+/// has the same limit, rounded up. A larger length means that the peer and this port no longer
+/// agree on where frames begin.
 pub const FRAME_MAX: usize = 65_535 + 18;
 /// Number of bytes before each frame.
 const PREFIX: usize = 4;
 
-/// Received frames of a stream.
+/// Source of the frames received on a stream.
 #[derive(Debug)]
 pub struct StreamFrames {
     stream: UnixStream,
@@ -34,13 +35,14 @@ pub struct StreamFrames {
 /// Splits received bytes into frames.
 #[derive(Debug)]
 pub(crate) struct Unframer {
-    /// Received bytes of `begin..end`: parts of frames, or several frames.
+    /// Buffer. The bytes `begin..end` were received and not yet returned: several frames, or a part
+    /// of one.
     bytes: Vec<u8>,
     begin: usize,
     end: usize,
 }
 
-/// Sent frames of a stream.
+/// Sink of the frames sent on a stream.
 #[derive(Debug)]
 pub struct StreamSink {
     stream: UnixStream,
@@ -48,7 +50,7 @@ pub struct StreamSink {
     rest: Vec<u8>,
 }
 
-/// Makes a source and a sink of a connected stream.
+/// Creates a source and a sink for a connected stream.
 ///
 /// # Errors
 /// The descriptor cannot be duplicated or made non-blocking.
@@ -63,7 +65,8 @@ impl Unframer {
         Unframer { bytes: vec![0; 2 * (FRAME_MAX + PREFIX)], begin: 0, end: 0 }
     }
 
-    /// Returns the received part of the next frame, without its length, and its whole length.
+    /// Returns the received part of the next frame, and the length of the whole frame; `None` while
+    /// its length has not arrived.
     fn next(&self) -> io::Result<Option<(&[u8], usize)>> {
         let have = self.bytes.get(self.begin..self.end).unwrap_or_default();
         let Some((prefix, rest)) = have.split_first_chunk::<PREFIX>() else { return Ok(None) };
@@ -87,7 +90,8 @@ impl Unframer {
                 self.begin += PREFIX + len;
                 return Ok(len);
             }
-            // The rest of a frame always fits after it was moved to the front.
+            // After the received bytes are moved to the front, the rest of the frame always fits
+            // after them.
             self.bytes.copy_within(self.begin..self.end, 0);
             (self.begin, self.end) = (0, self.end - self.begin);
             match stream.read(self.bytes.get_mut(self.end..).unwrap_or_default())? {
@@ -150,7 +154,7 @@ pub struct DatagramFrames {
     peer: Option<Box<Path>>,
 }
 
-/// Makes a source and a sink of a datagram socket that is connected to its peer.
+/// Creates a source and a sink for a datagram socket that is connected to its peer.
 ///
 /// # Errors
 /// The descriptor cannot be duplicated or made non-blocking.
@@ -158,8 +162,8 @@ pub fn datagrams(socket: UnixDatagram) -> io::Result<(DatagramFrames, DatagramFr
     datagrams_to(socket, None)
 }
 
-/// Makes a source and a sink of a bound datagram socket. Frames are sent to the socket at `peer`,
-/// which may be replaced at any time.
+/// Creates a source and a sink for a bound datagram socket. Frames are sent to the socket at
+/// `peer`, which may be replaced at any time.
 fn datagrams_to(socket: UnixDatagram, peer: Option<&Path>) -> io::Result<(DatagramFrames, DatagramFrames)> {
     socket.set_nonblocking(true)?;
     let source = DatagramFrames { socket: socket.try_clone()?, peer: None };

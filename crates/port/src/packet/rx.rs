@@ -146,8 +146,8 @@ impl PacketRx {
     /// Drops a frame that is longer than any buffer, or that the kernel truncated.
     #[cold]
     fn leave_out(&mut self) -> Got {
-        // The kernel queues long frames only if there is a virtio header, and then the port has
-        // large buffers.
+        // If the port has large buffers, the kernel queues long frames in the socket, so a
+        // truncated frame means that this queue was full.
         let crowded = self.large.is_some();
         self.seen.crowded += u64::from(crowded);
         self.seen.cut_short += u64::from(!crowded);

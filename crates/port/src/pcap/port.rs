@@ -159,15 +159,15 @@ struct Replay {
     stdin: Option<File>,
     buffers: Buffers,
     counts: Arc<PortCounts>,
-    /// Number of records that were not valid frames. A field below contains the reason for the
-    /// first of them.
+    /// Number of records skipped because they were not valid frames; `first_left_out` contains the
+    /// reason for the first of them.
     left_out: u64,
     first_left_out: String,
     pace: bool,
-    /// Number of times that the file remains to be read again; `None` if there is no limit.
+    /// Number of further times that the file is read; `None` if there is no limit.
     passes: Option<u64>,
-    /// True if this pass returned a frame. A file without frames is not read again, because that
-    /// would never end.
+    /// True if this pass has returned a frame. A file without frames is not read again, because
+    /// reading it without a limit would never end.
     fruitful: bool,
     /// Start of this pass: an instant of the program's clock, and the file's timestamp at that
     /// instant. `None` before the first frame.

@@ -18,7 +18,8 @@ use wire::text::{self, MAX_LINE, MIN_FRAME, SLACK};
 
 /// Maximum number of bytes that may wait to be written.
 const MOST: usize = 1 << 20;
-/// Number of bytes whose write never blocks after poll(2) reported a pipe writable (PIPE_BUF).
+/// Number of bytes that can be written without blocking after poll(2) has reported that a pipe is
+/// writable (PIPE_BUF).
 const CERTAIN: usize = 4096;
 /// Path of standard output.
 const STDOUT: &str = "/proc/self/fd/1";
@@ -51,8 +52,8 @@ pub(super) struct TextTx {
     out: Vec<u8>,
     start: usize,
     end: usize,
-    /// Lengths of the lines that are not completely written, and the number of bytes already
-    /// written of the first of them.
+    /// Lengths of the lines that are not completely written; `written` is the number of bytes
+    /// already written of the first one.
     lens: VecDeque<u32>,
     written: usize,
     retry: Option<Instant>,

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Minimum number of buffers fetched while frames arrive, because taking several from a pool at
 /// once is cheaper.
 const FEW: usize = 16;
-/// Interval between two checks of the device, as a time; the next constant is a number of empty
-/// polls.
+/// Time after which an empty poll checks the device again. [`IDLE`] empty polls since the last
+/// check have the same effect.
 const LOOK: Duration = Duration::from_millis(50);
 const IDLE: u32 = 1 << 12;
 

@@ -18,9 +18,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Size of the socket's receive buffer in bytes. Queued data may occupy pool buffers of eight times
-/// this size, that is 7,281 of the pool's 16,384 buffers. The pool is therefore never empty, and
-/// the generator never stops.
+/// Size of the socket's receive buffer in bytes. The buffers of queued datagrams may have a total
+/// size of eight times this value, that is 7,281 of the pool's 16,384 buffers. The pool is
+/// therefore never empty, and the generator never stops.
 const RECV_BUFFER: usize = 2 << 20;
 const _: () = assert!(RECV_BUFFER * 8 / 2048 <= BUFFERS / 2);
 /// L4 port at which the datagrams are received.

@@ -147,7 +147,8 @@ impl Player<'_> {
         Ok(number)
     }
 
-    /// Returns the descriptor for a number in the script; an invalid one for an unknown number.
+    /// Returns the descriptor to which a number in the script refers, or an invalid descriptor if
+    /// the number is unknown.
     fn fd(&self, expr: &Expr) -> Result<Fd, String> {
         let number = value(expr)?;
         Ok(self.state.borrow().fds.get(&number).copied().unwrap_or(Fd(SOCK_BIT - 1)))

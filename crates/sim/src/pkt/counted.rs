@@ -17,8 +17,8 @@ pub(super) fn meant(name: &str, version: IpVersion) -> String {
     }
 }
 
-/// Returns the counters that scripts must state: those of TCP, ICMP and UDP, and all drop reasons.
-/// Counters of frames and packets in lower layers would add no information.
+/// Returns the counters that scripts must state: the counters of TCP, ICMP and UDP, and all drop
+/// reasons. Counters of frames and packets in lower layers would add no information.
 pub(super) fn counters(stack: &Stack<Up>, version: IpVersion) -> Counts {
     let icmp = meant("inet.icmp4.", version);
     let stated = |name: &str| {

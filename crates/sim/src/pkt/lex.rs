@@ -129,7 +129,8 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Reads a fraction of `len` bytes, or an address that starts like one.
+    /// Reads a number with a fraction, `len` bytes long, or an IPv4 address, which starts in the
+    /// same way.
     fn fraction(&mut self, len: usize) -> Result<(), PktError> {
         let rest = self.rest;
         let dotted = run(rest, |c| c.is_ascii_digit() || c == '.');

@@ -218,7 +218,7 @@ pub(super) enum Expr {
     Word(String),
     Str(String),
     Addr(Ipv4Addr),
-    /// Alternatives of a bitwise OR, such as `a | b`.
+    /// Operands of a bitwise OR, such as `a | b`.
     Or(Vec<Expr>),
     /// List in brackets, such as `[a, b]`.
     List(Vec<Expr>),

@@ -65,8 +65,8 @@ impl Settings {
                 }
                 "ip_version" => {} // read above
                 "strict_segments" => out.strict = true,
-                // Ignored: flags that configure a real network, or that state what our host does
-                // anyway.
+                // These flags are ignored: they configure a real network, or request the default
+                // behavior of our host.
                 "tcp_ts_ecr_scaled" | "gateway_ip" | "netmask_ip" | "speed" | "verbose" | "non_fatal" | "mss" => {}
                 _ => return Err(PktError::at(*line, format!("unknown flag '--{name}'"))),
             }

@@ -81,7 +81,7 @@ fn one(words: &[String], sysctls: &Sysctls, dir: Option<&Path>, depth: usize) ->
         },
         _ if name.starts_with("sysctl_restore_") => Ok(()), // sysctls are reset with each script
         "ip" if args.first().is_some_and(|arg| arg == "tcp_metrics") => Ok(()), // no metrics are cached
-        // These commands set what is our default behavior.
+        // These commands request the behavior that our host has by default.
         "tc" if args.iter().any(|arg| arg == "pfifo") && !args.iter().any(|arg| arg == "limit") => Ok(()),
         "ethtool" if args.iter().skip(2).step_by(2).eq(["tso", "gso"]) && !args.iter().any(|arg| arg == "on") => Ok(()),
         _ if name.ends_with(".sh") && args.is_empty() => {

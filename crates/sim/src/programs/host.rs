@@ -5,8 +5,8 @@ use lock::Up;
 use node::Host;
 use node::run::Running;
 
-/// Virtual time that one turn of a program takes. If it took none, a stream over a link of
-/// unlimited rate would prevent the time from advancing.
+/// Virtual time that one turn of a program takes. If a turn took no time, a stream over a link of
+/// unlimited rate would prevent the virtual time from advancing.
 pub const TURN: Duration = Duration::from_micros(10);
 
 /// The programs of one host.

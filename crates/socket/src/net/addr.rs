@@ -127,7 +127,7 @@ fn resolve<N: Net>(net: &N, host: &str, port: u16) -> io::Result<Vec<SocketAddr>
     lookup(net, host, port, Families::Any).map_err(lookup_error)
 }
 
-/// Converts the error of a lookup.
+/// Converts a name lookup error to an I/O error.
 pub(super) fn lookup_error(why: LookupError) -> io::Error {
     io::Error::new(kind(&why), why)
 }
@@ -146,7 +146,7 @@ fn kind(why: &LookupError) -> io::ErrorKind {
         LookupError::NotFound(_) | LookupError::NoAddress(_) => io::ErrorKind::NotFound,
         LookupError::TimedOut { .. } => io::ErrorKind::TimedOut,
         LookupError::Unreachable { .. } => io::ErrorKind::HostUnreachable,
-        // As in the standard library, `Interrupted` would make the caller retry.
+        // Not `Interrupted`, since callers retry on it, as with the standard library.
         LookupError::Interrupted(_) => io::ErrorKind::ConnectionAborted,
         LookupError::Simulated(_) => io::ErrorKind::Deadlock,
         _ => io::ErrorKind::Other,

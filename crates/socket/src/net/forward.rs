@@ -54,8 +54,8 @@ impl<N: Net + Clone> TcpForwarder<N> {
     }
 }
 
-/// A connection that waits for a decision. Dropping it ignores the SYN; if the peer retransmits the
-/// SYN, that is another request.
+/// A connection request that waits for a decision. Dropping the request ignores the SYN. If the
+/// peer retransmits the SYN, this is a new request.
 pub struct TcpRequest<N: Net> {
     listener: Arc<Owned<N>>,
     request: ForwardRequest,
@@ -76,7 +76,8 @@ impl<N: Net + Clone> TcpRequest<N> {
         TcpRequest { listener: listener.clone(), request, state: RequestState::Undecided }
     }
 
-    /// Marks the connection as returned.
+    /// Records that the connection was returned to the application, so that dropping the request
+    /// does not reset it.
     pub(super) fn done(&mut self) {
         self.state = RequestState::Done;
     }
@@ -136,7 +137,7 @@ impl<N: Net> Drop for TcpRequest<N> {
     }
 }
 
-/// Ends the holding of datagrams when it is dropped.
+/// Makes the host stop holding datagrams for a prefix when it is dropped.
 pub(super) struct Holding<N: Net> {
     pub(super) net: N,
     pub(super) prefix: AnyPrefix,
@@ -148,7 +149,7 @@ impl<N: Net> Drop for Holding<N> {
     }
 }
 
-/// Receives the first datagram between any two addresses and ports.
+/// Receives a request for the first datagram between any two addresses and ports without a socket.
 pub struct UdpForwarder<N: Net>(pub(super) Arc<Holding<N>>);
 
 impl<N: Net + Clone> UdpForwarder<N> {
@@ -186,7 +187,8 @@ impl<N: Net + Clone> UdpForwarder<N> {
     }
 }
 
-/// Datagrams between two addresses that wait for a decision. Dropping it ignores them.
+/// A request for the datagrams between two addresses and ports, which are held until a decision.
+/// Dropping the request ignores the datagrams.
 pub struct UdpRequest<N: Net> {
     net: N,
     request: ForwardRequest,
@@ -198,12 +200,13 @@ impl<N: Net + Clone> UdpRequest<N> {
         UdpRequest { net, request, is_decided: false }
     }
 
-    /// Opens a socket that is bound to the original destination and connected to the sender. It
-    /// receives the held datagrams too. A datagram that arrives during this call may precede them.
+    /// Opens a socket that is bound to the original destination and connected to the sender. The
+    /// socket also receives the held datagrams. A datagram that arrives during this call may be
+    /// received before them.
     ///
     /// # Errors
-    /// `NotConnected` if the request has expired; an error without a specific kind (`ENOBUFS`)
-    /// without a free descriptor.
+    /// `NotConnected` if the request has expired; if no descriptor is free, an error without a
+    /// specific kind (`ENOBUFS`).
     pub fn accept(mut self) -> io::Result<UdpSocket<N>> {
         self.is_decided = true;
         let fd = self.net.with(|calls| calls.decide_datagram(&self.request, Decision::Accept)).map_err(error)?;

@@ -34,7 +34,7 @@ pub fn lookup<N: Net>(net: &N, host: &str, port: u16, families: Families) -> Res
 }
 
 /// Waits for an event on the socket of `lookup`, or until [`Lookup::turn`] must be called again.
-/// Returns `false` if the wait has to end, as when the host is being stopped.
+/// Returns `false` if the lookup must end, for example because the host is being stopped.
 fn wait<L: Locks>(calls: &Calls<'_, L>, poller: &Poller<L>, lookup: &Lookup) -> bool {
     let until = lookup.next();
     match calls.driver {

@@ -88,7 +88,8 @@ pub struct Poll<N: Net> {
     state: RefCell<State>,
 }
 
-/// Descriptors of streams and of other sockets are dense numbers, each kind for itself.
+/// State of a [`Poll`]. Streams and other sockets are numbered separately, each with the lowest
+/// free numbers, so a vector for each kind maps the numbers to tokens.
 #[derive(Default)]
 struct State {
     streams: Vec<Option<usize>>,
@@ -118,9 +119,9 @@ impl<N: Net + Clone> Poll<N> {
 }
 
 impl<N: Net> Poll<N> {
-    /// Starts to watch a socket, until it is removed or closed. Another `Poll` that watches it,
-    /// also through another handle of the same socket, receives no further events. If it is watched
-    /// already, replaces its token.
+    /// Starts to watch a socket, until it is removed or closed. A socket has at most one `Poll`: if
+    /// another `Poll` watched it, even through another handle, that one receives no further events.
+    /// If this `Poll` already watches the socket, replaces its token.
     ///
     /// # Errors
     /// `InvalidInput` if the socket belongs to another host.
@@ -144,8 +145,8 @@ impl<N: Net> Poll<N> {
         self.net.with(|calls| calls.unwatch(fd)).map_err(error)
     }
 
-    /// Waits until a socket has an event, and at most for `timeout`. Appends the tokens of these
-    /// sockets to `ready`, at most 1024; none after the timeout.
+    /// Waits until sockets have events, but at most for `timeout`. Appends the tokens of these
+    /// sockets to `ready`, at most 1024 per call, or none if the timeout expires.
     ///
     /// # Errors
     /// `ConnectionAborted` if the host is stopped. `Deadlock` in a simulated host, whose time
@@ -176,7 +177,7 @@ impl<N: Net> Poll<N> {
         state.found = found; // keeps its memory
     }
 
-    /// Returns the descriptor of a socket of this host.
+    /// Returns the descriptor of `socket`, or an error if the socket belongs to another host.
     fn own(&self, socket: &impl Pollable<N>) -> io::Result<Fd> {
         let place = |net: &N| net.with(|calls| std::ptr::from_ref(calls.stack()).addr());
         if place(&self.net) != place(socket.net()) {

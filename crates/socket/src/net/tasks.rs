@@ -69,7 +69,8 @@ fn attempt<L: Locks, R>(
     }
 }
 
-/// Registers the task to be woken after [`RETRY`]. Buffers have no signal.
+/// Registers the task to be woken after [`RETRY`]. A free buffer causes no event that could wake
+/// the task.
 #[cold]
 fn wait_for_buffers<L: Locks, R>(calls: &Calls<'_, L>, cx: &mut Context<'_>) -> Poll<io::Result<R>> {
     if calls.stack().is_stopped() {
@@ -176,7 +177,7 @@ impl<N: Net> Drop for Sleep<'_, N> {
     }
 }
 
-/// Implements `Debug` for any host, as the blocking socket has it.
+/// Implements `Debug` for any host by delegating to the blocking socket.
 macro_rules! shown {
     ($($name:ty),+) => { $(
         impl<N: Net> fmt::Debug for $name {

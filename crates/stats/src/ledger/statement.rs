@@ -24,8 +24,8 @@ pub struct Statement {
     pub rows: Vec<Row>,
     /// Number of readings of the tick counter.
     pub readings: u64,
-    /// Ticks of all counter readings: those subtracted from the rows, and those of readings that
-    /// booked nothing.
+    /// Ticks of all counter readings: the ticks subtracted from the rows, and the ticks of readings
+    /// that booked nothing.
     pub probes: u64,
     /// Total ticks, measured by the caller, including the ledger's own.
     pub total: u64,
@@ -34,7 +34,8 @@ pub struct Statement {
     pub unexplained: i64,
 }
 
-/// Sum of the costs of several ledgers: those of one host's threads, or of one switch's loops.
+/// Sum of the costs of several ledgers, such as the ledgers of all threads of a host, or of all
+/// loops of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// Stages with bookings, in the order of the path.

@@ -6,9 +6,9 @@ use clock::{Duration, Instant};
 /// Values of one acknowledgment, as input to a congestion control algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {
-    /// Bytes that this ACK acknowledged cumulatively. Without
-    /// [`Config::limit_growth`](crate::Config::limit_growth), bytes that it newly delivered, which
-    /// excludes bytes SACKed earlier.
+    /// Bytes that grow the window. With [`Config::limit_growth`](crate::Config::limit_growth),
+    /// these are the bytes acknowledged cumulatively. Otherwise they are the bytes newly delivered,
+    /// which exclude bytes SACKed earlier.
     pub bytes: u32,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: u32,

@@ -21,8 +21,8 @@ const MIN_SEGMENTS: u32 = 2;
 const BETA: (u64, u64) = (7, 10);
 /// Factor for fast convergence: (1 + beta) / 2 (4.7).
 const FAST_CONVERGENCE: (u64, u64) = (17, 20);
-/// alpha_cubic = 3 (1 - beta) / (1 + beta), so that CUBIC's estimate of Reno's window has Reno's
-/// average (4.3).
+/// alpha_cubic = 3 (1 - beta) / (1 + beta). With this value, CUBIC's estimate of Reno's window has
+/// the same average as Reno's window (4.3).
 const ALPHA: (u64, u64) = (9, 17);
 /// The constant C = 0.4 segments/s^3 (5.1), in units of 2^-16.
 const C: u128 = 26_214;
@@ -115,7 +115,7 @@ pub struct Cubic {
     w_max: u32,
     /// The window before the last reduction, in bytes.
     cwnd_prior: u32,
-    /// Growth not yet applied to the window, in bytes times window.
+    /// Growth not yet applied to the window, as bytes multiplied by `cwnd`.
     credit: u64,
     epoch: Option<Epoch>,
     /// Time of the previous ACK; `NEVER` means that the stage's clock is stopped.

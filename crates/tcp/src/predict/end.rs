@@ -20,8 +20,8 @@ pub struct Ended {
 }
 
 impl Tcb {
-    /// Processes the ACK that completed the handshake from which [`Tcb::from_handshake`] has just
-    /// created this connection, if that ACK contains nothing else. Otherwise returns `false`
+    /// Processes the ACK that completed the handshake, directly after [`Tcb::from_handshake`] has
+    /// created this connection. If the segment contains anything besides the ACK, returns `false`
     /// without a change, and [`Tcb::on_segment`] must process the segment.
     pub fn on_handshake_ack(&mut self, seg: &Segment, now: Instant) -> bool {
         let plain = seg.flags == Flags::ACK && seg.len == 0 && seg.options.sack.is_empty() && seg.ecn == Ecn::NotEct;

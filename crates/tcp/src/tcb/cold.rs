@@ -6,17 +6,17 @@ use crate::{Out, SeqNum};
 use alloc::collections::VecDeque;
 use clock::{Duration, Instant};
 
-/// Unit of the application's data that ends with the last byte queued.
+/// Kind of boundary in the application's data, after the last byte queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tail {
-    /// A write ends, whose data must arrive without waiting for more data (PSH).
+    /// End of a write. Its last byte is sent with PSH.
     Push,
-    /// Nothing ends, because more data follows soon (`MSG_MORE`). A segment that is not full may
-    /// wait for it, until data is acknowledged or a timeout has passed.
+    /// No boundary: more data follows soon (`MSG_MORE`). A segment that is not full may wait for
+    /// this data until an ACK arrives or a timeout has passed.
     More,
-    /// A part of a larger unit ends, and with it a batch of segments (`Config::push_runs`).
+    /// End of a part of a larger unit. It also ends a batch of segments (`Config::push_runs`).
     Part,
-    /// A record ends (`MSG_EOR`). No segment contains bytes of two records.
+    /// End of a record (`MSG_EOR`). No segment contains bytes of two records.
     Record,
 }
 
@@ -86,6 +86,6 @@ pub(crate) struct ColdOptions {
     pub syn_count: Option<u8>,
     /// RST to send after unanswered keepalive probes have ended the connection.
     pub reset: Option<Out>,
-    /// Ends of unsent writes that must be visible on the wire, with their kind.
+    /// Boundaries in the unsent data that must be visible to the peer, each with its kind.
     pub ends: VecDeque<(SeqNum, Tail)>,
 }

@@ -3,15 +3,16 @@
 use crate::SeqNum;
 use clock::Instant;
 
-/// Difference in bytes between the two limits of the search at which it ends.
+/// Difference between the lower and the upper limit, in bytes, at which the search ends.
 const CLOSE_ENOUGH: u16 = 32;
 
 /// State of the path MTU search (RFC 8899 5.2).
 #[derive(Clone, Debug)]
 pub(crate) struct Pmtu {
-    /// Largest segment size known to fit the path, in bytes of MSS.
+    /// Largest segment size that is known to fit the path, as an MSS value in bytes.
     pub mss: u16,
-    /// Smallest segment size known, or assumed, not to fit the path.
+    /// Smallest segment size that is known or assumed not to fit the path, as an MSS value in
+    /// bytes.
     pub above: u16,
     /// Probe in flight: its size, and the sequence number at which it ends.
     pub probe: Option<(u16, SeqNum)>,

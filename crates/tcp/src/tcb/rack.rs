@@ -24,8 +24,8 @@ pub(crate) struct Rack {
     rtt_us: u32,
     /// Highest sequence number delivered so far.
     fack: SeqNum,
-    /// The window widens at most once per round trip: it does not widen again until this sequence
-    /// number is acknowledged.
+    /// Sequence number whose ACK permits the window to widen again. The window widens at most once
+    /// per round trip.
     dsack_end: SeqNum,
     pub reordered: bool,
     /// Largest reordering detected, in segments. It is only reported (`tcpi_reordering`).

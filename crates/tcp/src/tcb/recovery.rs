@@ -75,13 +75,14 @@ pub(crate) struct Recovery {
     /// Number of consecutive timeouts or window probes.
     pub retransmits: u8,
     pub frto: Frto,
-    /// Until the next ACK, only new data is sent. Either F-RTO waits for that ACK, or an original
-    /// arrived while retransmissions are in flight.
+    /// True if only new data is sent until the next ACK. Either F-RTO waits for that ACK, or an
+    /// original arrived while retransmissions are in flight.
     pub new_first: bool,
-    /// After an undo, sending is limited by the bytes delivered, so that the restored window is not
-    /// sent at once (RFC 4015 3.3).
+    /// True if an undo has limited sending by the bytes delivered, so that the restored window is
+    /// not sent at once (RFC 4015 3.3).
     pub capped: bool,
-    /// After a timeout, the first segment in flight is sent regardless of the windows.
+    /// True if the first segment in flight must be sent regardless of the windows, for example
+    /// after a timeout.
     pub force_front: bool,
     pub probe: Option<Probe>,
     /// SND.NXT when a tail loss probe was sent, until the ACK that shows the probe's outcome.

@@ -35,7 +35,8 @@ pub(crate) struct Snd {
     /// `flight` and `limited` apply to the data sent before this sequence number.
     pub usage_end: SeqNum,
     pub last_at: Instant,
-    /// Number of data bytes that fit one segment, after the options that every segment contains.
+    /// Maximum number of data bytes in a segment. The options that every segment contains are
+    /// already subtracted.
     pub mss: u16,
     /// Largest segment that the peer accepts, options included.
     pub peer_mss: u16,

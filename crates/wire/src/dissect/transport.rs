@@ -26,8 +26,8 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Computes the checksum of `bytes`, whose checksum field is at `at`. `before` is a sum that is
-    /// added, such as that of a pseudo header.
+    /// Computes the checksum of `bytes`, whose checksum field is at `at`. `before` is added to the
+    /// sum; it is, for example, the sum of a pseudo header.
     pub(super) fn of(before: Partial, bytes: &[u8], at: usize) -> Option<Checksum> {
         let found = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
         let whole = before.add(checksum::sum(bytes));

@@ -66,8 +66,8 @@ fn without(bytes: &[u8], at: usize) -> Option<Partial> {
 
 impl Layout {
     /// Returns the checksum of the frame's IPv4 header and the checksum of its upper layer. The
-    /// latter is `None` if it cannot be computed: for a fragment, a truncated packet, or a Routing
-    /// header with segments left.
+    /// upper-layer checksum is `None` if it cannot be computed: for a fragment, a truncated packet,
+    /// or a Routing header with segments left.
     pub fn checksums(&self, frame: &[u8]) -> [Option<Checksum>; 2] {
         [self.header_checksum(frame), self.upper_checksum(frame)]
     }

@@ -26,7 +26,7 @@ impl FilterError {
         self.at
     }
 
-    /// Returns what was expected, without the expression.
+    /// Returns the reason, without the text of the expression and the caret.
     pub fn reason(&self) -> &str {
         &self.why
     }

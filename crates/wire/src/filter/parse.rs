@@ -271,7 +271,7 @@ impl<'a> Parser<'a> {
         Ok(Condition { code: self.placed(at, made)?, qualifiers: None, is_value: false })
     }
 
-    /// Parses `src or dst`, `host`, `port` and what follows them.
+    /// Parses a primitive that begins with a direction (`src or dst`) or a kind (`host`, `port`).
     fn qualified(&mut self, layer: Option<Word>) -> Parsed<Condition> {
         let dir = self.dir()?.unwrap_or(Dir::Either);
         let kind = match self.peek() {

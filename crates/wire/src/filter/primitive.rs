@@ -2,7 +2,7 @@
 //!
 //! The compiler keeps its position in the headers in a [`Link`]. `vlan`, `mpls` and `pppoes`
 //! advance this position for everything after them in the text, regardless of `or` or `not` in
-//! between, as pcap-filter(7) specifies. The order of tests is that of libpcap wherever the order
+//! between, as pcap-filter(7) specifies. The tests are in libpcap's order wherever the order
 //! decides whether a short frame is rejected.
 
 use super::arith::Relation;

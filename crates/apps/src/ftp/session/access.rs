@@ -14,7 +14,7 @@ impl Session {
         let name = name.trim_ascii();
         let is_anonymous = [&b"anonymous"[..], b"ftp"].iter().any(|known| name.eq_ignore_ascii_case(known));
         self.login = Login::Named(is_anonymous);
-        // The same reply for every name, so that user names cannot be probed (RFC 2577 6).
+        // Every user name gets the same reply, so that user names cannot be probed (RFC 2577 6).
         self.reply(cx.now, "331 User name okay, need password.");
     }
 

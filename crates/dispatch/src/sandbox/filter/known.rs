@@ -223,7 +223,7 @@ fn rules(needs: Needs) -> Result<Rules, BackendError> {
     // Threads can be created, processes cannot.
     let thread = libc::CLONE_THREAD as u64;
     add(libc::SYS_clone, vec![SeccompRule::new(vec![bits(0, thread, thread)?])?]);
-    // Signals can be sent only to this process: it aborts after a panic.
+    // Signals can be sent to this process only, which is necessary to abort after a panic.
     add(libc::SYS_tgkill, vec![SeccompRule::new(vec![equal(0, u64::from(std::process::id()))?])?]);
     // Limits can be read (by the C library, for stacks), but not set.
     let read_only = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, 0)?;

@@ -158,8 +158,9 @@ pub(super) fn answer(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     side.stack.flush(cx);
     let mut wire = side.wire.lock().unwrap();
     let Some(last) = wire.pop_back() else { return };
-    // The packet stays on the wire and may be answered again, since the host does not answer the
-    // ACK of its SYN-ACK, which data must follow.
+    // The packet stays on the wire, so that the peer can answer it again. The peer must answer a
+    // SYN-ACK twice, first with an ACK and then with data, because the host sends nothing in
+    // between.
     wire.clear();
     wire.push_back(last.clone());
     drop(wire);

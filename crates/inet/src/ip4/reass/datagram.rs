@@ -128,7 +128,7 @@ impl Datagram {
         self.end.is_some_and(|end| usize::from(end) == self.len)
     }
 
-    /// Returns what to do with the fragment `piece`, which arrived in `frame`.
+    /// Returns the action for the fragment `piece`, which arrived in `frame`.
     pub(super) fn judge(&self, piece: &Piece, frame: &Frame, comparisons: &mut u64) -> Verdict {
         let at = self.place(piece.start, comparisons);
         let next = self.pieces.get(at);
@@ -145,8 +145,8 @@ impl Datagram {
         Verdict::Insert(at)
     }
 
-    /// Returns what to do with a fragment that has the same range as the held one. It is a harmless
-    /// duplicate only if its content is equal.
+    /// Returns the action for a fragment that has the same range as the fragment `held`. It is a
+    /// harmless duplicate only if its content is equal too.
     fn judge_twin(&self, held: &Piece, piece: &Piece, frame: &Frame) -> Verdict {
         let bytes = self.frames.get(usize::from(held.slot)).and_then(Option::as_ref).map(|frame| held.payload(frame));
         if bytes != Some(piece.payload(frame)) {
@@ -158,9 +158,9 @@ impl Datagram {
         Verdict::Drop(DropReason::FragDuplicate)
     }
 
-    /// Returns whether the fragment `piece` contradicts the end of the datagram: it is a second
-    /// last fragment, contains data after the end, or is the last fragment but ends before held
-    /// data.
+    /// Returns whether the fragment `piece` contradicts the end of the datagram: it is a last
+    /// fragment (without MF) although one is held already, it contains data after the end, or it is
+    /// the last fragment but ends before held data.
     fn contradicts_end(&self, piece: &Piece) -> bool {
         match self.end {
             Some(end) => !piece.more || piece.end >= end,
@@ -287,10 +287,10 @@ impl EcnSeen {
     /// full length, and with the CE mark if any fragment had it. It has neither MF nor a Fragment
     /// header, which is removed from `first`.
     ///
-    /// Returns `None` if the packet would be too long, which is possible if the header of the first
-    /// fragment is longer than that of the last. Also returns `None` if some fragments are marked
-    /// CE and others are not ECN-capable: RFC 3168 5.3 then forbids the CE mark, so the packet must
-    /// be dropped.
+    /// Returns `None` if the packet would be too long, which is possible if the first fragment has
+    /// a longer header than the last one. Also returns `None` if some fragments are marked CE and
+    /// others are not ECN-capable: RFC 3168 5.3 then forbids the CE mark, so the packet must be
+    /// dropped.
     fn header_of_whole(self, first: &mut Frame, payload_len: usize) -> Option<WholeHeader> {
         let marked = self.has(EcnSeen::CE);
         if marked && self.has(EcnSeen::NOT_ECT) {

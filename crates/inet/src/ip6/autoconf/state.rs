@@ -19,8 +19,8 @@ pub(super) const SOLICIT_DELAY: Duration = Duration::from_secs(1);
 const SOLICIT_INTERVAL: Duration = Duration::from_secs(4);
 /// Maximum interval between solicitations (RFC 7559 2, MRT).
 const SOLICIT_INTERVAL_MAX: Duration = Duration::from_secs(3600);
-/// Number of router solicitations for which programs wait for an answer. After these, they stop
-/// waiting for a router.
+/// Number of router solicitations whose answers programs wait for. Programs stop waiting for a
+/// router when one more solicitation is sent.
 const AWAITED_SOLICITS: u32 = 2;
 
 /// A default router (RFC 4861 5.1).
@@ -138,8 +138,9 @@ impl Autoconf {
         Ok(RouteChange::None)
     }
 
-    /// Removes expired routers and prefixes, and returns them together with the expired ones of
-    /// `addrs`. Starts to solicit if the last router has expired.
+    /// Removes expired routers and prefixes. Returns whether a router has expired, the expired
+    /// prefixes, and the expired addresses among `addrs`. Starts to solicit if the last router has
+    /// expired.
     pub(super) fn expire(&mut self, addrs: &[IfaceAddr6], now: Instant) -> Expired {
         let before = self.routers.len();
         self.routers.retain(|entry| entry.until > now);

@@ -11,14 +11,14 @@ const WAKE: (&str, &str) = ("idle.wake_p99", "99th percentile of the time of a f
 
 /// Length of a window without traffic, in milliseconds.
 const WINDOW_MS: u64 = 250;
-/// Microseconds between two frames: longer than a loop busy-waits before it sleeps
-/// (`kern.polling.idle_us`).
+/// Microseconds between two frames. This is longer than the time for which a loop busy-waits before
+/// it sleeps (`kern.polling.idle_us`).
 const PAUSE_US: u64 = 2_000;
 /// Number of warm-up frames, which are not counted.
 const FIRST: usize = 50;
 
 /// Adds the rows `idle.cpu` and `idle.wake_p99`, with the switch's loop on processor `core`.
-/// `windows` is the number of samples of the first row, `frames` that of the second.
+/// `windows` is the number of samples of `idle.cpu`, `frames` that of `idle.wake_p99`.
 pub(super) fn rows(study: &mut Study<'_>, windows: u64, frames: u64, core: usize) {
     match measure(windows, frames, core) {
         Ok((cpu, wake, note)) => {

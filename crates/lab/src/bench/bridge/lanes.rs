@@ -10,14 +10,14 @@ use crate::study::{Study, Unit};
 const ID: &str = "bridge.two_cores";
 const TITLE: &str = "forwarding by two loops on two cores, each with two ports of a switch, relative to one loop";
 
-/// Measures two loops against one, with interleaved trials; adds a note on the cost of forwarding
-/// between loops.
+/// Measures a switch with two loops, compared with one loop, in interleaved trials. Adds notes on
+/// the cost of forwarding between loops and of passing frames to a worker.
 pub(super) fn row(study: &mut Study<'_>) {
     if dispatch::cores() < 2 {
         return study.rows([Row::missing(ID, TITLE, crate::bench::ONE_CORE)]);
     }
-    // Loops have their own threads: the measuring thread sleeps, so its CPU share is no sign of
-    // disturbance.
+    // The measuring thread sleeps while the loops work, so its CPU share does not show whether a
+    // trial was disturbed.
     let options = run::Options { cpu: None, ..study.options().waiting() };
     let (one, two, across, worker) = ("lanes.one", "lanes.two", "lanes.across", "lanes.worker");
     let sides = vec![

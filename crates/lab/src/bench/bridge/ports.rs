@@ -18,7 +18,8 @@ const COLUMNS: [&str; 6] =
 /// that no trial includes them.
 const LEDGER_RUNS: u64 = 8;
 
-/// The comparison for one kind of port.
+/// A kind of port to compare with the kernel's bridge and the bare loop, with the name and the
+/// titles of its rows.
 struct Contest {
     kind: Kind,
     name: &'static str,
@@ -72,7 +73,7 @@ pub(super) fn contests() -> Vec<(&'static str, Kind)> {
 }
 
 impl Contest {
-    /// Measures this kind of port and returns its line of the comparison table.
+    /// Measures this kind of port and returns its row of the comparison table.
     fn hold(&self, study: &mut Study<'_>, options: &run::Options, core: usize) -> Vec<Cell> {
         let (name, inner) = (self.name, format!("{}.loop", self.name));
         let (ours, bare, kernel) = (Who::Ours(self.kind), Who::Bare(self.kind), Who::Kernel);

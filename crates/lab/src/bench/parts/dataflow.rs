@@ -42,7 +42,8 @@ pub(super) fn rows(study: &mut Study<'_>) {
         let title = format!("a frame through dataflow, {workers} worker{plural} on separate threads{work}");
         Entry::new(Side::new(id, move || Threads::new(id, workers, ticks)), title)
     };
-    // The dispatcher shares its core with a worker if there are fewer cores than threads.
+    // Neither pinned nor checked for its CPU share: with fewer cores than threads, the dispatcher
+    // shares its core with a worker.
     let options = run::Options { cpu: None, ..study.options().waiting() };
     let entries = vec![
         threads("dataflow.worker", 1, 0),
@@ -57,7 +58,7 @@ fn pool() -> anyhow::Result<Pool> {
     Ok(Pool::new(&PoolConfig { buffers: 8192, locks: PoolLocks::Light, ..PoolConfig::default() })?)
 }
 
-/// Returns a function that works `ticks` for each frame and drops it.
+/// Returns a worker's function, which busy-waits `ticks` for each frame and then drops the frame.
 fn work(ticks: u64) -> impl FnMut(usize, &mut Burst, Instant) + Send {
     move |_: usize, burst: &mut Burst, _: Instant| {
         for frame in burst.drain() {
@@ -77,7 +78,7 @@ fn flows() -> impl FnMut(&Frame) -> usize {
     }
 }
 
-/// Subject on one thread: a dispatcher and a worker or, as the baseline, neither of them (`flow` is
+/// Subject with a dispatcher and a worker on one thread. Its baseline has neither (`flow` is
 /// `None`).
 struct OneThread {
     id: &'static str,

@@ -53,7 +53,7 @@ fn established() -> Tcb {
 
 const START: Instant = Instant::from_millis(1000);
 
-/// Returns the next expected segment of `len` bytes.
+/// Returns the segment that the connection expects next, with `len` bytes.
 fn segment(tcb: &Tcb, len: u32) -> Segment {
     let options = SegmentOptions { timestamps: Some(Timestamps { val: 2, ecr: 0 }), ..SegmentOptions::default() };
     let (seq, ack) = (tcb.rcv_nxt(), tcb.snd_una());
@@ -93,7 +93,7 @@ fn send() -> Reading {
     })
 }
 
-/// Measures only the ACKs of flights of ten segments.
+/// Sends flights of ten segments, and measures only the processing of their ACKs.
 fn pure_ack() -> Reading {
     const FLIGHT: u32 = 10;
     let (mut now, mut tcb) = (START, established());
@@ -130,8 +130,8 @@ fn out_of_order() -> Reading {
     })
 }
 
-/// Grows the congestion window to 10,000 segments, sends them, and measures the ACKs with SACK for
-/// every second one.
+/// Grows the congestion window to 10,000 segments and sends that many. Then measures the processing
+/// of ACKs whose SACK blocks cover every second segment.
 fn sack() -> Reading {
     const FLIGHT: u32 = 2 * SEGMENTS;
     let (mut now, mut tcb) = (START, established());

@@ -84,7 +84,7 @@ impl Cards {
 
     fn take(&mut self) -> Option<u64> {
         let (mut burst, now) = (Burst::new(), self.clock.now());
-        self.left.tx.poll(now); // steps its card, which works within the calls
+        self.left.tx.poll(now); // steps the card, which works only during a call
         self.right.rx.rx_burst(&mut burst, 1, now);
         burst.as_slice().first().and_then(|frame| number(frame.bytes()))
     }

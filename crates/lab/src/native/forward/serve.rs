@@ -18,8 +18,8 @@ pub(crate) const KIND: &str = "forward";
 
 /// Time limit for forwarded frames to reach the far device.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Time limit for the kernel's bridge to start forwarding; the carriers of its devices are reported
-/// within a second.
+/// Time limit for the kernel's bridge to start forwarding. It starts when it is notified that its
+/// devices have a carrier, which takes up to a second.
 const BEGINNING: Duration = Duration::from_secs(5);
 
 /// Maximum number of frames that the kernel adds to a round, such as the multicast queries of its
@@ -84,8 +84,8 @@ fn words(numbers: &[u64]) -> String {
 }
 
 impl Bridge {
-    /// Waits until the kernel's bridge forwards. Some time passes after its devices are up until it
-    /// is notified that they have a carrier, and it drops frames until then.
+    /// Waits until the kernel's bridge forwards. The bridge drops frames until it is notified, some
+    /// time after its devices are up, that they have a carrier.
     fn begin(&mut self) -> anyhow::Result<()> {
         if !matches!(self.passes, Loop::Kernel) {
             return Ok(());

@@ -140,7 +140,8 @@ impl Inner {
         Ok(Inner::Slirp { inside, _kept: [iperf3, slirp] })
     }
 
-    /// Sets up the server's namespace first; this thread then enters the client's.
+    /// Sets up one of our routers between two namespaces of the kernel. The server's namespace is
+    /// set up first; this thread then enters the client's namespace.
     fn routed() -> anyhow::Result<Inner> {
         let (server, client) = (Ipv4Addr::new(10, 98, 2, 1), Ipv4Addr::new(10, 98, 3, 1));
         let (to_server, to_client) = (Ipv4Addr::new(10, 98, 2, 2), Ipv4Addr::new(10, 98, 3, 2));

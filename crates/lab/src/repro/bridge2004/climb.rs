@@ -25,7 +25,7 @@ const ALONE_ROUNDS: u32 = 10;
 /// Settings that make register accesses free.
 pub(super) const FREE: &str = "reg_write_ns=0 reg_read_ns=0";
 
-/// Setting of a rig whose operations are counted and not timed: sent buffers are reused at once.
+/// Setting of a rig whose operations are only counted: sent buffers are reused at once.
 pub(super) const COUNTED: &str = "rest=0";
 
 /// Results of the ladder on the bridge with two or with four ports.
@@ -34,8 +34,8 @@ pub(super) struct Climbed {
     pub(super) dma: Dma,
     /// Rungs of the ladder.
     pub(super) steps: Vec<Step>,
-    /// Rungs outside the ladder: those that undo T8 (polling), then those of T11 (a faster bus),
-    /// whose operations are counted and not timed here.
+    /// Rungs outside the ladder: those that undo T8 (polling), then those of T11 (a faster bus).
+    /// The operations of the T11 rungs are counted here, not timed.
     pub(super) extras: Vec<Step>,
     /// Samples of the ladder's steps.
     pub(super) main: Vec<Sample>,
@@ -54,18 +54,18 @@ pub(super) struct Climbed {
     pub(super) stalls: Vec<NicStall>,
     /// Ticks per frame at each prefetch distance of T10: (distance in frames, median).
     sweep: Vec<(usize, f64)>,
-    /// Noise floor: the first rung against its twin, in the ladder's rounds.
+    /// Noise floor of the ladder's rounds, from the first rung and its twin.
     pub(super) floor: NoiseFloor,
     /// Noise floor in the rounds that measure each tweak alone.
     alone_floor: NoiseFloor,
 }
 
-/// Settings common to all rungs: ports, DMA and size of a trial. The settings of a step are
-/// appended and take precedence.
+/// Settings common to all rungs: ports, DMA and size of a trial. The settings of a rung are
+/// appended to them and take precedence.
 struct Base(String);
 
 impl Base {
-    /// Builds a rig whose operations are counted and not timed.
+    /// Builds a rig whose operations are counted instead of timed.
     fn rig(&self, id: &str, words: &str) -> anyhow::Result<NicRig> {
         NicRig::new(id, &format!("{} {words}", self.0))
     }
@@ -190,7 +190,8 @@ impl Climbed {
         format!("{} ports: {title}", self.ports)
     }
 
-    /// Lists the rungs that are not shown to be faster than the rung before, with their ratios.
+    /// Lists the rungs that are not shown to be faster than the previous rung, with their ratios to
+    /// it.
     pub(super) fn without_effect(&self) -> anyhow::Result<String> {
         let mut none = Vec::new();
         for (pair, step) in self.main.windows(2).zip(self.steps.iter().skip(1)) {

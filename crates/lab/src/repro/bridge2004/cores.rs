@@ -35,8 +35,8 @@ const COLUMNS: [&str; 12] = [
     "alone, against one loop",
 ];
 
-/// Selects whether the ladder with two loops is followed by a measurement of each tweak alone with
-/// two loops, which has as many sides as the ladder.
+/// Selects whether each tweak is also measured alone with two loops, which takes about as long as
+/// the ladder with two loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alone {
     Measured,
@@ -83,8 +83,8 @@ pub(super) fn climb(
         let missing = Some(format!("two loops need two cores, and this program has {cores}"));
         return Ok(Cores { ports, steps, ladder, alone, stalls, missing, floor, alone_floor });
     }
-    // The loops wait for each other at the start of a trial, so their share of a core is
-    // meaningless. Each loop's thread has its own core.
+    // The loops wait for each other at the start of a trial, so their CPU share shows nothing. Each
+    // loop's thread is pinned to its own core.
     let options = run::Options { cpu: None, ..options.clone().waiting().at_most(LADDER_ROUNDS) };
     let (ladder, floor) = pairs(study, &format!("p{ports}.two."), base, &steps, |step| &step.words, &options)?;
     study.part(&format!("{ports} ports, two loops on two cores: each tweak alone"));
@@ -137,7 +137,7 @@ impl Cores {
         format!("{} ports, two loops on two cores: {title}", self.ports)
     }
 
-    /// Returns the ratio of two loops to one at the last rung; `None` if nothing was measured.
+    /// Compares two loops with one loop at the last rung; `None` if nothing was measured.
     pub(super) fn last(&self) -> anyhow::Result<Option<Change>> {
         self.ladder.last().map(|pair| pair.change(&self.floor)).transpose()
     }
@@ -174,8 +174,8 @@ impl Cores {
             let (one, two, change) =
                 (pair.one.summary()?.median, pair.two.summary()?.median, pair.change(&self.floor)?);
             let mut row: Vec<Cell> = vec![pair.step.id.as_str().into(), rate(&pair.one)?.median.into(), one.into()];
-            // The sample's ticks are those between two frames, whichever loop forwards them. A
-            // single loop spends twice as many per frame.
+            // The sample's ticks are the time between two frames of both loops together, so each
+            // loop spends twice as many ticks per frame.
             row.extend([rate(&pair.two)?.median.into(), (2.0 * two).into()]);
             row.extend(times(&change));
             row.push(format!("{} of {}", stall.missed, stall.came).into());

@@ -1,5 +1,5 @@
-//! Memory placement of the rungs: frames and buffers in the cache, or in memory, when the driver
-//! touches them.
+//! Memory of a rung's frames and buffers: whether they are in the cache or in main memory when the
+//! driver touches them.
 
 use crate::rigs::last_level_cache;
 
@@ -13,10 +13,11 @@ const MOST: usize = 65_536;
 /// Location of a received frame when the driver reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dma {
-    /// In memory and in no cache, as a bus master of those years left it. Posted buffers are in
-    /// memory, too.
+    /// In main memory and in no cache, as after DMA by a bus master of 2004. Posted buffers are in
+    /// main memory, too.
     Cold,
-    /// In the processor's cache, like the few buffers, which are reused all the time.
+    /// In the processor's cache. The rig has few buffers, which are reused all the time and stay
+    /// there.
     Copy,
 }
 
@@ -36,17 +37,17 @@ impl Dma {
     }
 }
 
-/// Set of buffers that a bridge with frames in memory uses in turn.
+/// Size of the set of buffers through which a bridge with frames in memory cycles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WorkingSet {
     /// Bytes of the last-level cache; `None` if unknown.
     cache: Option<usize>,
-    /// Number of sent buffers that wait before they are reused.
+    /// Number of buffers that wait after they are sent and before they are reused.
     buffers: usize,
 }
 
 impl WorkingSet {
-    /// Returns a working set of twice this machine's last-level cache.
+    /// Returns a working set of twice the size of this machine's last-level cache, within limits.
     pub(super) fn detect() -> WorkingSet {
         WorkingSet::above(last_level_cache())
     }
@@ -64,7 +65,7 @@ impl WorkingSet {
         }
     }
 
-    /// Describes the working set for readers of the figures.
+    /// Returns a note that describes the working set.
     pub(super) fn note(self, dma: Dma) -> String {
         let cache = match self.cache {
             Some(bytes) => format!("the last-level cache has {} MiB", bytes >> 20),

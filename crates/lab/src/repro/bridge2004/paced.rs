@@ -15,8 +15,8 @@ use anyhow::Context;
 
 /// Number of progress steps that this measurement reports.
 pub(super) const PARTS: usize = 1;
-/// Maximum number of rounds. Few suffice: where the bus is the limit, every round takes the same
-/// number of bus clocks.
+/// Maximum number of rounds. Few rounds are enough: if the bus limits the rate, every round takes
+/// the same number of bus clocks.
 const ROUNDS: u32 = 8;
 const UNIT: &str = "kframe/s a port";
 
@@ -32,9 +32,10 @@ pub(super) struct Then {
 pub(super) struct Paced {
     ports: usize,
     steps: Vec<Step>,
-    /// Samples of the ladder, then of both rungs of T11.
+    /// Samples of the ladder's rungs, followed by those of the two rungs of T11.
     pub(super) ladder: Vec<Sample>,
-    /// Samples of the first rung, then of each rung of T11 alone.
+    /// Samples of the first rung, followed by those of the two rungs of T11, each added to the
+    /// first rung alone.
     alone: Vec<Sample>,
     floor: NoiseFloor,
 }
@@ -72,8 +73,8 @@ impl Paced {
         Ok(Summary::of(&rates)?)
     }
 
-    /// Returns the rows of the ladder, of T11, and of T11 alone. Each row is compared with the row
-    /// before it; T11 alone is compared with the first rung.
+    /// Returns the rows of the ladder and of T11, each compared with the row before it, and the
+    /// rows of T11 alone, each compared with the first rung.
     pub(super) fn rows(&self, then: Then) -> anyhow::Result<Vec<Row>> {
         let (mut rows, floor): (Vec<Row>, _) = (Vec::new(), &self.floor);
         let mut before: Option<&Sample> = None;

@@ -1,5 +1,5 @@
-//! Additional tables: the counts of each rung, the distribution of its time, and the report's
-//! figures beside ours.
+//! Additional tables: the counts of each rung, the parts of its time, and a comparison with the
+//! report's figures.
 
 use super::climb::Climbed;
 use super::memory::Dma;
@@ -23,13 +23,13 @@ fn head(columns: &[&str]) -> Vec<String> {
     columns.iter().map(|&column| column.to_owned()).collect()
 }
 
-/// Returns the table of the cards' and drivers' counts.
+/// Returns the table of the operations that cards and drivers counted.
 pub(super) fn costs(climbed: &Climbed) -> anyhow::Result<Sheet> {
     let steps = climbed.steps.iter().chain(&climbed.extras);
     let samples = climbed.main.iter().chain(&climbed.main_extras).map(Some).chain(std::iter::repeat(None));
     let mut rows = Vec::new();
     for (at, ((step, sample), costs)) in steps.zip(samples).zip(&climbed.costs).enumerate() {
-        // T11 changes nothing that the processor waits for, so its ticks are those of T10.
+        // T11 changes nothing that the processor waits for, so its ticks equal those of T10.
         let ticks = match sample {
             Some(sample) => Cell::from(sample.summary()?.median),
             None => "as t10".into(),
@@ -80,19 +80,21 @@ struct Parts {
     registers: f64,
     memory: f64,
     cycles: f64,
-    /// Ticks of the bus, which works in parallel with the processor unless the processor waits for
-    /// it.
+    /// Ticks for which a frame uses the bus. The bus works in parallel with the processor, except
+    /// while the processor waits for it.
     bus: f64,
-    /// Ticks measured with waits for the bus.
+    /// Ticks per frame in the measurement with waits for the bus.
     paced: f64,
-    /// Indices of the largest of [`PARTS`]; several if no part is clearly the largest.
+    /// Indices in [`PARTS`] of the largest part; several indices if no part is clearly the largest.
     largest: Vec<usize>,
 }
 
-/// Parts of the processor's time, in the order in which they become the bottleneck in the report.
+/// Parts of the processor's time, in the order in which they become the bottleneck according to the
+/// report.
 const PARTS: [&str; 3] = ["registers", "memory", "cycles"];
 
-/// Returns the parts that no other part exceeds in four of five rounds or more.
+/// Returns the largest parts: those for which no other part is larger in four fifths or more of the
+/// rounds.
 fn largest(rounds: [&[f64]; 3]) -> Vec<usize> {
     let loses = |part: usize, other: usize| {
         let [mine, others] = [rounds[part], rounds[other]];
@@ -102,8 +104,8 @@ fn largest(rounds: [&[f64]; 3]) -> Vec<usize> {
     (0..3).filter(|part| !(0..3).any(|other| other != *part && loses(*part, other))).collect()
 }
 
-/// Returns whether the rungs have their largest parts in the report's order: from the first part
-/// through the second to the third, never back.
+/// Returns whether the largest part changes from rung to rung in the report's order: from the first
+/// part to the second and then to the third, never back.
 fn is_in_order<'a>(rungs: impl Iterator<Item = &'a [usize]>) -> bool {
     let (mut stage, mut seen) = (0, [false; 3]);
     for largest in rungs {
@@ -131,34 +133,34 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Names the largest part of the processor's time; `memory or cycles` if neither of these two
-    /// is shown to be larger than the other.
+    /// Names the largest part of the processor's time, or several parts, joined by `or`, if none of
+    /// them is clearly the largest.
     fn most(&self) -> String {
         let names: Vec<&str> = self.largest.iter().map(|part| PARTS[*part]).collect();
         names.join(" or ")
     }
 
-    /// Names the limit of the rate with waits for the bus: the bus if it needs longer than the
-    /// processor.
+    /// Names the limit of the rate with waits for the bus: the bus, if a frame needs it for longer
+    /// than the processor, or else the processor's largest part.
     fn holds(&self) -> String {
         if self.bus > self.all { "bus".to_owned() } else { self.most() }
     }
 }
 
 /// Returns each value of `more` minus the value of `less` at the same index. A difference may be
-/// negative, so no logarithms are taken.
+/// negative, so differences are not compared on a logarithmic scale, as ratios are.
 fn over(more: &[f64], less: &[f64]) -> Vec<f64> {
     more.iter().zip(less).map(|(more, less)| more - less).collect()
 }
 
-/// Returns the median of the cost differences of the pairs of `more` and `less`.
+/// Returns the median of the paired differences of the values of `more` and `less`.
 fn less(more: &Sample, less: &Sample) -> f64 {
     let mut values = over(&more.values(), &less.values());
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the table that checks, rung by rung, the report's warning about the moving bottleneck.
+/// Returns the table that checks, rung by rung, the report's warning that the bottleneck moves.
 pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<Sheet> {
     let row = |(step, part): (&super::steps::Step, Parts)| -> Vec<Cell> {
         vec![
@@ -196,8 +198,8 @@ pub(super) fn where_it_goes(climbed: &Climbed, paced: &Paced) -> anyhow::Result<
     Ok(Sheet { title, head: head(&columns), rows })
 }
 
-/// Compares the rungs with the report's warning about the bottleneck: the largest part of the time,
-/// rung by rung, with and without waits for the bus.
+/// Checks the report's warning that the bottleneck moves. Returns notes on the largest part of the
+/// time at each rung, with and without waits for the bus.
 pub(super) fn warning(climbed: &Climbed, paced: &Paced, two: Option<&Change>) -> anyhow::Result<Vec<String>> {
     let parts = Parts::all_of(climbed, paced)?;
     let (first, last) =
@@ -241,7 +243,7 @@ pub(super) fn warning(climbed: &Climbed, paced: &Paced, two: Option<&Change>) ->
     Ok(vec![own, whole])
 }
 
-/// Compares T11 with the report.
+/// Compares the gain from T11 (a faster bus) with the report's.
 pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Result<String> {
     let [last, faster, ahead] = paced.ends().context("no figures of T11")?;
     let rate = |sample: &Sample| -> anyhow::Result<f64> { Ok(paced.rate(sample)?.median) };
@@ -261,7 +263,7 @@ pub(super) fn faster_bus(paced: &Paced, then: Then, ports: usize) -> anyhow::Res
     ))
 }
 
-/// Returns the table of the report's figures and of the targets.
+/// Returns the table that compares the figures with those of the report and with the targets.
 pub(super) fn then_and_now(ends: &[Climbed], then: &[(usize, f64)]) -> anyhow::Result<Sheet> {
     let mut rows = Vec::new();
     for (climbed, (ports, cycles)) in ends.iter().zip(then) {

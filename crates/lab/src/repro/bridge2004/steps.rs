@@ -17,9 +17,9 @@ const fn tweak(id: &'static str, title: &'static str, words: &'static str) -> Tw
     Tweak { id, title, words }
 }
 
-/// Tweaks T1 to T7. On the first rung a buffer comes from a list that is linked through the
-/// buffers, and its header is written anew, as for an mbuf and a cluster from two lists. The cache
-/// of T4 keeps both together but is still a list.
+/// Tweaks T1 to T7. On the first rung, a buffer comes from a list that is linked through the
+/// buffers, and the driver writes its header anew, as if mbuf and cluster came from two lists. The
+/// cache of T4 keeps header and buffer together, but is still such a list.
 const TWEAKS: [Tweak; 7] = [
     tweak("t1.rx_tail", "T1 RDT written every 64 descriptors", "rx_tail_batch=64"),
     tweak("t2.tx_tail", "T2 TDT written every 64, and at the end of a poll", "tx_tail_batch=64 tx_flush=poll"),
@@ -42,7 +42,7 @@ pub(super) enum HugePages {
 }
 
 impl HugePages {
-    /// Builds a rig with 2 MiB pages and checks the pages that its buffers lie on.
+    /// Builds a rig with 2 MiB pages and checks which pages its buffers lie on.
     ///
     /// # Errors
     /// No memory, or the kernel does not report the pages.
@@ -52,8 +52,8 @@ impl HugePages {
         Ok(HugePages::judge(pages.all, pages.huge))
     }
 
-    /// Requires 2 MiB pages under nine tenths of the buffers only, since a transparent page may be
-    /// missing.
+    /// Requires that nine tenths of the buffers lie on 2 MiB pages. Not all are required, since a
+    /// few transparent pages may be missing.
     fn judge(all: u64, huge: u64) -> HugePages {
         if huge >= all / 10 * 9 {
             return HugePages::Available;
@@ -66,8 +66,8 @@ impl HugePages {
         ))
     }
 
-    /// Returns the identifier, title and reason of the rung that is left out if 2 MiB pages are
-    /// missing.
+    /// Returns the identifier and title of the rung that needs 2 MiB pages, and the reason why it
+    /// is left out; `None` if 2 MiB pages are available.
     pub(super) fn missing(&self) -> Option<[&str; 3]> {
         match self {
             HugePages::Available => None,
@@ -94,7 +94,7 @@ impl Step {
     }
 }
 
-/// Returns the rungs from the first to T9, or to T7 without 2 MiB pages.
+/// Returns the rungs from the first to T9. Without 2 MiB pages, T7 is the last.
 pub(super) fn below(pages: &HugePages) -> Vec<Step> {
     let mut words = String::new();
     let mut steps = vec![step("first", "the em driver of 2004, polled", "", &mut words)];
@@ -121,9 +121,9 @@ pub(super) fn last(distance: usize, pages: &HugePages) -> Step {
     step("t10.prefetch", &title, &format!("prefetch={distance}"), &mut words)
 }
 
-/// Returns T11, based on `step`: the bus of the report's fastest machine, and a card that fetches
-/// descriptors ahead. The processor waits for neither, so their gain shows only in rows with waits
-/// for the bus.
+/// Returns the rungs of T11, based on `step`: the bus of the report's fastest machine, then also a
+/// card that prefetches descriptors. The processor waits for neither, so their gain shows only in
+/// rows with waits for the bus.
 pub(super) fn bus(step: &Step) -> [Step; 2] {
     let faster = step.with("t11.bus133", "T11 bus at 133 MHz", "bus=pcix133");
     let title = "T11 bus at 133 MHz, the card fetches 32 descriptors at a time";
@@ -133,7 +133,7 @@ pub(super) fn bus(step: &Step) -> [Step; 2] {
 
 /// Returns the rungs that undo T8 (polling), based on `step`: they show the cost of interrupts.
 pub(super) fn interrupts(step: &Step) -> [Step; 3] {
-    const FEW: &str = "frames=4096"; // each of them takes long
+    const FEW: &str = "frames=4096"; // a frame takes long in each of these rungs
     [
         ("t8.polled_1", "T8 polled, but one frame per port and turn", format!("{FEW} feed=1")),
         ("t8.intr", "T8 undone: interrupts, ITR 0, one frame each", format!("{FEW} feed=1 intr=on")),

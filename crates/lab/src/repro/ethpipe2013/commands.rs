@@ -1,13 +1,13 @@
-//! The report's table of commands on lines of 64-byte and of 1518-byte frames: ours and the usual
-//! tools.
+//! The report's table of commands: linerate's commands and the usual tools, on lines of 64-byte and
+//! of 1518-byte frames.
 
 use super::Lab;
 use crate::bench::FIVE;
 use crate::native::shell::is_installed;
 use crate::result::Row;
 
-/// Pattern for the "patterns like regular expressions (asterisk etc.)" that the report planned: a
-/// source address of the device, and a type.
+/// Pattern with a wildcard, a source address of the device and a type. The report planned "patterns
+/// like regular expressions (asterisk etc.)" but measured none.
 const WILDCARD: &str = "0022CF.*8899";
 
 /// A command: its name, the program that it needs, its command line.

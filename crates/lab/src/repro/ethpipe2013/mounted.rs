@@ -1,5 +1,5 @@
-//! dd's block size against throughput, on files of `linerate mount`, the counterpart of the
-//! report's device.
+//! Throughput by dd's block size on the files of `linerate mount`, which correspond to the report's
+//! device.
 
 use super::{BLOCKS, Lab, generator};
 use crate::native::shell::Mounted;
@@ -9,19 +9,20 @@ use crate::result::Row;
 const GIVES: &str = "pg0";
 /// Name of the port that is a sink of frames.
 const TAKES: &str = "n0";
-/// Smallest block size, in bytes. Below the size of a page, each read or write is a separate
-/// request to another process, and a few sizes are enough to show that.
+/// Smallest block size, in bytes. With blocks smaller than a page, each read or write is a separate
+/// request to another process. A few such sizes are enough to show this.
 const LEAST: u64 = 1 << 10;
 /// Operations named by the report.
 const WAYS: [&str; 3] = ["read", "write", "forward"];
 
-/// Returns the number of bytes that dd moves at a block size, based on some 50 us for a request of
-/// up to 128 KiB.
+/// Returns the number of bytes that dd moves at a block size. It assumes about 50 us for a request
+/// of up to 128 KiB.
 fn volume(block: u64) -> u64 {
     (block << 12).min(64 << 20)
 }
 
-/// Measures dd from a mounted port, into one, and from one into the other.
+/// Measures dd from a mounted port to /dev/null, from a file into a mounted port, and from one
+/// mounted port into another.
 pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
     let title = |way: &str, name: &str| format!("{way} through FUSE, {size}-byte frames, dd bs={name}");
     let (generator, sink) = (format!("{}{GIVES}", generator(size, false)), format!("null:{TAKES}"));

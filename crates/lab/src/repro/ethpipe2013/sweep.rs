@@ -1,4 +1,4 @@
-//! dd's block size against throughput and against the delay of a frame, through pipes.
+//! Throughput and delay of a frame by dd's block size, through pipes.
 
 use super::{BLOCKS, Lab, generator};
 use crate::native::delay::{self, Between, Blocks, Delays};
@@ -12,7 +12,7 @@ fn volume(block: u64) -> u64 {
 }
 
 /// Measures reading, writing and forwarding. All operations at one block size are measured in
-/// turns; in the table the rows of each curve stand together.
+/// interleaved trials; in the report the rows are grouped by operation.
 pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>) -> anyhow::Result<()> {
     let rows = &mut Vec::new();
     let line = wire::text::len(size - 4) as u64;
@@ -39,13 +39,13 @@ pub(super) fn throughput(lab: &Lab, size: usize, file: &str, all: &mut Vec<Row>)
     Ok(())
 }
 
-/// Measures the delay of a frame: adds rows for blocks that are filled, and returns a sheet with
-/// all paths.
+/// Measures the delay of a frame. Adds rows for the paths in which dd fills its blocks, and returns
+/// a table with all paths.
 pub(super) fn delays(lab: &Lab, size: usize, rows: &mut Vec<Row>) -> Sheet {
     delays_by(lab.options.keep, size, rows, delay::trial)
 }
 
-/// One path, with its trials.
+/// A path from writer to reader, with its trials.
 struct Measured {
     name: &'static str,
     between: Between,
@@ -62,9 +62,8 @@ fn delays_by(
     let all = [("none", Between::Pipe)].into_iter().chain(BLOCKS.into_iter().flat_map(ways));
     let mut measured: Vec<Measured> =
         all.map(|(name, between)| Measured { name, between, trials: Ok(Vec::new()) }).collect();
-    // Trials run in turns, so that a disturbance does not affect one block size alone. A path that
-    // failed once is not tried again. Ctrl-C reaches dd too, so its failure is not recorded after a
-    // stop request.
+    // The paths take turns, so that a disturbance does not affect a single block size. A path that
+    // fails is not tried again. Ctrl-C ends dd, too, so that failure is not recorded.
     'trials: for _ in 0..keep {
         for way in &mut measured {
             let Ok(trials) = &mut way.trials else { continue };
@@ -114,7 +113,7 @@ fn median(trials: &anyhow::Result<Vec<Delays>>, of: impl Fn(&Delays) -> f64) -> 
     Summary::of(&trials.iter().map(of).collect::<Vec<f64>>()).map_err(|why| why.to_string())
 }
 
-/// Returns the sheet's line for a block size.
+/// Returns the table's row for a block size.
 fn line(name: &'static str, measured: &[Measured]) -> Vec<Cell> {
     let mut cells: Vec<Cell> = vec![name.into()];
     let of = |blocks: Blocks| {

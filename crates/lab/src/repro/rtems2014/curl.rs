@@ -6,11 +6,11 @@
 //!                                          -> curl, for a moment, on another core
 //! ```
 //!
-//! The rate is curl's, counted from its first byte on. The table also has the share of its core
-//! that our host's thread used. Root is not needed where user namespaces may be created. Each round
-//! starts the child anew. A failed session invalidates its round, which is repeated. If a
-//! configuration's sessions keep failing, its row states the reason; so do all rows if curl or
-//! namespaces are missing.
+//! The rate is the one that curl reports, counted from its first byte on. The table also has the
+//! share of its core that our host's thread used. Where user namespaces may be created, root is not
+//! needed. Each round starts the child anew. A failed session invalidates its round, which is
+//! repeated. If the sessions of a configuration keep failing, its row states the reason. If curl or
+//! namespaces are missing, all rows state the reason.
 
 mod child;
 
@@ -30,24 +30,25 @@ use anyhow::ensure;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Configurations that are measured with curl. Each takes seconds, and the rows over a pair of
-/// ports show the other improvements more precisely.
+/// Configurations that are measured with curl. There are few, since each takes seconds, and the
+/// rows over a pair of ports show the other improvements more precisely.
 const IDS: [&str; 4] = ["a", "b", "c", "all"];
 /// Number of rounds: the minimum for a verdict.
 const KEEP: u32 = 8;
 /// Duration of a transfer, in milliseconds.
 const LONG_MS: u64 = 280;
-/// Duration in quick runs, which are not for quoting.
+/// Duration of a transfer in quick runs, in milliseconds. Their figures are too imprecise to
+/// publish.
 const QUICK_MS: u64 = 150;
 
 /// Function that sends a command to the child and returns its answer.
 type Ask = Box<dyn FnMut(&str) -> anyhow::Result<String>>;
 
-/// Process of the hosts: receives commands and returns answers. When the process ends, its hosts
-/// check that every frame is accounted for.
+/// Process that runs the hosts, accessed through a function that sends a command and returns the
+/// answer. When this is dropped, the hosts end and check that every frame is accounted for.
 pub(super) struct Hosts {
     ask: Ask,
-    /// Errors of hosts that did not account for every frame.
+    /// Errors reported by the hosts at their end, such as frames that are unaccounted for.
     complaints: Rc<RefCell<Vec<String>>>,
 }
 
@@ -162,7 +163,7 @@ pub(super) fn measured(
     }
 }
 
-/// Returns the medians of a sample, and the number of its sessions that failed.
+/// Returns the table's row of a sample: its medians, and the number of its sessions that failed.
 fn line(sample: &Sample) -> Vec<Cell> {
     let cells: [Cell; 3] = match medians(sample) {
         Ok((rate, share, cost)) if sample.failed.is_none() => {
@@ -174,8 +175,8 @@ fn line(sample: &Sample) -> Vec<Cell> {
     [Cell::from(sample.id.as_str())].into_iter().chain(cells).chain([failed]).collect()
 }
 
-/// Returns bytes per second; the share of the core that our host's thread used, in per cent; and
-/// its ticks per byte.
+/// Returns the medians of three figures: bytes per second, the share of its core that our host's
+/// thread used, in per cent, and that thread's ticks per byte.
 fn medians(sample: &Sample) -> anyhow::Result<(f64, f64, f64)> {
     let readings = || sample.trials.iter().map(|trial| trial.reading);
     let median = |values: Vec<f64>| Summary::of(&values).map(|summary| summary.median);

@@ -1,4 +1,4 @@
-//! Distribution of a row's time: sessions one after the other under our own sampling profiler.
+//! Shares of a row's time, from consecutive FTP sessions under our own sampling profiler.
 
 use super::Variant;
 use crate::env::Environment;
@@ -17,7 +17,8 @@ const RATE_HZ: u32 = 1999;
 const LONG: Duration = Duration::from_millis(700);
 /// Processor time for which configuration A is sampled, since its whole table is printed.
 const LONGER: Duration = Duration::from_millis(2000);
-/// Processor time in quick runs, which are not for quoting.
+/// Processor time for which a row is sampled in quick runs, whose figures are too imprecise to
+/// publish.
 const QUICK: Duration = Duration::from_millis(100);
 
 /// Maximum wall time as a multiple of the processor time, since other threads use the core, too.
@@ -25,10 +26,10 @@ const PATIENCE: u32 = 5;
 /// Minimum number of samples of a profile whose shares are reported: with 200 samples, a share of 5
 /// % is uncertain by 3 percentage points.
 const FEWEST: u64 = 200;
-/// Minimum number of samples in quick runs, whose figures are not for quoting.
+/// Minimum number of samples in quick runs, whose figures are too imprecise to publish.
 const FEWEST_QUICK: u64 = 30;
 
-/// Observations of a row. Those that failed are absent, with a note.
+/// Observations of a row. A failed observation is absent, and a note states the reason.
 #[derive(Default)]
 pub(super) struct Taken {
     /// Number of locks of the serving host.
@@ -81,8 +82,8 @@ fn take_from(
 
 fn profiled(rig: &mut dyn Subject, long: Duration, core: usize) -> anyhow::Result<Profile> {
     let running = profile::start(profile::Options { rate_hz: RATE_HZ, ..profile::Options::default() })?;
-    // Pinned only after the collector's thread was created: that thread would otherwise stay on the
-    // same core and find no time to empty the ring.
+    // Pinned only after the collector's thread is created. That thread would otherwise inherit the
+    // pinning, share this core and empty the ring too late.
     let _pinned = dispatch::pinned_to_core(core).context("cannot pin to a core")?;
     let (begun, used) = (Instant::now(), os::thread_cpu_ns());
     let enough = || Duration::from_nanos(os::thread_cpu_ns() - used) >= long || begun.elapsed() >= long * PATIENCE;

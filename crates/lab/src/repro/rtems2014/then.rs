@@ -6,8 +6,8 @@ use crate::profile::Bucket;
 use crate::result::{Cell, Row, Sheet};
 use crate::table::{spread, times};
 
-/// Shares of time stated in the report, or summed from its profile: title, index of the row, the
-/// report's figure, bucket.
+/// Shares of time that the report states, or that are summed from its profile, as (title, index of
+/// the row, the report's figure, bucket).
 const SHARES: &[(&str, usize, &str, Bucket)] = &[
     ("A: mutex operations", 0, "3 %", Bucket::Locks),
     ("C: mutex operations", 2, "8.5 %", Bucket::Locks),
@@ -23,7 +23,8 @@ const SHARES: &[(&str, usize, &str, Bucket)] = &[
     ("A: thread dispatch (ours: scheduling)", 0, "3.3 %", Bucket::Scheduling),
 ];
 
-/// Returns the table. `rows` begin with the downloads of A, B and C.
+/// Returns the table that compares the report's figures with ours. `rows` must begin with the
+/// downloads of A, B and C.
 pub(super) fn and_now(rows: &[Row], taken: &[Taken]) -> Sheet {
     let mut lines: Vec<Vec<Cell>> = Vec::new();
     let mut line = |what: &str, then: String, now: String| lines.push(vec![what.into(), then.into(), now.into()]);

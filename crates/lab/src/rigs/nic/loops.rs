@@ -57,8 +57,8 @@ impl Subject for NicLoops {
         &self.id
     }
 
-    /// Returns the number of frames of all loops together, and a number of ticks for which frames
-    /// divided by ticks is the sum of the loops' rates.
+    /// Returns the frames of all loops together, with a number of ticks such that frames divided by
+    /// ticks is the sum of the loops' rates.
     fn trial(&mut self) -> anyhow::Result<Reading> {
         let wall = os::monotonic_ns();
         let start = Arc::new(Barrier::new(self.orders.len()));

@@ -1,11 +1,11 @@
-//! A bridge with cards that wait for their bus: its speed where processor and bus work at the same
-//! time.
+//! A bridge with cards that wait for their bus. Measures the rate when processor and bus work at
+//! the same time.
 //!
-//! Time is the rig's own. The processor takes as long as its turns really take; the bus takes the
-//! clocks of `port::nic::bus`. While the processor works on the frames of one turn, the bus brings
-//! those of the next and takes those that leave, from all cards, one frame at a time. The next turn
-//! begins when both are done. So the slower of the two sets the rate, independent of the time that
-//! this program takes to model the other.
+//! Time is simulated. A turn of the processor takes as long as it really takes; a transfer takes
+//! the clocks of `port::nic::bus`. While the processor works on the frames of one turn, the bus
+//! transfers the frames that arrive for the next turn and those that leave, one frame at a time for
+//! all cards. The next turn begins when both are done. The slower of the two therefore sets the
+//! rate, whatever time this program takes to model the bus.
 
 use super::NicRig;
 use crate::subject::{Reading, Subject};
@@ -13,7 +13,7 @@ use crate::{os, timer, tsc};
 use anyhow::ensure;
 use clock::{Duration, Instant};
 
-/// Subject that measures ticks of the rig's time per bridged frame.
+/// Subject that measures the simulated time per bridged frame, in ticks.
 pub struct NicPaced(NicRig);
 
 impl NicPaced {
@@ -25,13 +25,13 @@ impl NicPaced {
         Ok(NicPaced(NicRig::new(id, &format!("{words} bus_pace=on"))?))
     }
 
-    /// Passes about `frames` frames; returns nanoseconds of the rig's time.
+    /// Passes about `frames` frames. Returns the simulated time in nanoseconds.
     fn run(&mut self, frames: usize) -> anyhow::Result<u64> {
         self.run_with(frames, |measured| measured)
     }
 
     /// Passes about `frames` frames as [`NicPaced::run`] does. `turn` converts the measured
-    /// nanoseconds of a processor's turn to the time that the turn takes in the rig.
+    /// nanoseconds of a turn to simulated nanoseconds.
     pub(super) fn run_with(&mut self, frames: usize, turn: impl Fn(u64) -> u64) -> anyhow::Result<u64> {
         let (rig, hertz) = (&mut self.0, timer::rate().hz);
         let from = rig.now;
@@ -86,8 +86,8 @@ impl Subject for NicPaced {
         self.0.audit()?;
         ensure!(self.0.missed() == 0, "{}: {} frames missed", self.0.id, self.0.missed());
         let ticks = (u128::from(ns) * u128::from(timer::rate().hz) / 1_000_000_000) as u64;
-        // The modelled time must be taken neither for a stepped clock nor for missing processor
-        // time.
+        // The simulated time may exceed the real time. The larger value is reported, so that the
+        // runner detects neither a stepped clock nor missing processor time.
         Ok(Reading { ops: self.0.back - before, ticks, wall_ns: wall_ns.max(ns), cpu_ns: cpu_ns.max(ns) })
     }
 }

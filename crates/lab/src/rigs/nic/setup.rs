@@ -21,11 +21,12 @@ pub struct NicSetup {
     pub pool: Kind,
     /// Kind of pages that the buffers lie on (`pages=`).
     pub pages: Pages,
-    /// Distance between buffers (`stride=odd|power2`). `power2` is 2 KiB, as for the mbuf clusters
-    /// in the report bridge2004, whose first cache lines share few cache sets.
+    /// Distance between buffers (`stride=odd|power2`). With `power2` it is 2 KiB, so that the
+    /// buffers' first cache lines share a few cache sets, as those of the mbuf clusters in the
+    /// report bridge2004.
     pub stride: Stride,
     /// Number of sent buffers, of all loops together, that wait before they are reused, oldest
-    /// first (`rest=`). With 0, a buffer is reused as soon as it was sent.
+    /// first (`rest=`). With 0, a sent buffer is reused at once.
     pub rest: usize,
     /// Frames that arrive at each port between two turns of the loop (`feed=`).
     pub feed: usize,
@@ -50,8 +51,8 @@ impl NicSetup {
         Ok(settings)
     }
 
-    /// Returns the numbers of the loops that own a port's receiving half and its sending half, out
-    /// of `loops` loops: see [`super::NicRig::shared`].
+    /// Returns the numbers of two of `loops` loops: the owner of a port's receiving half and the
+    /// owner of its sending half. See [`super::NicRig::shared`].
     pub(super) fn loops_of(&self, port: usize, loops: usize) -> [usize; 2] {
         match (loops, self.ports) {
             (1, _) => [0, 0],

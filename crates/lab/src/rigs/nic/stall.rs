@@ -21,8 +21,8 @@ pub struct NicStall {
     pub missed: u64,
 }
 
-/// Polls every 50 us, at 600,000 frames per second and port; then skips `polls` polls, then polls
-/// again. With two loops, only the first loop skips polls.
+/// Polls every 50 us while 600,000 frames per second arrive at each port, skips `polls` polls, and
+/// then continues. With two loops, only the first one skips polls.
 ///
 /// # Errors
 /// An invalid setting, no memory, or a frame is unaccounted for.

@@ -1,5 +1,5 @@
-//! Streams on two cores: the two ends of one stream, each on its own thread, so that only frames
-//! cross; or two streams that share nothing.
+//! Streams on two cores. Either the two ends of one stream run on separate cores, so that only
+//! frames pass between these, or two streams that share nothing run on one core each.
 //!
 //! A thread without work spins, and yields its core now and then. A trial ends when all bytes have
 //! arrived, when either side fails, or when its time limit is reached.
@@ -37,8 +37,8 @@ trait Work {
 
 type MakeWork = Box<dyn FnOnce() -> anyhow::Result<Box<dyn Work>> + Send>;
 
-/// Result of one side: bytes that arrived, start and end in ticks, nanoseconds of processor and of
-/// wall time.
+/// Result of one side of a trial: bytes that arrived, start and end in ticks, processor time and
+/// wall-clock time in nanoseconds.
 #[derive(Default)]
 struct Done {
     bytes: u64,
@@ -57,7 +57,7 @@ impl Done {
 /// State of a trial, shared by both sides.
 struct Trial {
     both: Barrier,
-    /// Set when all bytes have arrived or a side has failed: both sides stop.
+    /// Set when all bytes have arrived or one side has failed. Both sides then stop.
     over: AtomicBool,
 }
 
@@ -71,7 +71,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            drop(thread.join()); // a panic there has printed its own message
+            drop(thread.join()); // if the thread panicked, the panic was printed
         }
     }
 }
@@ -335,8 +335,8 @@ impl Subject for TwoCores {
             [Err(why), _] | [_, Err(why)] => return Err(why.context(self.id.clone())),
         };
         let ticks = one.end.max(other.end).saturating_sub(one.start.min(other.start));
-        // The reading uses the side that had the smaller share of its core, because that side was
-        // disturbed more.
+        // The wall-clock and processor time are those of the side that had the smaller share of its
+        // core, since that side was disturbed more.
         let worse = if one.share() < other.share() { &one } else { &other };
         Ok(Reading { ops: one.bytes + other.bytes, ticks, wall_ns: worse.wall_ns, cpu_ns: worse.cpu_ns })
     }

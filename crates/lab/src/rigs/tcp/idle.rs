@@ -24,8 +24,8 @@ pub struct Idle {
     pub fresh: f64,
     /// Bytes of a connection that has carried a request and its answer.
     pub used: f64,
-    /// Bytes as in `used`, plus the free memory that the allocator keeps. This memory held the
-    /// queues of connections that were busy within the same 200 ms, whose number depends on the
+    /// Bytes as in `used`, plus the free memory that the allocator keeps. That memory contained
+    /// queues of the connections that were busy within the same 200 ms. Their number depends on the
     /// machine.
     pub kept: f64,
 }
@@ -36,7 +36,8 @@ pub struct Idle {
 /// The child did not start, failed, or timed out.
 pub fn idle_bytes(connections: usize) -> anyhow::Result<Idle> {
     let mut command = child::again(KIND, &connections.to_string())?;
-    // A test's thread would have its own arena, from which glibc returns no memory to the system.
+    // One arena: in a test, the allocating thread would have its own arena, from which glibc
+    // returns no memory to the system.
     command.env("MALLOC_ARENA_MAX", "1");
     let child = Child::start(command).context("cannot measure the memory of connections")?;
     let reported = child.ready();

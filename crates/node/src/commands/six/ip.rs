@@ -151,7 +151,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
     }
 }
 
-/// Removes the route to exactly `prefix`. Without `paths`, it may have any next hop.
+/// Removes the route to exactly `prefix`. If `paths` is empty, the route may have any next hop.
 pub(in super::super) fn remove_route<L: Locks>(
     ctl: &Ctl<'_, L>,
     prefix: Prefix6,

@@ -250,7 +250,7 @@ fn addresses(switch: &Switch, json: bool) -> String {
     listing(json, || entries.iter().map(row).collect(), || entries.iter().map(line).collect())
 }
 
-/// Returns the flags of a member as bits and as names, including those of the spanning tree.
+/// Returns the flags of a member as bits and as names, including the spanning tree flags.
 fn flags(member: &Member, port: Option<&StpPortView>) -> (u32, Vec<&'static str>) {
     let mut member = *member;
     let on = FLAGS.iter().filter(|(_, _, _, field)| *field(&mut member)).map(|(_, bit, name, _)| (*bit, *name));

@@ -5,7 +5,7 @@ use bridge::{BridgeConfig, FdbConfig, Key, Member};
 use std::sync::atomic::AtomicUsize;
 use wire::Mac;
 
-const TOLD: u8 = 2; // one more than fits, unless the other thread receives meanwhile
+const TOLD: u8 = 2; // one more than the ring holds, unless the receiver runs meanwhile
 
 fn address(n: u8) -> Key {
     Key::new(0, Mac([2, 0, 0, 0, 0, n]))
@@ -21,7 +21,7 @@ fn replica() -> Bridge {
 
 #[test]
 fn loom_news_what_is_lost_is_noticed_and_asked_for_again() {
-    let seen = Arc::new([const { AtomicUsize::new(0) }; 2]); // lossless runs, runs with loss
+    let seen = Arc::new([const { AtomicUsize::new(0) }; 2]); // runs without loss, runs with loss
     let runs = seen.clone();
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);

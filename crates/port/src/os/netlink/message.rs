@@ -6,8 +6,8 @@ pub const ERROR: u16 = libc::NLMSG_ERROR as u16;
 /// Type of the reply that ends a dump. It also contains an error number (`NLMSG_DONE`).
 pub const DONE: u16 = libc::NLMSG_DONE as u16;
 const HEADER_LEN: usize = 16;
-/// Flag of a reply: attributes follow the quoted request (`NLM_F_ACK_TLVS`). The next flag states
-/// that only the header of the request is quoted (`NLM_F_CAPPED`).
+/// Flag of a reply: attributes follow the quoted request (`NLM_F_ACK_TLVS`). With the flag
+/// [`CAPPED`], only the header of the request is quoted (`NLM_F_CAPPED`).
 const ACK_TLVS: u16 = 0x200;
 const CAPPED: u16 = 0x100;
 const ERROR_TEXT: u16 = 1; // NLMSGERR_ATTR_MSG

@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// The file of a bound socket. Dropping it removes the file, unless it was replaced meanwhile. It
-/// must be dropped before the socket: otherwise a new server may replace the file meanwhile.
+/// The file of a bound socket. Dropping this value removes the file, unless another socket has
+/// replaced it. It must be dropped before the socket is closed. Otherwise a new server could
+/// replace the file between the check and the removal.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -56,8 +57,8 @@ pub fn listen(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 pub fn bind(path: &Path) -> io::Result<(UnixDatagram, SocketFile)> {
     let _lock = lock(path);
     clear(path)?;
-    // The name that is bound is the source address of each datagram, so the socket cannot be
-    // created at another name.
+    // The path to which the socket is bound is the source address of each datagram, so the socket
+    // cannot be created at a temporary path.
     let socket = super::bind_private(path)?;
     let meta = fs::symlink_metadata(path)?;
     socket.set_nonblocking(true)?;
@@ -67,7 +68,7 @@ pub fn bind(path: &Path) -> io::Result<(UnixDatagram, SocketFile)> {
 /// Creates a socket in a directory that only this user can enter, and then links it to `path`, so
 /// that other users can never connect.
 fn visible<T>(path: &Path, create: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<(T, SocketFile)> {
-    super::address(path)?; // fails if clients could not connect
+    super::address(path)?; // fails if clients could not use the path
     let _lock = lock(path);
     clear(path)?;
     let room = Room::new(path)?;
@@ -76,7 +77,7 @@ fn visible<T>(path: &Path, create: impl FnOnce(&Path) -> io::Result<T>) -> io::R
     fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
     let meta = fs::symlink_metadata(&hidden)?;
     fs::hard_link(&hidden, path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => in_use(), // created after `clear`
+        ErrorKind::AlreadyExists => in_use(), // the file was created after `clear`
         _ => error,
     })?;
     Ok((socket, SocketFile { path: path.to_path_buf(), identity: (meta.dev(), meta.ino()) }))
@@ -127,26 +128,27 @@ fn lock(path: &Path) -> Option<File> {
     None
 }
 
-/// Checks whether a process uses the datagram socket at `path`. No stream is connected, so that a
-/// process that listens there receives no event.
+/// Checks whether a process uses the datagram socket at `path`. Connects a datagram socket instead
+/// of a stream, so that a process that listens at `path` receives no connection.
 ///
 /// # Errors
 /// `ConnectionRefused` if no process uses the socket, EPROTOTYPE if it is a stream socket, and
 /// other errors of the system.
 pub fn probe(path: &Path) -> io::Result<()> {
     match UnixDatagram::unbound()?.connect(path) {
-        // The socket is connected to its peer, which may be the caller's.
+        // EPERM: the socket is in use and connected to its peer, which may be a socket of the
+        // caller.
         Err(error) if error.raw_os_error() == Some(EPERM) => Ok(()),
         done => done,
     }
 }
 
-/// Number of directories that are tried.
+/// Maximum number of names that are tried for the temporary directory.
 const ROOMS: u32 = 1000;
 
 /// File name of the new socket in its [`Room`].
 const NEW: &str = "s";
-/// Maximum length in bytes of the name of a socket.
+/// Maximum length of a socket's path in bytes.
 const NAME_MAX: usize = size_of::<libc::sockaddr_un>() - offset_of!(libc::sockaddr_un, sun_path) - 1;
 
 /// Temporary directory of mode 0700 next to the socket, removed when it is dropped.
@@ -166,7 +168,7 @@ impl Room {
                     let directory = open_directory(&path).inspect_err(|_| _ = fs::remove_dir(&path))?;
                     return Ok(Room { path, directory });
                 }
-                // Left behind by a process of the same number that was killed.
+                // A killed process with the same process ID has left a directory of this name.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -174,7 +176,8 @@ impl Room {
         Err(ErrorKind::AlreadyExists.into())
     }
 
-    /// Returns a name of the socket for `bind`, which accepts only short names.
+    /// Returns the path of the new socket for `bind`. On Linux, a path that is too long is replaced
+    /// by a shorter one in /proc/self/fd.
     fn name(&self) -> PathBuf {
         let path = self.path.join(NEW);
         if path.as_os_str().len() <= NAME_MAX || !cfg!(target_os = "linux") {
@@ -213,8 +216,8 @@ mod tests {
         }
     }
 
-    /// Servers that start at once where a process left its socket file: one of them listens, and
-    /// clients reach it.
+    /// Starts several servers at the same time at a path where an ended process has left its socket
+    /// file. Exactly one of them listens, and clients reach it.
     #[test]
     fn one_of_several_servers_replaces_the_file_of_a_process_that_ended() {
         let dir = Dir::new("several");

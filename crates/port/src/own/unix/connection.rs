@@ -31,10 +31,10 @@ pub(super) struct Connection {
     reconnect: Option<Duration>,
     pool: Pool,
     pub(super) counts: Arc<PortCounts>,
-    /// Descriptors to sleep on: the socket of the connection, or the listening one.
+    /// Descriptors to sleep on: the socket of the connection, or the listening socket.
     ready: Epoll,
-    /// Number of the connection, which increases with each connect and each end; 0 before the
-    /// first.
+    /// Number of the connection, incremented when a connection starts and when it ends; 0 before
+    /// the first connection.
     number: AtomicU64,
     /// Reason why the port has ended; an inner `None` if it ended normally.
     ended: OnceLock<Option<String>>,
@@ -56,9 +56,9 @@ enum Role {
 
 struct State {
     role: Role,
-    /// Socket of the connection, to end it for both halves.
+    /// Socket of the connection, kept to shut it down for both halves.
     socket: Option<UnixStream>,
-    /// Halves that their owners have not taken yet.
+    /// Halves of the current connection, until the halves of the port take them.
     rx: Option<OwnRx<StreamFrames>>,
     tx: Option<OwnTx<StreamSink>>,
     /// Time of the next attempt to connect or accept.
@@ -131,8 +131,8 @@ impl Connection {
         self.ended.get()
     }
 
-    /// Returns whether sent frames wait: there was no connection yet, and the port ends with its
-    /// first one.
+    /// Returns whether frames to be sent must wait for a connection. This is the case before the
+    /// first connection if the port ends with it.
     pub(super) fn is_awaited(&self) -> bool {
         self.reconnect.is_none() && self.number() == 0
     }
@@ -187,7 +187,8 @@ impl Connection {
         match &mut state.role {
             Role::Client(_) => state.next = now.after(self.reconnect.unwrap_or(ACCEPT_AGAIN)),
             Role::Server { listener, is_watched, .. } => {
-                // The waiting peer would keep the descriptor readable.
+                // The listener is not watched until the next attempt, because the waiting peer
+                // would keep it readable.
                 self.ready.remove(listener.as_fd());
                 *is_watched = false;
                 state.next = now.after(ACCEPT_AGAIN);
@@ -213,8 +214,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection `number`, unless it has ended already. `why` is the reason, unless it
-    /// ended normally. The receiving half may still take the frames that have arrived.
+    /// Ends the connection `number`, unless it has ended already. `why` is the reason; `None` if
+    /// the connection ended normally. The receiving half may still take the frames that have
+    /// arrived.
     #[cold]
     pub(super) fn end(&self, number: u64, why: Option<String>, now: Instant) {
         let state = &mut *self.state();
@@ -248,13 +250,15 @@ impl Connection {
         }
     }
 
-    /// Returns the receiving half of the present connection and its number.
+    /// Returns the number of the current connection, and its receiving half if that was not taken
+    /// yet.
     pub(super) fn take_rx(&self) -> (u64, Option<OwnRx<StreamFrames>>) {
         let mut state = self.state();
         (self.number(), state.rx.take())
     }
 
-    /// Returns the sending half of the present connection and its number.
+    /// Returns the number of the current connection, and its sending half if that was not taken
+    /// yet.
     pub(super) fn take_tx(&self) -> (u64, Option<OwnTx<StreamSink>>) {
         let mut state = self.state();
         (self.number(), state.tx.take())

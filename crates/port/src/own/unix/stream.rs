@@ -70,7 +70,7 @@ impl RxHalf for StreamRx {
 
     fn next_event(&self) -> Option<Instant> {
         if self.number != self.connection.number() {
-            return Some(Instant::ZERO); // another connection, or the rest of an earlier one
+            return Some(Instant::ZERO); // at once: a new connection, or frames left of an ended one
         }
         let frames = self.frames.as_ref().and_then(|frames| frames.next_event());
         frames.or_else(|| self.connection.next_attempt())

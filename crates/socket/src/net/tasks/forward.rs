@@ -54,7 +54,7 @@ pub struct TcpRequest<N: Net>(blocking::TcpRequest<N>);
 
 impl<N: Net + Clone> TcpRequest<N> {
     /// Answers the SYN, and waits until the handshake is complete. If the future is dropped, the
-    /// connection is given up.
+    /// connection is abandoned.
     ///
     /// # Errors
     /// `TimedOut` if the peer has given up.

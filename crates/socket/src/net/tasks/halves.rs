@@ -4,17 +4,17 @@ use super::TcpStream;
 use crate::net::Net;
 use std::io;
 
-/// The half of a borrowed stream that reads.
+/// Read half of a borrowed stream.
 pub struct ReadHalf<'s, N: Net>(pub(super) &'s TcpStream<N>);
 
-/// The half of a borrowed stream that writes.
+/// Write half of a borrowed stream.
 pub struct WriteHalf<'s, N: Net>(pub(super) &'s TcpStream<N>);
 
-/// The half of a stream that reads, with its own handle.
+/// Read half of a stream, with its own handle to the connection.
 pub struct OwnedReadHalf<N: Net>(pub(super) TcpStream<N>);
 
-/// The half of a stream that writes, with its own handle. Dropping it shuts the connection down for
-/// writing.
+/// Write half of a stream, with its own handle to the connection. Dropping it shuts the connection
+/// down for writing.
 pub struct OwnedWriteHalf<N: Net>(pub(super) TcpStream<N>);
 
 impl<N: Net> Drop for OwnedWriteHalf<N> {
@@ -73,13 +73,13 @@ readers!(ReadHalf<'_, N>, OwnedReadHalf<N>);
 writers!(WriteHalf<'_, N>, OwnedWriteHalf<N>);
 
 impl<N: Net> TcpStream<N> {
-    /// Splits the stream into a half that reads and one that writes, for two futures of one task.
+    /// Splits the stream into a read half and a write half, for two futures of one task.
     pub fn split(&mut self) -> (ReadHalf<'_, N>, WriteHalf<'_, N>) {
         (ReadHalf(self), WriteHalf(self))
     }
 
-    /// Splits the stream into a half that reads and one that writes, for two tasks. Dropping the
-    /// half that writes shuts the connection down for writing.
+    /// Splits the stream into a read half and a write half, for two tasks. Dropping the write half
+    /// shuts the connection down for writing.
     pub fn into_split(self) -> (OwnedReadHalf<N>, OwnedWriteHalf<N>) {
         let reader = TcpStream(self.0.share());
         (OwnedReadHalf(reader), OwnedWriteHalf(self))

@@ -23,7 +23,8 @@ impl<N: Net + Clone> TcpListener<N> {
         TcpListener::from_blocking(blocking::TcpListener::bind(net, addr)?)
     }
 
-    /// Converts a listener, for example one with options ([`blocking::TcpListener::bind_with`]).
+    /// Converts a blocking listener, for example one with options
+    /// ([`blocking::TcpListener::bind_with`]).
     ///
     /// # Errors
     /// None for an open listener.

@@ -16,7 +16,7 @@ pub struct TcpStream<N: Net>(pub(super) blocking::TcpStream<N>);
 
 impl<N: Net + Clone> TcpStream<N> {
     /// Connects to `addr` from the host `net`. If `addr` is a name, tries its addresses in turn
-    /// until one accepts. Dropping the future gives the connection up.
+    /// until one accepts. Dropping the future abandons the connection.
     ///
     /// # Errors
     /// Those of [`blocking::TcpStream::connect`].
@@ -46,7 +46,8 @@ impl<N: Net + Clone> TcpStream<N> {
 }
 
 impl<N: Net> TcpStream<N> {
-    /// Converts a stream. The socket becomes non-blocking, also for its other handles.
+    /// Converts a blocking stream. The socket becomes non-blocking, also for the other handles of
+    /// the stream.
     ///
     /// # Errors
     /// None for an open stream.
@@ -107,8 +108,8 @@ impl<N: Net> TcpStream<N> {
         poll_fn(|cx| owned.net.with(|calls| attempt(calls, owned.fd, cx, || peek(calls, buf)))).await
     }
 
-    /// Writes the first part of `buf` into the send buffer, and returns its length. Nothing was
-    /// written if the future is dropped.
+    /// Writes as much of `buf` as the send buffer accepts, and returns that number of bytes.
+    /// Nothing was written if the future is dropped.
     ///
     /// # Errors
     /// `BrokenPipe`, `ConnectionReset`, `TimedOut`.
@@ -225,20 +226,21 @@ impl<N: Net> TcpStream<N> {
         self.0.set_nodelay(on)
     }
 
-    /// Returns the stream as a blocking one, for its options. The socket stays non-blocking.
+    /// Returns the stream with its blocking interface, for its options. The socket stays
+    /// non-blocking.
     pub fn as_blocking(&self) -> &blocking::TcpStream<N> {
         &self.0
     }
 }
 
 impl<N: Net> TcpStream<N> {
-    /// Shuts down for writing, as the end of an `AsyncWrite`.
+    /// Shuts the connection down for writing, as required by `AsyncWrite::poll_shutdown`.
     #[cfg(feature = "tokio")]
     pub(super) fn poll_shutdown_write(&self) -> Poll<io::Result<()>> {
         Poll::Ready(self.shutdown_write())
     }
 
-    /// Fills the unfilled part of `buf`.
+    /// Receives bytes into the unfilled part of `buf`, as required by `AsyncRead::poll_read`.
     #[cfg(feature = "tokio")]
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>, buf: &mut ::tokio::io::ReadBuf<'_>) -> Poll<io::Result<()>> {
         let n = std::task::ready!(self.poll_recv(cx, buf.initialize_unfilled()))?;

@@ -24,7 +24,7 @@ impl<N: Net + Clone> UdpSocket<N> {
 }
 
 impl<N: Net> UdpSocket<N> {
-    /// Converts a socket. It becomes non-blocking, also for its other handles.
+    /// Converts a blocking socket. It becomes non-blocking, also for its other handles.
     ///
     /// # Errors
     /// None for an open socket.
@@ -183,7 +183,8 @@ impl<N: Net> UdpSocket<N> {
         self.0.peer_addr()
     }
 
-    /// Returns the socket as a blocking one, for its options. The socket stays non-blocking.
+    /// Returns the socket with its blocking interface, for its options. The socket stays
+    /// non-blocking.
     pub fn as_blocking(&self) -> &blocking::UdpSocket<N> {
         &self.0
     }

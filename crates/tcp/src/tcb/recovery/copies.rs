@@ -10,8 +10,8 @@ use alloc::vec::Vec;
 /// Maximum number of ranges stored; retransmissions of adjacent segments share a range. If more are
 /// needed, the reduction cannot be undone.
 const MAX: usize = 128;
-/// Number of foreign D-SACKs, those of data that we did not retransmit, at which undo is disabled.
-/// The network then duplicates segments, and possibly retransmissions, too.
+/// Number of foreign D-SACKs, that is, D-SACKs of data that we did not retransmit, at which undo is
+/// disabled. The network then duplicates segments, possibly including retransmissions.
 const FOREIGN: u8 = 2;
 /// Maximum count of foreign D-SACKs; the count decreases by one with each reduction.
 const FOREIGN_MAX: u8 = 16;
@@ -39,8 +39,8 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Begins a reduction of the window. Earlier retransmissions that are still in flight
-    /// (`under_way`) belong to it. Those that end before `oldest` are removed.
+    /// Begins a reduction of the window. It includes the earlier retransmissions `under_way`, which
+    /// are still in flight. Stored ranges that end at or before `oldest` are removed.
     pub(crate) fn begin(&mut self, oldest: SeqNum, under_way: impl Iterator<Item = (SeqNum, SeqNum)>) {
         (self.any, self.overflow) = (false, false);
         self.foreign = self.foreign.saturating_sub(1);

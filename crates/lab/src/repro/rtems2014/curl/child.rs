@@ -67,7 +67,7 @@ struct Served {
     thread: JoinHandle<Result<Ended<Ftp>, RunError>>,
 }
 
-/// Messages of the thread while it starts.
+/// Messages that a host's thread sends while it starts.
 enum Output {
     Thread(String),
     Running,

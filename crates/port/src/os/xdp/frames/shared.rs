@@ -54,8 +54,8 @@ impl Drop for Parked {
     }
 }
 
-/// Delay between attempts to open a queue that is being released. The next constant is the number
-/// of attempts.
+/// Delay between attempts to open a queue that is being released; [`TRIES`] is the maximum number
+/// of further attempts.
 const NAP: Duration = Duration::from_millis(5);
 const TRIES: usize = 40;
 
