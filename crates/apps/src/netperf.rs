@@ -241,7 +241,7 @@ pub struct Outcome {
     pub errors: u64,
     /// Number of bytes transferred, as counted by the sender.
     pub bytes: u64,
-    /// Counts that the far end reported.
+    /// Numbers of bytes, messages and calls that the far end counted and reported.
     pub tally: control::Tally,
     /// Times of the calls or transactions, if they were measured.
     pub times: Option<hist::Histogram>,

@@ -63,7 +63,7 @@ pub enum Over {
 }
 
 impl Over {
-    /// All links between two ends, in help order.
+    /// All links between the two ends, in the order of the help text.
     pub const ALL: [Over; 6] = [Over::Pair, Over::Nic, Over::Router, Over::Tap, Over::Native, Over::Veth];
 
     /// Returns the name and a description.
@@ -473,7 +473,7 @@ impl Place {
 impl Ground for Place {
     fn is_one_thread(&self) -> bool {
         let one = match self.drivers {
-            // cards have threads of their own
+            // Simulated NICs and TAP devices are run by separate threads.
             Drivers::One => !matches!(self.over, Over::Nic | Over::Tap),
             Drivers::Workers => matches!(self.over, Over::Native | Over::Veth),
             Drivers::Each => false,

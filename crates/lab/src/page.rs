@@ -22,7 +22,7 @@ th{border-bottom:1px solid #999}td.n{text-align:right;font-variant-numeric:tabul
 tr:nth-child(even) td{background:#f6f6f6}pre{background:#f6f6f6;padding:.7em;overflow-x:auto;font-size:13px}
 .env{color:#555;font-size:13px;white-space:pre-wrap}.warn{color:#a40000}.wide{overflow-x:auto}img,svg{max-width:100%;height:auto}";
 
-/// A page under construction.
+/// Builder of an HTML page.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     sections: Vec<Section>,

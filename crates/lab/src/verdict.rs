@@ -31,10 +31,10 @@ const LEAST_FLOOR: f64 = 0.01;
 const MOST_FLOOR: f64 = 0.25;
 /// Minimum number of pairs: with fewer there is no 99 % interval, and the floor is not reliable.
 const LEAST_PAIRS: u32 = 8;
-/// Number of standard deviations of the estimate by which a difference must exceed zero, so that
-/// four comparisons in five show it; the next constant is that for exceeding the noise floor. In
-/// theory they are 2.58 + 0.84 and 0.84, but deviation and floor are estimates themselves. The
-/// values here come from simulations: they find 84 % of the differences, those of theory 73 %.
+/// Distance of a difference from zero, in standard deviations of its estimate, at which four of
+/// five comparisons detect it. In theory it is 2.58 + 0.84, but the standard deviation is itself an
+/// estimate. This value, and that of the next constant (theory: 0.84), come from simulations: with
+/// them 84 % of the differences are detected, with the values of the theory 73 %.
 const CLEAR_OF_CHANCE: f64 = 4.0;
 const CLEAR_OF_FLOOR: f64 = 1.5;
 

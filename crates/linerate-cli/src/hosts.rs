@@ -34,7 +34,7 @@ pub fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow
     report(&outcomes, audits)
 }
 
-/// Destination of audits.
+/// Stream to which the frame audits of hosts are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audits {
     /// Standard output.

@@ -103,7 +103,7 @@ pub(crate) fn route(to: &str, via: &str) -> Result<RouteConfig, Error> {
     }
 }
 
-/// Sets the policies of the ports of a new host.
+/// Sets the traffic policies of the ports of a new host ([`crate::policy`]).
 fn apply<L: Locks>(
     policies: BTreeMap<usize, Policy>,
     ifaces: &[IfaceConfig],

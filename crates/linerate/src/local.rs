@@ -29,39 +29,43 @@ use std::task::Waker;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct LocalHost(Rc<Local>);
-
-struct Local {
+pub struct LocalHost {
     node: Rc<node::Host<Up>>,
-    /// True while the next socket call must wake `driver`.
-    has_waiting_driver: Cell<bool>,
-    /// Waker of the task whose driver runs this host.
-    driver: RefCell<Option<Waker>>,
+    driver: Rc<WaitingDriver>,
+}
+
+/// State of the driver that runs a host and waits for the next socket call.
+#[derive(Default)]
+struct WaitingDriver {
+    /// Set while `task` waits.
+    is_waiting: Cell<bool>,
+    /// The task of the driver.
+    task: RefCell<Option<Waker>>,
 }
 
 impl LocalHost {
     pub(crate) fn new(node: Rc<node::Host<Up>>) -> LocalHost {
-        LocalHost(Rc::new(Local { node, has_waiting_driver: Cell::default(), driver: RefCell::default() }))
+        LocalHost { node, driver: Rc::default() }
     }
 
     pub(crate) fn node(&self) -> &node::Host<Up> {
-        &self.0.node
+        &self.node
     }
 
     /// Registers the task of a driver, which the next socket call wakes.
     #[cfg(feature = "tokio")]
     pub(crate) fn wake_driver_with(&self, waker: &Waker) {
-        let mut driver = self.0.driver.borrow_mut();
-        if !driver.as_ref().is_some_and(|own| own.will_wake(waker)) {
-            *driver = Some(waker.clone());
+        let mut task = self.driver.task.borrow_mut();
+        if !task.as_ref().is_some_and(|own| own.will_wake(waker)) {
+            *task = Some(waker.clone());
         }
-        self.0.has_waiting_driver.set(true);
+        self.driver.is_waiting.set(true);
     }
 
     #[cold]
     fn wake_driver(&self) {
-        self.0.has_waiting_driver.set(false);
-        let waker = self.0.driver.borrow_mut().take();
+        self.driver.is_waiting.set(false);
+        let waker = self.driver.task.borrow_mut().take();
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -69,7 +73,7 @@ impl LocalHost {
 
     /// Returns the name of the host.
     pub fn name(&self) -> &str {
-        &self.0.node.stack.name
+        &self.node.stack.name
     }
 
     /// Sends written data and FINs, and waits until the peers have acknowledged them, at most
@@ -79,11 +83,11 @@ impl LocalHost {
     /// # Errors
     /// Returns the connections that were reset.
     pub fn shutdown(&self, timeout: Duration) -> Result<(), Unfinished> {
-        if self.0.node.is_simulated() {
+        if self.node.is_simulated() {
             return Ok(());
         }
-        let left = self.0.node.shutdown(timeout);
-        self.0.node.stack.stop(self.0.node.cx());
+        let left = self.node.shutdown(timeout);
+        self.node.stack.stop(self.node.cx());
         Unfinished::of(left)
     }
 }
@@ -94,8 +98,8 @@ impl Net for LocalHost {
     type Locks = Up;
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, Up>) -> R) -> R {
-        let done = self.0.node.with(f);
-        if self.0.has_waiting_driver.get() {
+        let done = self.node.with(f);
+        if self.driver.is_waiting.get() {
             self.wake_driver();
         }
         done

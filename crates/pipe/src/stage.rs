@@ -73,7 +73,7 @@ pub trait Timed {
     /// Returns the next time at which [`Stage::run`] must be called even if no frames have arrived.
     fn next_event(&self) -> Option<Instant>;
 
-    /// Returns the number of frames that are waiting for their time.
+    /// Returns the number of frames that are delayed and not yet due.
     fn held(&self) -> usize {
         0
     }

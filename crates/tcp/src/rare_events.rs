@@ -8,8 +8,9 @@ use crate::counters::Counters;
 use core::ops::{BitOr, BitOrAssign};
 use stats::Counter;
 
-/// Set of infrequent events since the set was last taken. An event is in the set once, however
-/// often it occurred, since the host takes the set after every segment, timer and output call.
+/// Set of infrequent events that occurred since the set was last taken. It does not count how often
+/// an event occurred: the host takes the set after every segment, timer and output call, so that an
+/// event rarely occurs twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RareEvents(u32);
 

@@ -164,7 +164,7 @@ impl Tree {
         let before = held.capacity();
         // The gap between the old end and the new bytes is filled with zeros.
         if end > held.len() {
-            // A vector that must grow at least doubles its capacity, with a minimum of 8 bytes.
+            // A vector that has to grow at least doubles its capacity, to 8 bytes or more.
             if end > before && end.max(2 * before).max(8) - before > room {
                 return Err(Status::NoSpace);
             }

@@ -115,7 +115,8 @@ impl Play for Netsend<'_> {
         out.flush()?;
         let fd = open(sockets, at)?;
         let (mut packet, mut sends) = (vec![0; *payload], Sends::default());
-        // Sending starts at the second full second from now, by the time of day.
+        // As in the original tool, sending starts on a full second of the clock, one to two seconds
+        // from now.
         let lead = Duration::from_secs(2).saturating_sub(Duration::from_nanos(wall().subsec_nanos().into()));
         let mut due = round(sockets, Pace::Go).after(lead);
         let end = if *seconds == 0 { Instant::NEVER } else { due.after(Duration::from_secs(*seconds)) };

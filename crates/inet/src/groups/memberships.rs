@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use wire::igmp::v3::{NewRecord, RecordKind};
 use wire::ip6;
 
-/// Maximum number of sources in the filter of a socket for a group.
+/// Maximum number of source addresses in a filter, which a socket has for a multicast group.
 pub const SOURCES_MAX: usize = 64;
 /// Maximum number of sources stored for a group from queries for particular sources. If the queries
 /// list more, the answer is for the whole group.

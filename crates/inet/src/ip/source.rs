@@ -1,10 +1,10 @@
 //! Source address validation (unicast reverse path forwarding, uRPF: RFC 1812 5.3.8, RFC 3704). It
-//! drops packets whose source has no usable route or, in strict mode, a route through another
-//! interface than the one by which the packet arrived.
+//! drops a packet if there is no usable route to its source address. In strict mode, it also drops
+//! the packet if this route leads through another interface than the one on which it arrived.
 //!
 //! The sysctls net.inet.ip.source_validation and net.inet6.ip6.source_validation are off by
-//! default. If one is on, the sources of a chunk are looked up in the FIB, as its destinations are.
-//! Packets that fail the check take the slow path, which drops them.
+//! default. If one is on, the source addresses of a burst are looked up in the FIB in one step, as
+//! the destination addresses are. Packets that fail the check take the slow path, which drops them.
 
 use super::Input;
 use crate::Stack;

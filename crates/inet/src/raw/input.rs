@@ -101,9 +101,9 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Queues an echo reply from `remote` to `local` for the ICMP socket that has its identifier.
-    /// Returns the frame if there is no such socket. `strip` reduces the frame to a header without
-    /// options or extension headers, followed by the message.
+    /// Queues an echo reply from `remote` to `local` for the ICMP socket with the identifier of the
+    /// reply. Returns the frame of the reply if there is no such socket. `strip` reduces the frame
+    /// to a header without options or extension headers, followed by the message.
     pub(crate) fn echo_input<A: Family + OfPcb>(
         &self,
         cx: Cx,

@@ -553,8 +553,8 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the configurations with which a listener's connections begin, for these options.
     fn tcp_listen_configs(&self, cx: Cx, options: &Options) -> ListenConfigs {
-        // A tunnel's MTU depends on the path of the tunnel and does not apply to peers on other
-        // paths (see [`Stack::fitting`]).
+        // Tunnels are left out, since the MTU of a tunnel does not apply to peers that are not
+        // reached through it (see [`Stack::fitting`]).
         let on_wires = || self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet);
         let four = on_wires().map(|iface| iface.mtu()).min().unwrap_or(1500);
         let six = on_wires().map(|iface| iface.mtu6()).min().unwrap_or(1500);

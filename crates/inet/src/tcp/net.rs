@@ -1,4 +1,5 @@
-//! Local and remote address and port (the ends) of a TCP socket, and TCP's additions to [`Family`].
+//! The ends of a TCP socket (local and remote address and port), and the methods that TCP adds to
+//! [`Family`].
 //!
 //! The cache line of a socket contains its ports and its IPv4 addresses. IPv6 addresses are in
 //! [`Rest`], which is allocated only if needed.

@@ -32,7 +32,8 @@ impl Step {
     }
 }
 
-/// Settings of the first rung, which correspond to rump's default build.
+/// Settings of the ladder's first configuration, which correspond to the default build of NetBSD's
+/// rump kernel.
 pub(super) const START: &str = "locks=light context=call header_cache=off pool=zone clock=timespec offload=off burst=1";
 
 /// Returns a rung of the report rump2014.

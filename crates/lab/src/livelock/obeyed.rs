@@ -217,7 +217,7 @@ fn observe(requested: &'static Request, core: usize, span: Duration) -> anyhow::
     Ok(Observed { user_ns: user_ns?, ..seen? })
 }
 
-/// Runs the loop until its burst has reached its final size, then measures for `span`.
+/// Runs the polling loop until it has adapted its burst size, then measures for `span`.
 fn poll(switch: &Switch, requested: &Request, phase: &AtomicU8, span: Duration) -> anyhow::Result<Observed> {
     let run = |time: Duration| {
         let until = Instant::now() + time;

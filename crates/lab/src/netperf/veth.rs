@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 /// Maximum size of a TCP segment on the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Segments {
-    /// Up to 64 KiB, the default of veth: segments are never cut, since they do not leave the
-    /// machine.
+    /// TCP segments of up to 64 KiB, the default of veth. They are not split into packets, since
+    /// they do not leave the machine.
     Whole,
     /// At most the MTU: segmented before transmission.
     Cut,

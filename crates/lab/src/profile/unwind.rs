@@ -102,7 +102,8 @@ impl Table {
         };
         let cfa = base.wrapping_add_signed(i64::from(row.offset));
         if cfa <= at.sp {
-            // a caller's frame is above its callee's; without progress a walk might not end
+            // The stack frame of a caller is above that of its callee. Without this check, the walk
+            // over a damaged stack might not end.
             return None;
         }
         let pc = read(cfa.wrapping_sub(8))?;

@@ -162,7 +162,7 @@ const IDLE: &str = "inet.timers";
 struct Cost {
     /// Elapsed ticks per unit.
     all: f64,
-    /// Number of threads that run the machines.
+    /// Number of threads that run the hosts of the test.
     threads: usize,
     /// Ticks by processing stage of the stack.
     stages: BTreeMap<&'static str, f64>,

@@ -262,9 +262,10 @@ impl NicRig {
         }
     }
 
-    /// Moves the configured number of shuffled buffers (`rest=`), in equal shares, to the cards'
-    /// sending halves, which exchange them for sent buffers. First writes to every buffer once, so
-    /// that no page fault occurs later.
+    /// Prepares the pool. First writes to every buffer once, so that no page fault occurs later.
+    /// Then shuffles the buffers, and gives the configured number of them (`rest=`) in equal shares
+    /// to the transmit sides of the simulated NICs. There they stay until they are exchanged for
+    /// buffers of transmitted frames.
     fn lay_to_rest(&mut self) {
         if self.setup.rest == 0 {
             return;

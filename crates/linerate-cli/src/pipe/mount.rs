@@ -78,8 +78,8 @@ pub fn run(args: &MountArgs) -> anyhow::Result<Exit> {
     Ok(if undone > 0 { Exit::Failed } else { Exit::Fine })
 }
 
-/// Prints the warnings and losses of a port. Returns whether the port was lost, or a frame was too
-/// long or too short.
+/// Prints the warnings of a port and the numbers of frames that it lost. Returns whether the port
+/// failed, or a frame was too long or too short.
 fn print_report(report: &Report) -> bool {
     let Report { port, counts, lost, warnings } = report;
     let say = |count: u64, what: &str| {

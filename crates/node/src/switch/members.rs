@@ -109,7 +109,7 @@ pub struct Info {
     pub nic: Option<Arc<port::nic::Nic>>,
     /// Queues of the port, at least one.
     pub queues: Vec<Queue>,
-    /// Name of the device, unique among the members.
+    /// Name of the device, unique among the members of the bridge.
     device: String,
     /// (name of the kernel interface that provides the link state, whether its speed is
     /// meaningful). The speed of a TAP device is not meaningful. `None` if there is no kernel

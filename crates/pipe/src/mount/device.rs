@@ -339,8 +339,8 @@ impl Device {
             if !answered && let Some(open) = state.open.get_mut(&given.fh).filter(|open| open.reader == given.after) {
                 (open.reader, open.rest) = given.before;
             }
-            // The frames are freed only after sending: if the request was interrupted, the next
-            // read needs them. A block that is no longer referenced is reused.
+            // The frames are freed only after the answer was sent: if the kernel had interrupted
+            // the read request, the next read request returns the same frames.
             drop(given.pieces);
             state.release(given.kind);
         }

@@ -80,8 +80,8 @@ stats::counters! {
 pub struct Figure {
     /// Name of the figure, such as `rx bus clocks`.
     pub name: &'static str,
-    /// Value per frame received, sent or both. For `cleaned at a time`, the number of buffers per
-    /// cleaning pass.
+    /// The count divided by the number of frames received, sent or both, depending on the row. In
+    /// the row `cleaned at a time`, the number of buffers freed by a cleaning pass.
     pub per_frame: f64,
 }
 

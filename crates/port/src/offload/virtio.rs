@@ -22,7 +22,7 @@ pub const GSO_TCPV6: u8 = 4;
 /// the first piece keeps.
 pub const GSO_ECN: u8 = 0x80;
 
-/// Fields of the header.
+/// Fields of the `virtio_net_hdr` in front of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     pub flags: u8,

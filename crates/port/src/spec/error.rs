@@ -19,7 +19,7 @@ pub enum SpecError {
     },
     /// The kind of a port is missing.
     NoKind {
-        /// Position where a kind was expected.
+        /// Position in bytes where the kind of the port was expected.
         at: usize,
     },
     /// There is no kind with this name.

@@ -76,7 +76,8 @@ impl Tcb {
     }
 }
 
-/// Returns the slow path's segment for `next`.
+/// Returns the segment that the slow path sends for `next`: with `len` bytes of data, and the
+/// current maximum segment size `mss`.
 fn out_of(next: &Next, len: u32, mss: u16) -> Out {
     let Next { seq, ack, window, timestamps: Timestamps { val, ecr } } = *next;
     let flags = Flags::ACK | Flags::PSH;

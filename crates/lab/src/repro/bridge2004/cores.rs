@@ -1,5 +1,5 @@
-//! Measures every rung (configuration of the ladder of tweaks) with two loops on two cores,
-//! compared with one loop that has all ports. Each tweak is also measured alone in this way, in
+//! Measures every configuration of the ladder of tweaks (rung) with two loops on two cores,
+//! compared with one loop that serves all ports. Each tweak is also measured alone in this way, in
 //! fewer rounds.
 
 use super::climb::{COUNTED, DISTRACTED, FREE};

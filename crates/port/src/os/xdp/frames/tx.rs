@@ -36,7 +36,7 @@ pub enum More {
 pub enum Kicked {
     /// The kernel has taken all frames, or will take them without a further call.
     All,
-    /// The kernel takes no more frames for now.
+    /// The kernel has taken some of the frames, and no more for now.
     Some,
     /// The device is down.
     Down,
