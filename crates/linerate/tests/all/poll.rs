@@ -135,7 +135,8 @@ fn each_event_is_reported_once_and_not_after_a_removal() {
 
 #[test]
 fn a_refused_connection_is_reported_with_its_reason() {
-    let [a, b] = two("pair:refused").map(|host| host.build().unwrap());
+    // Without the delay, the reset may arrive within the call, which then returns its error.
+    let [a, b] = two("impair(delay=20ms):pair:refused").map(|host| host.build().unwrap());
     let stream = TcpStream::begin_connect(&a, None, "10.0.0.2:81".parse().unwrap(), &[]).unwrap();
     assert_eq!(stream.peer_addr().unwrap_err().kind(), ErrorKind::NotConnected);
     let (poll, mut ready) = (Poll::new(&a), Vec::new());
