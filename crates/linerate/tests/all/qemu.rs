@@ -134,7 +134,7 @@ fn fetched_by(spec: &str, netdev: &str) {
         });
         let _servers = Servers(&host);
         let (mut guest, start) = (boot(netdev), Instant::now());
-        while done.load(Ordering::SeqCst) < 3 && start.elapsed() < Duration::from_secs(60) {
+        while done.load(Ordering::SeqCst) < 3 && start.elapsed() < Duration::from_secs(180) {
             assert!(guest.0.try_wait().unwrap().is_none(), "QEMU has ended");
             std::thread::sleep(Duration::from_millis(20));
         }
