@@ -78,7 +78,7 @@ impl LocalHost {
 
     /// Sends written data and FINs, and waits until the peers have acknowledged them, at most
     /// `timeout`. Connections with unacknowledged data are then reset, and calls that wait fail.
-    /// Does nothing in a simulation.
+    /// In a simulation, returns `Ok` at once.
     ///
     /// # Errors
     /// Returns the connections that were reset.

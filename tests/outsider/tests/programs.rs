@@ -36,6 +36,23 @@ prints! {
     quic: "5000000 bytes echoed";
 }
 
+/// Programs with a host contain its commands only if they call them: the commands are a fifth of a
+/// small program.
+#[test]
+fn programs_without_commands_do_not_contain_them() {
+    // In parts, so that this program contains it only because of `command`.
+    let text = ["Show and configure interfaces,", " in BSD's syntax"].concat();
+    let contains = |program: &str| {
+        let bytes = std::fs::read(program).unwrap();
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    for program in [env!("CARGO_BIN_EXE_udp_echo"), env!("CARGO_BIN_EXE_tcp_echo"), env!("CARGO_BIN_EXE_router")] {
+        assert!(!contains(program), "{program}");
+    }
+    std::hint::black_box(linerate::Host::command as fn(&linerate::Host, &[&str]) -> _);
+    assert!(contains(std::env::current_exe().unwrap().to_str().unwrap()));
+}
+
 /// The kernel sends a datagram through a TAP device, in a network namespace of its own.
 #[test]
 fn udp_echo() {

@@ -4,11 +4,13 @@ use crate::common::packets::*;
 use crate::common::*;
 use clock::Duration;
 use linerate_inet::iface::IfaceAddr;
+use linerate_inet::route::Question;
 use lock::Locks;
+use stats::DropReason;
 use std::net::Ipv4Addr;
 use wire::eth::EtherType;
 use wire::icmp4::ty;
-use wire::{Mac, ip4};
+use wire::{Mac, Proto, ip4};
 
 conversations! {
     a_datagram_for_us_is_delivered_and_its_padding_is_not
@@ -187,6 +189,13 @@ fn a_station_without_an_address_is_not_checked_for_its_route<L: Locks>() {
         for iface in [EM0, EM1] {
             h.inject(iface, udp_frame(nobody, 68, all, 67, b"discover"));
             assert!(h.recv(s).is_some(), "{validation} {iface:?}");
+            // The explanation of a route agrees.
+            let from = Some((iface, nobody.ip));
+            let question =
+                |proto: Proto| Question { dst: all.ip, zone: None, from, proto: proto.0, l4_ports: (68, 67) };
+            assert_eq!(h.stack.why(h.cx(), &question(Proto::UDP)).end, None, "{validation} {iface:?}");
+            let icmp = h.stack.why(h.cx(), &question(Proto::ICMP)).end;
+            assert_eq!(icmp, Some(DropReason::Ip4MartianSource), "{validation} {iface:?}");
         }
     }
     h.sent_nothing(EM0);
