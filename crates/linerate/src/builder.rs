@@ -134,7 +134,7 @@ impl HostBuilder {
     #[cfg(feature = "files")]
     pub fn from_file(path: impl AsRef<Path>) -> Result<HostBuilder, Error> {
         let mut hosts = node::config::load(path.as_ref())?;
-        let config = hosts.swap_remove(0); // a file without a host is an error
+        let mut config = hosts.swap_remove(0); // a file without a host is an error
         let default = HostConfig::default();
         let without_effect = [
             ("locks", config.locks != default.locks),
@@ -149,7 +149,7 @@ impl HostBuilder {
                 why: "has no effect on a host of the library; remove the key, or use 'linerate up'".to_owned(),
             }),
             None => {
-                let control = config.control.clone().map(ControlSocket::new);
+                let control = config.control.take().map(ControlSocket::new);
                 Ok(HostBuilder { config, control, ..HostBuilder::default() })
             }
         }

@@ -203,7 +203,9 @@ impl Explained for u32 {
         let first = src.octets()[0];
         let to = question.dst.octets()[0];
         let here = matches!(via, Some(Via::Local(_) | Via::Broadcast(_)));
-        let requests_address = requests_address(src, question.dst, Proto(question.proto));
+        // A packet of unknown protocol is explained as UDP, the only protocol that may do this.
+        let proto = if question.proto == 0 { Proto::UDP } else { Proto(question.proto) };
+        let requests_address = requests_address(src, question.dst, proto);
         if (first == 0 || first == 127 || first >= 224) && !requests_address {
             Some(DropReason::Ip4MartianSource)
         } else if src == question.dst || !requests_address && stack.is_own(cx, src) {

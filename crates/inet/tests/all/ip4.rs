@@ -193,7 +193,9 @@ fn a_station_without_an_address_is_not_checked_for_its_route<L: Locks>() {
             let from = Some((iface, nobody.ip));
             let question =
                 |proto: Proto| Question { dst: all.ip, zone: None, from, proto: proto.0, l4_ports: (68, 67) };
-            assert_eq!(h.stack.why(h.cx(), &question(Proto::UDP)).end, None, "{validation} {iface:?}");
+            for proto in [Proto::UDP, Proto(0)] {
+                assert_eq!(h.stack.why(h.cx(), &question(proto)).end, None, "{validation} {iface:?} {proto:?}");
+            }
             let icmp = h.stack.why(h.cx(), &question(Proto::ICMP)).end;
             assert_eq!(icmp, Some(DropReason::Ip4MartianSource), "{validation} {iface:?}");
         }

@@ -1,6 +1,8 @@
 //! Hosts from configuration files.
 
-use linerate::{Error, HostBuilder};
+use linerate::{Error, Host, HostBuilder};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 /// Writes `text` to a new file in the test directory and returns its path.
@@ -28,4 +30,26 @@ fn an_error_names_the_line_and_a_key_without_effect_is_rejected() {
     assert!(matches!(&rejected, Error::Rejected { what, .. } if what.ends_with("locks")), "{rejected}");
     let missing = HostBuilder::from_file("/nonexistent/host.toml").unwrap_err();
     assert!(missing.to_string().starts_with("/nonexistent/host.toml: "), "{missing}");
+}
+
+/// A control socket from a file or the builder answers commands and ends with its host.
+#[test]
+fn control_sockets_answer_commands() {
+    let path = std::env::temp_dir().join(format!("linerate-control-{}", std::process::id()));
+    let text = format!("[[host]]\nname = \"c\"\ncontrol = \"{}\"\n", path.display());
+    let of_file = || HostBuilder::from_file(file("control.toml", &text)).unwrap();
+    for builder in [of_file(), Host::builder().control(&path)] {
+        let host = builder.build().unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(b"sysctl net.inet.ip.ttl\n").unwrap();
+        let mut answer = [0; 5];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"ok 20");
+        let second = Host::builder().control(&path).build().unwrap_err();
+        assert!(second.to_string().contains("another process uses this socket"), "{second}");
+        drop(host);
+        assert!(!path.exists());
+    }
+    let local = of_file().build_local().unwrap_err().to_string();
+    assert!(local.contains("use build()"), "{local}");
 }
