@@ -5,9 +5,10 @@ use crate::common::*;
 use clock::Duration;
 use linerate_inet::iface::IfaceAddr;
 use linerate_inet::route::Question;
+use linerate_inet::udp::{Ancillary, PacketInfo};
 use lock::Locks;
 use stats::DropReason;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use wire::eth::EtherType;
 use wire::icmp4::ty;
 use wire::{Mac, Proto, ip4};
@@ -21,6 +22,7 @@ conversations! {
     martian_sources_are_dropped
     a_station_without_an_address_may_ask_for_one
     a_station_without_an_address_is_not_checked_for_its_route
+    a_broadcast_leaves_through_the_interface_that_it_names
     martian_destinations_are_dropped
     land_is_not_answered
     la_tierra_with_another_of_our_addresses_is_dropped
@@ -172,6 +174,22 @@ fn a_station_without_an_address_may_ask_for_one<L: Locks>() {
     assert!(h.recv(s).is_none());
     h.sent_nothing(EM0);
     h.sent_nothing(EM1);
+    h.audit();
+}
+
+/// A DHCP server with several interfaces replies through the one on which the request arrived.
+fn a_broadcast_leaves_through_the_interface_that_it_names<L: Locks>() {
+    let h = Host::<L>::router();
+    h.route("0.0.0.0/0", linerate_inet::route::Via::Gateway(EM1, FAR.ip));
+    let s = h.bound(67);
+    h.options(s, |o| o.broadcast = true);
+    let to = SocketAddr::from((Ipv4Addr::BROADCAST, 68));
+    for iface in [EM0, EM1] {
+        let info = Some(PacketInfo { addr: Ipv4Addr::UNSPECIFIED.into(), iface: Some(iface) });
+        let ancillary = Ancillary { info, ..Ancillary::default() };
+        assert_eq!(h.stack.udp_send_msg(h.cx(), s, b"offer", Some(&to), &ancillary), Ok(5));
+        assert_eq!((h.sent(EM0).len(), h.sent(EM1).len()), (usize::from(iface == EM0), usize::from(iface == EM1)));
+    }
     h.audit();
 }
 
