@@ -2,7 +2,7 @@
 
 use crate::args::{IpVersions, PktArgs};
 use crate::exit::{Exit, Fault, print};
-use sim::pkt::{IpVersion, PktError, Played, Rules, run_file, versions_of};
+use pkt::{IpVersion, PktError, Played, Rules, run_file, versions_of};
 use std::path::Path;
 
 /// Runs each script and prints whether it passed.

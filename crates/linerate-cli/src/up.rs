@@ -1,5 +1,7 @@
 //! `up`: runs the hosts and switches of a file, live or in virtual time.
 
+mod probe;
+
 use crate::args::UpArgs;
 use crate::ask;
 use crate::control::{is_ours_alone, own_control_dir};
@@ -9,7 +11,7 @@ use crate::running::Works;
 use anyhow::Context;
 use clock::Instant;
 use node::config::{self, Network};
-use sim::probe::{EchoReplies, probe};
+use probe::{EchoReplies, probe};
 use sim::programs::WithPrograms;
 use sim::shape;
 use std::cell::RefCell;
@@ -93,7 +95,7 @@ impl Works for Simulated<'_, '_> {
     }
 
     fn pause(&self, time: Duration) {
-        self.programs.borrow_mut().run_for(time.max(sim::probe::GRAIN));
+        self.programs.borrow_mut().run_for(time.max(probe::GRAIN));
     }
 
     fn is_virtual(&self) -> bool {
@@ -162,7 +164,7 @@ fn client_of_lines(host: &Simulated<'_, '_>, words: &[&str]) -> anyhow::Result<S
         let (state, more) = text.split_once('\n').unwrap_or((&text, ""));
         out += more;
         match state {
-            "running" => host.pause(sim::probe::GRAIN),
+            "running" => host.pause(probe::GRAIN),
             "done" | "failed no reply" => return Ok(out),
             state => return Ok(format!("{out}{}\n", state.trim_start_matches("failed "))),
         }

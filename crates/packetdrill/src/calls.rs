@@ -9,6 +9,7 @@ use crate::Errno;
 use crate::addr::{self, Name};
 use crate::door::{Chance, Door, State};
 use crate::files::{File, Socket};
+use crate::host;
 use clock::{Duration, Instant};
 use inet::tcp::SOCK_BIT;
 use libc::{c_int, c_ulong};
@@ -69,7 +70,7 @@ impl State {
     /// Returns the time until which a call on `token` may block. For a non-blocking call, this is
     /// the current time.
     fn patience(&self, token: c_int, kind: OptKind, dont_wait: bool) -> Instant {
-        let now = self.host.now;
+        let now = self.host.now();
         match self.files.get(token) {
             Ok(socket) if !socket.nonblocking && !dont_wait => deadline(now, self.timeout(token, kind)),
             _ => now,
@@ -119,7 +120,7 @@ impl Door {
         self.enter(|state| {
             let socket = state.files.get(token)?;
             let Name::Addr(addr) = addr::parse(name)? else { return Err(libc::EAFNOSUPPORT) };
-            state.host.own(addr::on_wire(addr));
+            host::own(&state.host, addr::on_wire(addr));
             state.host.calls().bind(socket.fd, addr).map(drop).map_err(raw)
         })
     }
@@ -258,7 +259,7 @@ impl Door {
                     }
                     (!lingers()).then_some(())
                 };
-                self.wait(move |state| state.host.now.after(time), attempt);
+                self.wait(move |state| state.host.now().after(time), attempt);
             }
         }
         self.enter(|state| {
@@ -333,7 +334,7 @@ impl State {
             Name::Addr(addr) => addr,
             Name::Nobody => return self.host.calls().disconnect(socket.fd).map_err(raw),
         };
-        self.host.meet(addr::on_wire(addr));
+        self.host.set_neighbor(addr::on_wire(addr));
         let done = self.host.calls().connect(socket.fd, addr).map_err(raw);
         let socket = self.files.socket(token)?;
         let connecting = std::mem::replace(&mut socket.connecting, done == Err(libc::EINPROGRESS));

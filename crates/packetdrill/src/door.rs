@@ -16,8 +16,9 @@ use crate::Errno;
 use crate::files::Files;
 use crate::flags::{Settings, Time};
 use crate::follow::Follow;
-use crate::host::{Host, START};
+use crate::host::{self, Host};
 use clock::{Clock, Duration, Instant, Strategy};
+use pkt::host::START;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
@@ -57,6 +58,8 @@ struct Wait {
 /// All state of an instance, protected by its mutex.
 pub(crate) struct State {
     pub host: Host,
+    /// Value of `tcp_notsent_lowat` in bytes, for sockets without `TCP_NOTSENT_LOWAT`.
+    pub lowat: u32,
     pub files: Files,
     follow: Option<Follow>,
     waits: Vec<Wait>,
@@ -97,8 +100,9 @@ impl Door {
             let clock = Clock::live(Strategy::default());
             Live { began: clock.now(), clock }
         });
-        let state = State {
-            host: Host::new(settings)?,
+        let mut state = State {
+            host: host::new(settings)?,
+            lowat: u32::MAX,
             files: Files::default(),
             follow: settings.follow.then(Follow::new).flatten(),
             waits: Vec::new(),
@@ -107,6 +111,9 @@ impl Door {
             entered: 0,
             live,
         };
+        for (name, value) in &settings.sysctls {
+            state.set(name, value)?;
+        }
         Ok(Door { state: Mutex::new(state), woken: Condvar::new() })
     }
 
@@ -146,7 +153,7 @@ impl Door {
             return Some(done);
         }
         let until = until(&mut state);
-        if until <= state.host.now {
+        if until <= state.host.now() {
             let done = attempt(&mut state, Chance::Last);
             self.leave(&mut state);
             return done;
@@ -169,7 +176,7 @@ impl Door {
                 let wait = state.waits.swap_remove(at);
                 let me = std::thread::current().id();
                 state.stamps.retain(|(thread, _)| *thread != me);
-                let at = wait.done.unwrap_or(state.host.now);
+                let at = wait.done.unwrap_or(state.host.now());
                 state.stamps.push((me, at));
                 return result.lock().unwrap_or_else(PoisonError::into_inner).take();
             }
@@ -208,7 +215,7 @@ impl Door {
     pub fn usleep(&self, span: Duration) {
         let mut state = self.lock();
         state.begin();
-        let end = state.host.now.after(span);
+        let end = state.host.now().after(span);
         loop {
             let Some(live) = &state.live else {
                 state.advance(end);
@@ -235,7 +242,7 @@ impl Door {
             return seconds(state.stamps.swap_remove(at).1);
         }
         state.begin();
-        let now = state.host.now;
+        let now = state.host.now();
         if state.live.is_none() {
             state.advance(now.after(GLANCE));
         }
@@ -254,7 +261,7 @@ impl Door {
     /// # Errors
     /// Returns `EINVAL` if the packet is invalid.
     pub fn send_packet(&self, packet: &[u8]) -> Result<(), Errno> {
-        self.enter(|state| state.host.input(packet).map_err(|()| libc::EINVAL))
+        self.enter(|state| host::input(&state.host, packet).map_err(|()| libc::EINVAL))
     }
 
     /// Implements `netdev_receive`: returns the host's next packet and its send time in
@@ -263,7 +270,7 @@ impl Door {
         let mut state = self.lock();
         state.begin();
         let patience = if state.live.is_some() { PATIENCE_LIVE } else { PATIENCE };
-        let end = state.host.now.after(patience);
+        let end = state.host.now().after(patience);
         let packet = loop {
             if let Some((at, packet)) = state.host.output() {
                 let (s, us) = seconds(at);
@@ -298,7 +305,11 @@ impl State {
     fn begin(&mut self) {
         self.entered += 1;
         if let Some(follow) = &mut self.follow {
-            follow.apply(&mut self.host);
+            // Sysctls without an equivalent in our stack are ignored, since the script may not
+            // depend on them.
+            for (name, value) in follow.written() {
+                let _ = self.set(&name, &value);
+            }
         }
         if let Some(live) = &self.live {
             let now = live.now();
@@ -306,10 +317,22 @@ impl State {
         }
     }
 
+    /// Sets a sysctl, given by our name or by Linux's name.
+    ///
+    /// # Errors
+    /// Returns a message if the sysctl is unknown or the value invalid.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        if name.ends_with("tcp_notsent_lowat") {
+            self.lowat = value.trim().parse().map_err(|_| format!("{name}={value}: expected a number of bytes"))?;
+            return Ok(());
+        }
+        self.host.stack.sysctls.set_as_linux(name, value)
+    }
+
     /// Returns the time of the next event.
     fn next(&self) -> Instant {
         let deadlines = self.waits.iter().filter(|wait| wait.done.is_none()).map(|wait| wait.until);
-        deadlines.fold(self.host.poll(), Instant::min)
+        deadlines.fold(self.host.poll().unwrap_or(Instant::NEVER), Instant::min)
     }
 
     /// Advances time to `to`; events that are due earlier are processed at their own time.
@@ -317,13 +340,13 @@ impl State {
         for _ in 0..EVENTS_MAX {
             self.run_until_idle();
             let next = self.next();
-            if next > to || next == Instant::NEVER || to <= self.host.now {
+            if next > to || next == Instant::NEVER || to <= self.host.now() {
                 break;
             }
-            self.host.now = self.host.now.max(next);
+            self.host.advance(next);
         }
         if to != Instant::NEVER {
-            self.host.now = self.host.now.max(to);
+            self.host.advance(to);
         }
         self.run_until_idle();
     }
@@ -335,9 +358,9 @@ impl State {
             let mut waits = std::mem::take(&mut self.waits);
             let mut progress = false;
             for wait in waits.iter_mut().filter(|wait| wait.done.is_none()) {
-                let chance = if wait.until <= self.host.now { Chance::Last } else { Chance::More };
+                let chance = if wait.until <= self.host.now() { Chance::Last } else { Chance::More };
                 if (wait.attempt)(self, chance) || chance == Chance::Last {
-                    wait.done = Some(self.host.now);
+                    wait.done = Some(self.host.now());
                     progress = true;
                 }
             }

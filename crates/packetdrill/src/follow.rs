@@ -1,12 +1,10 @@
-//! Applies the kernel sysctls that a script sets while it runs to the sysctls of our host.
+//! Finds the kernel sysctls that a script sets while it runs; our host gets the same values.
 //!
 //! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the file that was
-//! written, and its content is applied to our equivalent sysctl. Other files are not read, since
+//! written. Other files are not read, since
 //! they contain initial values of the namespace, which the script has not set.
 
-use crate::host::Host;
 use crate::os;
-
 use libc::c_int;
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -37,9 +35,9 @@ impl Follow {
         Some(Follow { notes, names })
     }
 
-    /// Applies the kernel sysctls written since the last call. Sysctls without an equivalent in our
-    /// stack are ignored, since the script may not depend on them.
-    pub fn apply(&mut self, host: &mut Host) {
+    /// Returns the names and values of the kernel sysctls written since the last call.
+    pub fn written(&mut self) -> Vec<(String, String)> {
+        let mut written = Vec::new();
         let mut buffer = [0; 4096];
         while let Ok(n @ 1..) = self.notes.read(&mut buffer) {
             let mut rest = buffer.get(..n).unwrap_or_default();
@@ -52,9 +50,10 @@ impl Follow {
                 rest = behind.get(u32::from_ne_bytes(word(12)) as usize..).unwrap_or_default();
                 let Some(name) = name else { continue };
                 if let Ok(value) = fs::read_to_string(PathBuf::from(PLACE).join(name)) {
-                    let _ = host.set(name, &value);
+                    written.push((name.clone(), value));
                 }
             }
         }
+        written
     }
 }

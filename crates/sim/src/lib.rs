@@ -7,15 +7,10 @@
 //! is derived from the world's seed. In each round the hosts, then the switches, are stepped in a
 //! fixed order. The same seed therefore gives the same bytes.
 //!
-//! [`shape`] builds a world from a file that `linerate up` can also run; [`pkt`] runs scripted
-//! packet exchanges with one host.
+//! [`shape`] builds a world from a file that `linerate up` can also run.
 #![forbid(unsafe_code)]
 
 mod block_on;
-#[cfg(any(test, fuzzing))]
-pub mod fuzz;
-pub mod pkt;
-pub mod probe;
 pub mod programs;
 pub mod shape;
 mod tasks;

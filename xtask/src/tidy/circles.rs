@@ -21,6 +21,7 @@ const CRATES: &[&str] = &[
     "crates/node/src",
     "crates/pipe/src",
     "crates/port/src",
+    "crates/pkt/src",
     "crates/sim/src",
     "crates/socket/src",
     "crates/stats/src",

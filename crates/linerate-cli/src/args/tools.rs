@@ -95,7 +95,7 @@ Prints one line for each script. For a failed script, it also prints the expecte
 are not run. 'sysctl' and similar commands set sysctls, also in shell scripts that consist of such lines.
 
 Example:
-  linerate pkt crates/sim/tests/pkt/*/*.pkt")]
+  linerate pkt crates/pkt/scripts/*/*.pkt")]
 pub struct PktArgs {
     /// Ignore the PSH flag, since stacks set it on different segments
     #[arg(long)]
@@ -119,7 +119,7 @@ pub struct PktArgs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IpVersions {
     /// One IP version.
-    One(sim::pkt::IpVersion),
+    One(pkt::IpVersion),
     /// Every IP version that the script supports.
     Each,
 }

@@ -3,9 +3,9 @@
 use crate::common::{linerate, printed, refused, run};
 use std::path::Path;
 
-const BOTH: &str = "../sim/tests/pkt/established/frag_needed.pkt";
-const FOUR: &str = "../sim/tests/pkt/established/source_quench_is_ignored.pkt";
-const SIX: &str = "../sim/tests/pkt/pmtu/floor_v6.pkt";
+const BOTH: &str = "../pkt/scripts/established/frag_needed.pkt";
+const FOUR: &str = "../pkt/scripts/established/source_quench_is_ignored.pkt";
+const SIX: &str = "../pkt/scripts/pmtu/floor_v6.pkt";
 
 /// Returns the exit code and the lines of the command, without the times at their ends.
 fn played(words: &[&str]) -> (Option<i32>, Vec<String>) {

@@ -73,7 +73,7 @@ impl State {
 
     /// Returns whether a new chunk may begin.
     fn is_free(&self, token: c_int, held: &Held) -> Done<bool> {
-        let low = self.files.get(token)?.lowat.unwrap_or(self.host.lowat) as usize;
+        let low = self.files.get(token)?.lowat.unwrap_or(self.lowat) as usize;
         Ok(State::cost(held) < self.send_buffer(token)? && held.not_sent < low)
     }
 
@@ -83,7 +83,7 @@ impl State {
         self.grow(token)?;
         let held = self.held(id)?;
         let socket = self.files.get(token)?;
-        let (cost, low) = (State::cost(&held), socket.lowat.unwrap_or(self.host.lowat) as usize);
+        let (cost, low) = (State::cost(&held), socket.lowat.unwrap_or(self.lowat) as usize);
         Ok(self.send_buffer(token)?.saturating_sub(cost) >= cost / 2 && held.not_sent * 2 < low)
     }
 

@@ -40,7 +40,7 @@ impl Door {
             let some = reported.iter().any(|fd| fd.reported != 0);
             (some || chance == Chance::Last).then_some(reported)
         };
-        let reported = self.wait(move |state| until(state.host.now, timeout_ms), attempt).unwrap_or_default();
+        let reported = self.wait(move |state| until(state.host.now(), timeout_ms), attempt).unwrap_or_default();
         for (fd, reported) in fds.iter_mut().zip(reported) {
             fd.reported = reported.reported;
         }
@@ -82,7 +82,7 @@ impl Door {
             let reported = state.epoll(epoll, most);
             (chance == Chance::Last || !matches!(&reported, Ok(reported) if reported.is_empty())).then_some(reported)
         };
-        self.wait(move |state| until(state.host.now, timeout_ms), attempt).unwrap_or_else(|| Ok(Vec::new()))
+        self.wait(move |state| until(state.host.now(), timeout_ms), attempt).unwrap_or_else(|| Ok(Vec::new()))
     }
 }
 
@@ -164,7 +164,7 @@ impl State {
     /// detected by comparing it with an earlier summary.
     fn came(&self, token: c_int) -> Came {
         let Ok(fd) = self.files.get(token).map(|socket| socket.fd) else { return Came::default() };
-        let (stack, cx, now) = (&self.host.stack, self.host.cx(), self.host.now);
+        let (stack, cx, now) = (&self.host.stack, self.host.cx(), self.host.now());
         if !fd.is_stream() {
             let queued = stack.with_pcb(cx, fd.0, |pcb| (pcb.queued() as u64, pcb.has_error()));
             return queued.map_or(Came::default(), |(count, failed)| Came { count, state: None, failed });

@@ -1,8 +1,6 @@
 //! Networks on virtual time.
 
 mod impaired;
-mod pkt;
-mod requirements;
 mod shapes;
 mod streams;
 mod switches;

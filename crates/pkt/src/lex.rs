@@ -1,11 +1,11 @@
 //! Splits a script into tokens with line numbers; drops comments and white space.
 
-use super::error::PktError;
+use crate::error::PktError;
 
 /// One token. The source text of numbers is kept, because the hexadecimal data of an option can
 /// look like a number.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Tok {
+pub(crate) enum Tok {
     /// Integer, such as `10`, `-1` or `0x1f`.
     Int(i64),
     /// Number with a fraction, such as `0.1` or `.01`: a time in seconds, stored in nanoseconds.
@@ -29,7 +29,7 @@ pub(super) enum Tok {
 
 /// A token and its position.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Token {
+pub(crate) struct Token {
     pub tok: Tok,
     pub line: usize,
     /// Source text of the token.
@@ -39,10 +39,10 @@ pub(super) struct Token {
 }
 
 /// Maximum size of a script, to limit the memory used for untrusted files.
-pub(super) const SCRIPT_MAX: usize = 4 << 20;
+pub(crate) const SCRIPT_MAX: usize = 4 << 20;
 
 /// Splits `text` into tokens.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, PktError> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, PktError> {
     if text.len() > SCRIPT_MAX {
         return Err(PktError::at(1, format!("the script has {} bytes, more than {SCRIPT_MAX}", text.len())));
     }

@@ -4,12 +4,12 @@
 //! In a script, our host's sequence numbers start at the value stated for its SYN, usually 0. The
 //! peer's sequence numbers and timestamps are used unchanged.
 
-use super::script::{Opt, Tcp};
-use super::segment::{Ends, Seg, text_byte};
+use crate::script::{Opt, Tcp};
+use crate::segment::{Ends, Seg, text_byte};
 use wire::tcp::Flags;
 
 #[derive(Clone, Debug)]
-pub(super) struct Conn {
+pub(crate) struct Conn {
     pub ends: Ends,
     /// Difference between our host's sequence numbers and the script's; `None` until the host has
     /// sent its SYN.
@@ -39,7 +39,7 @@ impl Conn {
     }
 
     /// Returns whether `text`, sent with our host's sequence number `seq`, is the data that
-    /// [`super::call`] wrote at this position. Not checked (`true`) if the script's sequence
+    /// [`crate::call`] wrote at this position. Not checked (`true`) if the script's sequence
     /// numbers do not start at 0.
     pub fn is_written(&self, seq: u32, text: &[u8]) -> bool {
         let at = seq.wrapping_sub(self.offset.unwrap_or(0));

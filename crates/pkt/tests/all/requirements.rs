@@ -38,7 +38,7 @@ fn named_tests_exist() {
     for row in rows {
         let shown_by = row.trim_end_matches('|').rsplit('|').next().unwrap();
         for name in shown_by.split('`').skip(1).step_by(2) {
-            let file = crates().join(format!("sim/tests/pkt/{name}.pkt"));
+            let file = crates().join(format!("pkt/scripts/{name}.pkt"));
             let exists = if name.contains('/') { file.is_file() } else { known.contains(name) };
             assert!(exists || name == "rst_in_window", "no test or script is called {name}: {row}");
             seen += 1;

@@ -1,9 +1,9 @@
 //! Values of expressions: numbers and symbolic constants.
 
-use super::script::Expr;
+use crate::script::Expr;
 
 /// Returns the symbols in an expression such as `A|B`.
-pub(super) fn names(expr: &Expr) -> Box<dyn Iterator<Item = &str> + '_> {
+pub(crate) fn names(expr: &Expr) -> Box<dyn Iterator<Item = &str> + '_> {
     match expr {
         Expr::Word(word) => Box::new(std::iter::once(word.as_str())),
         Expr::Or(parts) => Box::new(parts.iter().flat_map(names)),
@@ -12,7 +12,7 @@ pub(super) fn names(expr: &Expr) -> Box<dyn Iterator<Item = &str> + '_> {
 }
 
 /// Returns the numeric value of an expression.
-pub(super) fn value(expr: &Expr) -> Result<i64, String> {
+pub(crate) fn value(expr: &Expr) -> Result<i64, String> {
     Ok(match expr {
         Expr::Int(value) => *value,
         Expr::Or(parts) => parts.iter().try_fold(0, |sum, part| Ok::<i64, String>(sum | value(part)?))?,

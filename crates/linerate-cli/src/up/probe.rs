@@ -1,10 +1,10 @@
 //! Connectivity probe: every host sends datagrams to every echo service and measures the round-trip
 //! times.
 
-use crate::World;
-use crate::programs::WithPrograms;
 use clock::{Duration, Instant};
 use node::config::{HostConfig, ServiceKind};
+use sim::programs::WithPrograms;
+use sim::{HostId, World};
 use socket::{Errno, Fd, Opt};
 use std::net::SocketAddr;
 
@@ -32,7 +32,7 @@ pub struct EchoReplies {
 }
 
 struct Asker {
-    host: usize,
+    host: HostId,
     fd: Fd,
     to: SocketAddr,
     waits: bool,
@@ -64,19 +64,19 @@ pub fn probe(
     }
     programs.run_for(end.since(world.now()));
     for asker in &askers {
-        world.hosts[asker.host].calls().close(asker.fd)?;
+        world.host(asker.host).calls().close(asker.fd)?;
     }
     Ok(askers.into_iter().map(|asker| asker.heard).collect())
 }
 
 fn askers(world: &World, hosts: &[HostConfig]) -> Result<Vec<Asker>, Errno> {
     let mut out = Vec::new();
-    for (at, from) in hosts.iter().enumerate() {
+    for (host, from) in world.hosts().zip(hosts) {
         for to in hosts.iter().filter(|to| to.name != from.name) {
             let echo = to.services.iter().find(|service| service.kind == ServiceKind::Echo);
             let addr = to.ifaces.iter().flat_map(|iface| &iface.addresses).next();
             let (Some(echo), Some(addr)) = (echo, addr) else { continue };
-            let calls = world.hosts[at].calls();
+            let calls = world.host(host).calls();
             let fd = calls.socket()?;
             calls.set_option(fd, Opt::NonBlocking(true))?;
             let heard = EchoReplies {
@@ -88,7 +88,7 @@ fn askers(world: &World, hosts: &[HostConfig]) -> Result<Vec<Asker>, Errno> {
                 most: Duration::ZERO,
                 sum: Duration::ZERO,
             };
-            out.push(Asker { host: at, fd, to: SocketAddr::from((addr.addr, echo.port.0)), waits: false, heard });
+            out.push(Asker { host, fd, to: SocketAddr::from((addr.addr, echo.port.0)), waits: false, heard });
         }
     }
     Ok(out)
@@ -98,7 +98,7 @@ impl Asker {
     fn ask(&mut self, world: &World) {
         self.heard.sent += 1;
         // If a request has no route, it counts as sent and unanswered.
-        let sent = world.hosts[self.host].calls().send_to(self.fd, &self.heard.sent.to_be_bytes(), &self.to);
+        let sent = world.host(self.host).calls().send_to(self.fd, &self.heard.sent.to_be_bytes(), &self.to);
         self.waits = sent.is_ok();
     }
 
@@ -107,7 +107,7 @@ impl Asker {
         if !self.waits {
             return;
         }
-        let calls = world.hosts[self.host].calls();
+        let calls = world.host(self.host).calls();
         // Skips late and duplicated replies: a link may have duplicated a frame.
         while self.waits
             && let Ok((len, from)) = calls.recv_from(self.fd, &mut into)

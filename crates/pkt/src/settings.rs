@@ -4,9 +4,9 @@
 //! increased by 20 bytes, so that segments keep their length and `<mss 1460>` stays valid. The
 //! tests of packetdrill do the same with `--mtu=1520`.
 
-use super::error::PktError;
-use super::icmp::HEADERS_DIFFER_BY;
-use super::script::{IpVersion, Script};
+use crate::error::PktError;
+use crate::icmp::HEADERS_DIFFER_BY;
+use crate::script::{IpVersion, Script};
 use clock::Duration;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,7 @@ const REMOTE6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 
 /// Settings of a script.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     pub version: IpVersion,
     pub local: IpAddr,
     pub remote: IpAddr,

@@ -16,11 +16,11 @@ pub struct PktError {
 }
 
 impl PktError {
-    pub(super) fn at(line: usize, what: String) -> PktError {
+    pub(crate) fn at(line: usize, what: String) -> PktError {
         PktError { file: String::new(), line, what, ran: false }
     }
 
-    pub(super) fn ran(line: usize, what: String) -> PktError {
+    pub(crate) fn ran(line: usize, what: String) -> PktError {
         PktError { ran: true, ..PktError::at(line, what) }
     }
 }

@@ -1,7 +1,5 @@
 //! Properties that hold for every script: the body of the fuzz target, which the tests run too.
-//! `cargo xtask fuzz` runs it with the corpus in `fuzz/corpus/sim_pkt`.
-
-use crate::pkt;
+//! `cargo xtask fuzz` runs it with the corpus in `fuzz/corpus/pkt_script`.
 
 /// Checks that parsing a script does not panic, and that the line number of an error is within the
 /// script.
@@ -13,12 +11,12 @@ use crate::pkt;
 /// Panics if a property is violated.
 pub fn script(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    match pkt::parse(text) {
+    match crate::parse(text) {
         Ok(script) if script.len() <= 40 && text.len() <= 4096 => {
-            let all = pkt::IpVersion::ALL;
+            let all = crate::IpVersion::ALL;
             let by_length = all.into_iter().nth(text.len() % all.len());
             let ip_version = script.ip_version().ok().flatten().or(by_length);
-            if let Err(error) = pkt::run_text(text, None, pkt::Rules { ip_version, ..pkt::Rules::default() }) {
+            if let Err(error) = crate::run_text(text, None, crate::Rules { ip_version, ..crate::Rules::default() }) {
                 assert!(error.line <= text.split('\n').count(), "{error}");
             }
         }
@@ -35,7 +33,7 @@ mod tests {
     /// replaced.
     #[test]
     fn corpus_and_mutations_do_not_panic() {
-        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/sim_pkt");
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/pkt_script");
         let mut scripts = 0;
         for entry in std::fs::read_dir(corpus).unwrap() {
             let bytes = std::fs::read(entry.unwrap().path()).unwrap();

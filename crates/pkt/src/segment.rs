@@ -4,8 +4,8 @@
 //! by field; the dissector formats both packets for error messages. Packets from a script are
 //! translated to the host's sequence numbers and sent with correct checksums.
 
-use super::icmp::Message;
-use super::script::{Ip, Opt, Tcp};
+use crate::icmp::Message;
+use crate::script::{Ip, Opt, Tcp};
 use std::net::{IpAddr, Ipv6Addr};
 use wire::checksum::Partial;
 use wire::tcp::{Flags, HEADER_LEN, Header};
@@ -13,7 +13,7 @@ use wire::{L4Port, Proto, ip4, ip6};
 
 /// Addresses and L4 ports of a connection, from the point of view of our host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Ends {
+pub(crate) struct Ends {
     pub local: IpAddr,
     pub local_port: u16,
     pub remote: IpAddr,
@@ -21,7 +21,7 @@ pub(super) struct Ends {
 }
 
 /// Encodes options, padded to a multiple of 4 bytes.
-pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
+pub(crate) fn encode(options: &[Opt]) -> Vec<u8> {
     let mut out = Vec::new();
     for option in options {
         match option {
@@ -52,7 +52,7 @@ pub(super) fn encode(options: &[Opt]) -> Vec<u8> {
 }
 
 /// Decodes options. Malformed options are omitted, so that the comparison with the script fails.
-pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
+pub(crate) fn decode(bytes: &[u8]) -> Vec<Opt> {
     let options = wire::tcp::Options::new(bytes).flatten().map(|option| match option {
         wire::tcp::Opt::End => Opt::Eol,
         wire::tcp::Opt::Nop => Opt::Nop,
@@ -68,7 +68,7 @@ pub(super) fn decode(bytes: &[u8]) -> Vec<Opt> {
 
 /// A complete segment, with the sequence numbers of the script or of our host.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Seg {
+pub(crate) struct Seg {
     pub flags: Flags,
     pub seq: u32,
     pub ack: u32,
@@ -111,7 +111,7 @@ impl Seg {
 
 /// Returns the byte at sequence number `seq`, the same in every stream of a script. Adjacent bytes
 /// differ, so that shifted data is detected.
-pub(super) fn text_byte(seq: u32) -> u8 {
+pub(crate) fn text_byte(seq: u32) -> u8 {
     (seq ^ (seq >> 8) ^ (seq >> 16)) as u8
 }
 
@@ -124,7 +124,7 @@ fn pseudo(src: IpAddr, dst: IpAddr, proto: Proto, len: usize) -> Partial {
 }
 
 /// Returns the address as an IPv6 address; an IPv4 address becomes an IPv4-mapped one.
-pub(super) fn six(addr: IpAddr) -> Ipv6Addr {
+pub(crate) fn six(addr: IpAddr) -> Ipv6Addr {
     match addr {
         IpAddr::V4(addr) => addr.to_ipv6_mapped(),
         IpAddr::V6(addr) => addr,
@@ -157,7 +157,7 @@ fn packet(src: IpAddr, dst: IpAddr, proto: Proto, ip: Ip, payload: &[u8]) -> Vec
 }
 
 /// Builds a packet with a UDP datagram of `len` payload bytes.
-pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), len: u16, ip: Ip) -> Vec<u8> {
+pub(crate) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), len: u16, ip: Ip) -> Vec<u8> {
     let payload: Vec<u8> = (0..u32::from(len)).map(text_byte).collect();
     let header = wire::udp::Header { src: L4Port(from.1), dst: L4Port(to.1), len: len.saturating_add(8), checksum: 0 };
     let pseudo = pseudo(from.0, to.0, Proto::UDP, header.len.into());
@@ -168,7 +168,7 @@ pub(super) fn datagram(from: (IpAddr, u16), to: (IpAddr, u16), len: u16, ip: Ip)
 
 /// Builds an ICMP error that quotes the IP header and the first 8 bytes after it of `quoted`, a
 /// packet of our host.
-pub(super) fn icmp_error(router: IpAddr, icmp: Message, quoted: &[u8], to: IpAddr) -> Vec<u8> {
+pub(crate) fn icmp_error(router: IpAddr, icmp: Message, quoted: &[u8], to: IpAddr) -> Vec<u8> {
     let (proto, header_len) = match router {
         IpAddr::V4(_) => (Proto::ICMP, ip4::HEADER_LEN),
         IpAddr::V6(_) => (Proto::IPV6_ICMP, ip6::HEADER_LEN),
@@ -183,13 +183,13 @@ pub(super) fn icmp_error(router: IpAddr, icmp: Message, quoted: &[u8], to: IpAdd
 }
 
 /// Returns the TOS of a packet in a script.
-pub(super) fn tos_of(ip: Ip) -> u8 {
+pub(crate) fn tos_of(ip: Ip) -> u8 {
     ip.tos.unwrap_or(0) | ip.ecn.unwrap_or(if ip.ect01 { 2 } else { 0 })
 }
 
 /// IP header fields of a packet from our host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct IpHead {
+pub(crate) struct IpHead {
     src: IpAddr,
     dst: IpAddr,
     tos: u8,
@@ -198,7 +198,7 @@ pub(super) struct IpHead {
 }
 
 /// A parsed packet from our host.
-pub(super) enum Sent {
+pub(crate) enum Sent {
     /// A TCP segment, and the offset of its data in the packet.
     Tcp(Ends, IpHead, Seg, usize),
     Udp(Ends, IpHead, u16),
@@ -226,7 +226,7 @@ fn read_ip(packet: &[u8]) -> Result<(IpHead, Proto, usize, &[u8]), String> {
 }
 
 /// Parses a packet from our host; returns an error for a malformed one.
-pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
+pub(crate) fn read(packet: &[u8]) -> Result<Sent, String> {
     let (head, proto, begins, payload) = read_ip(packet)?;
     let IpHead { src: local, dst: remote, .. } = head;
     let sum = pseudo(local, remote, proto, payload.len());
@@ -265,7 +265,7 @@ pub(super) fn read(packet: &[u8]) -> Result<Sent, String> {
 }
 
 /// Returns the name of the first field of `seen` that differs from `stated`, or `None`.
-pub(super) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
+pub(crate) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
     let options = |stated: &Vec<Opt>| encode(stated) == encode(&seen.options);
     let checks = [
         (stated.flags == seen.flags, "flags"),
@@ -280,7 +280,7 @@ pub(super) fn difference(stated: &Tcp, seen: &Seg) -> Option<&'static str> {
 }
 
 /// Returns the first field of the IP header that differs from the script, with its actual value.
-pub(super) fn ip_difference(stated: Ip, header: &IpHead) -> Option<String> {
+pub(crate) fn ip_difference(stated: Ip, header: &IpHead) -> Option<String> {
     let ecn = header.tos & 3;
     if stated.ecn.is_some_and(|stated| stated != ecn) || stated.ect01 && !matches!(ecn, 1 | 2) {
         return Some(format!("ECN {ecn}"));

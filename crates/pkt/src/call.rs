@@ -1,9 +1,9 @@
 //! Executes the calls of a script on [`socket::Calls`].
 
-use super::play::{BYTES_MAX, Player};
-use super::script::{Call, Expr, IpVersion};
-use super::segment::{six, text_byte};
-use super::value::{names, value};
+use crate::play::{BYTES_MAX, Player};
+use crate::script::{Call, Expr, IpVersion};
+use crate::segment::{six, text_byte};
+use crate::value::{names, value};
 use clock::{Duration, Instant};
 use inet::tcp::SOCK_BIT;
 use inet::udp::Domain;
@@ -15,7 +15,7 @@ type Done = Result<i64, Errno>;
 
 impl Player<'_> {
     /// Executes a call and compares its result with the script.
-    pub(super) fn call(&self, call: &Call) -> Result<(), String> {
+    pub(crate) fn call(&self, call: &Call) -> Result<(), String> {
         let done = self.make(call)?;
         if done == Err(Errno::EINTR) {
             let late =
@@ -124,11 +124,11 @@ impl Player<'_> {
             "ioctl" => self.ioctl(self.fd(arg(0)?)?, arg(1)?, arg(2)?),
             "setsockopt" => {
                 let fd = self.fd(arg(0)?)?;
-                Ok(super::sockopt::set(self, fd, arg(1)?, arg(2)?, arg(3)?)?.map(|()| 0))
+                Ok(crate::sockopt::set(self, fd, arg(1)?, arg(2)?, arg(3)?)?.map(|()| 0))
             }
             "getsockopt" => {
                 let fd = self.fd(arg(0)?)?;
-                super::sockopt::get(self, fd, arg(1)?, arg(2)?, arg(3)?)
+                crate::sockopt::get(self, fd, arg(1)?, arg(2)?, arg(3)?)
             }
             "getsockname" => Ok(self.calls().local_addr(self.fd(arg(0)?)?).map(|_| 0)),
             "getpeername" => Ok(self.calls().peer_addr(self.fd(arg(0)?)?).map(|_| 0)),
@@ -289,7 +289,8 @@ impl Player<'_> {
         if !fd.is_stream() {
             return Err("ioctl(): datagram sockets are not supported".to_owned());
         }
-        let queues = self.stack.with_sock(self.cx(), fd.0 & !SOCK_BIT, |sock| (sock.is_listening(), sock.queues()));
+        let queues =
+            self.host.stack.with_sock(self.host.cx(), fd.0 & !SOCK_BIT, |sock| (sock.is_listening(), sock.queues()));
         let came = match (what, queues) {
             (_, None) => return Ok(Err(Errno::EBADF)),
             (Expr::Word(word), Some((true, _))) if word.starts_with("SIOC") => return Ok(Err(Errno::EINVAL)),
@@ -297,7 +298,7 @@ impl Player<'_> {
             (Expr::Word(word), Some((_, queues))) if word == "SIOCOUTQ" => queues.1,
             (other, _) => return Err(format!("ioctl(): unsupported request {other:?}")),
         };
-        super::sockopt::same(came as i64, stated).map(|()| Ok(0))
+        crate::sockopt::same(came as i64, stated).map(|()| Ok(0))
     }
 
     fn poll_call(&self, list: &Expr, timeout: &Expr) -> Result<Done, String> {
@@ -322,7 +323,7 @@ impl Player<'_> {
         let timeout = value(timeout)?;
         let until = match timeout {
             ..0 => Instant::NEVER,
-            ms => self.cx().now.after(Duration::from_millis(ms as u64)),
+            ms => self.host.now().after(Duration::from_millis(ms as u64)),
         };
         loop {
             self.calls().poll(&mut fds);
@@ -333,7 +334,7 @@ impl Player<'_> {
                 poll.reported.urgent &= poll.requested.urgent;
             }
             let ready = fds.iter().filter(|poll| poll.reported != Events::default()).count();
-            if ready == 0 && self.cx().now < until {
+            if ready == 0 && self.host.now() < until {
                 if self.drive(until).is_none() {
                     return Ok(Err(Errno::EINTR));
                 }

@@ -1,9 +1,9 @@
 //! Parses tokens into events. Accepts the applicable part of packetdrill's grammar, and `counters`.
 
-use super::error::PktError;
-use super::icmp::Words;
-use super::lex::{Tok, Token, tokens};
-use super::script::{Action, Body, Call, Event, Expr, Icmp, Ip, Opt, Packet, Script, Tcp, When};
+use crate::error::PktError;
+use crate::icmp::Words;
+use crate::lex::{Tok, Token, tokens};
+use crate::script::{Action, Body, Call, Event, Expr, Icmp, Ip, Opt, Packet, Script, Tcp, When};
 use wire::tcp::Flags;
 
 const SECOND: i64 = 1_000_000_000;
@@ -359,7 +359,7 @@ impl Parser {
             }
         }
         self.want('>')?;
-        match super::segment::encode(&options).len() {
+        match crate::segment::encode(&options).len() {
             0..=40 => Ok(Some(options)),
             len => Err(PktError::at(line, format!("options of {len} bytes: at most 40"))),
         }

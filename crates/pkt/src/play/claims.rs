@@ -1,8 +1,8 @@
 //! Checks in a script that do not concern packets: fields of TCP_INFO, and counter changes.
 
 use super::{Player, START};
-use crate::pkt::code;
-use crate::pkt::counted::{counters, meant};
+use crate::code;
+use crate::counted::{counters, meant};
 use socket::Fd;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ impl Player<'_> {
     pub(super) fn check_counters(&self, at: usize, stated: &[(String, i64)]) -> Result<(), String> {
         let mut state = self.state.borrow_mut();
         let version = self.settings.version;
-        let now = counters(&self.stack, version);
+        let now = counters(&self.host.stack, version);
         let mut changes = BTreeMap::new();
         for (name, value) in &now {
             let change = value.wrapping_sub(state.counters.get(name).copied().unwrap_or(0)) as i64;
@@ -41,8 +41,8 @@ impl Player<'_> {
         state.counters = now;
         let expected: BTreeMap<String, i64> =
             stated.iter().map(|(name, change)| (meant(name, version), *change)).collect();
-        if let Some((at, packet)) = self.queue().front() {
-            let line = wire::dissect::packet_line(packet);
+        if let Some((at, packet)) = self.host.output() {
+            let line = wire::dissect::packet_line(&packet);
             return Err(format!("unexpected packet at {:?}\n  actual:   {line}", at.since(START)));
         }
         if expected == changes {

@@ -2,11 +2,11 @@
 //! timestamps, then checks content and time.
 
 use super::{Player, START, State, sides};
-use crate::pkt::conn::Conn;
-use crate::pkt::error::PktError;
-use crate::pkt::script::{Body, Event, IpVersion, Packet, Tcp, When};
-use crate::pkt::segment::{self, Ends, Seg, Sent};
-use crate::pkt::settings::Settings;
+use crate::conn::Conn;
+use crate::error::PktError;
+use crate::script::{Body, Event, IpVersion, Packet, Tcp, When};
+use crate::segment::{self, Ends, Seg, Sent};
+use crate::settings::Settings;
 use clock::Instant;
 use wire::tcp::Flags;
 
@@ -21,7 +21,7 @@ impl Player<'_> {
         last: Instant,
     ) -> Result<bool, PktError> {
         loop {
-            let Some((at, bytes)) = self.queue().pop_front() else { return Ok(false) };
+            let Some((at, bytes)) = self.host.output() else { return Ok(false) };
             if self.compare(event, packet, at, &bytes)? {
                 return self.check_time(event, at, &bytes, first, last).map(|()| true);
             }
@@ -196,7 +196,7 @@ impl Player<'_> {
         };
         let came = match &state.gathered {
             Some(part) => format!("only the first {} bytes", part.len),
-            None => format!("nothing until {:?}", self.now.get().since(START)),
+            None => format!("nothing until {:?}", self.host.now().since(START)),
         };
         PktError::ran(event.line, format!("no packet sent\n  expected: {stated}\n  actual:   {came}"))
     }

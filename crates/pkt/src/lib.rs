@@ -1,8 +1,11 @@
+//! Internal crate of [linerate](https://docs.rs/linerate): its interface may change in any release.
+//!
 //! Scripted packet exchanges. A script contains socket calls, packets to our host, and packets that
 //! our host must send, each with its time.
 //!
 //! ```text
 //!  lex, parse     parse a script into events; the syntax is compatible with packetdrill
+//!  host           the host under test: one stack, whose packets the caller gets and provides
 //!  play           runs the events in virtual time against one host; while a call blocks, the
 //!                 following events run
 //!  call, sockopt  execute socket calls by their names, and compare results and errno
@@ -18,12 +21,16 @@
 //! The `counters` lines are an extension to packetdrill: `counters tcp.in.received +1 ...` states
 //! every counter change since the previous such line. It also requires that our host has sent no
 //! packet that the script did not expect. `docs/pkt.md` describes the syntax.
+#![forbid(unsafe_code)]
 
 mod call;
 mod code;
 mod conn;
 mod counted;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
+pub mod host;
 mod icmp;
 mod lex;
 mod parse;

@@ -9,7 +9,7 @@ const VARS_MAX: usize = 64;
 
 /// Runs the statements of `code` on `info`. An error contains the failed assertion and the values
 /// used in it.
-pub(super) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> Result<(), String> {
+pub(crate) fn run(code: &str, info: &Info, vars: &mut BTreeMap<String, i64>) -> Result<(), String> {
     let code = code.replace("\\\n", " ");
     for statement in split(&code) {
         let statement = statement.trim();
@@ -254,7 +254,7 @@ const NAMES: &[(&str, i64)] = &[
 ];
 
 /// Returns the number of a state in linux/tcp.h.
-pub(super) fn state(state: tcp::State) -> i64 {
+pub(crate) fn state(state: tcp::State) -> i64 {
     use tcp::State::*;
     match state {
         Established => 1,

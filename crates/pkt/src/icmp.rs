@@ -8,7 +8,7 @@
 use wire::icmp6::{parameter, time_exceeded, ty, unreachable};
 
 /// Difference between the lengths of IPv6 and IPv4 headers, in bytes.
-pub(super) const HEADERS_DIFFER_BY: u32 = 20;
+pub(crate) const HEADERS_DIFFER_BY: u32 = 20;
 
 /// Address family to which a name belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +72,7 @@ const ENTRIES: &[Entry] = &[
 
 /// A message as stated in a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Words {
+pub(crate) struct Words {
     pub ty: String,
     pub code: Option<String>,
     pub mtu: Option<u32>,
@@ -80,7 +80,7 @@ pub(super) struct Words {
 
 /// Header fields of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Message {
+pub(crate) struct Message {
     pub ty: u8,
     pub code: u8,
     pub mtu: u32,

@@ -1,8 +1,8 @@
 //! Socket options with their names and units in the C API.
 
-use super::play::Player;
-use super::script::Expr;
-use super::value::value;
+use crate::play::Player;
+use crate::script::Expr;
+use crate::value::value;
 use clock::Duration;
 use socket::{Errno, Fd, Opt, OptKind};
 use tcp::cc::Algorithm;
@@ -81,7 +81,7 @@ fn time(given: &Expr) -> Result<Option<Duration>, String> {
 }
 
 /// Executes `setsockopt`.
-pub(super) fn set(
+pub(crate) fn set(
     player: &Player<'_>,
     fd: Fd,
     _level: &Expr,
@@ -96,7 +96,7 @@ pub(super) fn set(
 
 /// Compares a value with the value in the script, which is `number`, `[number]`, or `...` for any
 /// value.
-pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
+pub(crate) fn same(came: i64, stated: &Expr) -> Result<(), String> {
     let stated = match stated {
         Expr::Ellipsis => return Ok(()),
         Expr::List(parts) => value(parts.first().unwrap_or(&Expr::Int(0)))?,
@@ -109,7 +109,7 @@ pub(super) fn same(came: i64, stated: &Expr) -> Result<(), String> {
 }
 
 /// Executes `getsockopt`.
-pub(super) fn get(
+pub(crate) fn get(
     player: &Player<'_>,
     fd: Fd,
     _level: &Expr,

@@ -11,47 +11,29 @@
 mod claims;
 mod expect;
 
-use super::conn::Conn;
-use super::counted::{Counts, counters};
-use super::error::PktError;
-use super::script::{Action, Body, Event, Icmp, IpVersion, Packet, Script, When};
-use super::segment::{self, Ends, Seg};
-use super::settings::Settings;
-use super::shell;
-use buf::{Burst, Frame, Pool, PoolConfig};
+use crate::conn::Conn;
+use crate::counted::{Counts, counters};
+use crate::error::PktError;
+use crate::host::{Host, START};
+use crate::script::{Action, Body, Event, Icmp, IpVersion, Packet, Script, When};
+use crate::segment::{self, Ends, Seg};
+use crate::settings::Settings;
+use crate::shell;
+use buf::PoolLocks;
 use clock::{Duration, Instant};
-use inet::Stack;
-use inet::fib::Prefix;
-use inet::fib::Prefix6;
-use inet::iface::{IfaceAddr, IfaceId, Offload, Output};
-use inet::ip6::IfaceAddr6;
-use inet::route::Via;
-use inet::route::Via6;
-use lock::{Cx, How, Up};
+use lock::Up;
 use socket::{Calls, Drive, Fd};
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use wire::Mac;
-use wire::eth::EtherType;
 
-/// Time on the host's clock at which the script starts.
-const START: Instant = Instant::from_millis(1_000_000);
 /// Maximum time to wait for an expected packet for which the script states no time.
 const PATIENCE: Duration = Duration::from_secs(7200);
-const IFACE: IfaceId = IfaceId(1);
-const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
-const ROUTER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
 /// First L4 port assigned to peers for which the script states no port.
 const PEER_PORTS: u16 = 40_000;
 /// Maximum number of bytes that a script may write or read at once.
-pub(super) const BYTES_MAX: usize = 64 << 20;
-/// Maximum length in bytes of a packet for which a buffer of the host's own pool is used.
-const SMALL: usize = 2000;
-/// Maximum number of polls at one instant; more indicate that the host is stuck.
-const POLLS_MAX: usize = 10_000;
+pub(crate) const BYTES_MAX: usize = 64 << 20;
 
 /// Result of a successful script.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,29 +60,8 @@ pub struct Rules {
     pub any_counters: bool,
 }
 
-/// Packets sent by the host, with their times.
-type Wire = Arc<Mutex<VecDeque<(Instant, Vec<u8>)>>>;
-
-struct Out(Wire);
-
-impl Output for Out {
-    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
-        let mut wire = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let n = burst.len();
-        for frame in burst.drain() {
-            let Some((header, packet)) = frame.bytes().split_at_checked(wire::eth::HEADER_LEN) else { continue };
-            let is_four = header.ends_with(&EtherType::IPV4.0.to_be_bytes());
-            let is_six = header.ends_with(&EtherType::IPV6.0.to_be_bytes());
-            if is_four || is_six && !wire::icmp6::is_link_upkeep(packet) {
-                wire.push_back((now, packet.to_vec()));
-            }
-        }
-        n
-    }
-}
-
 /// Progress of the script and state of its connections.
-pub(super) struct State {
+pub(crate) struct State {
     /// Index of the next event of the script.
     at: usize,
     /// Time of the previous event, to which relative times refer.
@@ -135,68 +96,29 @@ impl State {
     }
 }
 
-pub(super) struct Player<'s> {
+pub(crate) struct Player<'s> {
     script: &'s Script,
     dir: Option<&'s Path>,
     rules: Rules,
     pub settings: Settings,
-    pub stack: Stack<Up>,
-    /// Pool for packets that do not fit the host's own buffers.
-    large: Pool,
-    wire: Wire,
-    now: Cell<Instant>,
+    pub host: Host<Up>,
     pub state: RefCell<State>,
 }
 
-/// Configures the host's address, and a default route via a router. The neighbor entries of the
-/// router and of the peer have the same MAC address.
-fn apply_settings(stack: &Stack<Up>, cx: Cx, settings: &Settings) -> Result<(), String> {
-    match (settings.local, settings.remote) {
-        (IpAddr::V4(local), IpAddr::V4(remote)) => {
-            let [a, b, ..] = local.octets();
-            let router = Ipv4Addr::new(a, b, 255, 254);
-            stack.add_addr(cx, IFACE, IfaceAddr { addr: local, len: 16 }).map_err(|why| format!("{why:?}"))?;
-            for neighbor in [router, remote] {
-                stack.set_neighbor(cx, IFACE, neighbor, ROUTER_MAC);
-            }
-            stack.add_route(cx, Prefix::DEFAULT, Via::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
-        }
-        (local, remote) => {
-            let (local, remote) = (segment::six(local), segment::six(remote));
-            let [a, b, c, ..] = local.segments();
-            let router = Ipv6Addr::new(a, b, c, 0x8888, 0, 0, 0, 1);
-            stack.sysctls.dad_count.set(0); // the address is usable from the start
-            stack.add_addr6(cx, IFACE, IfaceAddr6::new(local, 48)).map_err(|why| format!("{local}: {why:?}"))?;
-            for neighbor in [router, remote] {
-                stack.set_neighbor6(cx, IFACE, neighbor, ROUTER_MAC);
-            }
-            stack.add_route6(cx, Prefix6::DEFAULT, Via6::Gateway(IFACE, router)).map_err(|why| format!("{why:?}"))?;
-        }
-    }
-    Ok(())
-}
-
 /// Runs `script` against a new host.
-pub(super) fn play(script: &Script, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
+pub(crate) fn play(script: &Script, dir: Option<&Path>, rules: Rules) -> Result<Played, PktError> {
     let settings = Settings::of(script, rules.ip_version)?;
     let player = Player::new(script, dir, settings, rules).map_err(|why| PktError::at(1, why))?;
     player.run()?;
-    let time = player.now.get().since(START);
+    let time = player.host.now().since(START);
     Ok(Played { events: script.events.len(), time, counters: player.state.into_inner().restated })
 }
 
 impl<'s> Player<'s> {
     fn new(script: &'s Script, dir: Option<&'s Path>, settings: Settings, rules: Rules) -> Result<Player<'s>, String> {
-        let config = PoolConfig { buffers: 16_384, data: 2048 + 64, ..PoolConfig::default() };
-        let pool = Pool::new(&config).map_err(|why| why.to_string())?;
-        let large = PoolConfig { buffers: 64, data: 65_536 + 64, ..PoolConfig::default() };
-        let large = Pool::new(&large).map_err(|why| why.to_string())?;
-        let cx = Cx::enter(How::Register, START);
-        let stack: Stack<Up> = Stack::new(cx, inet::Config { seed: Some(1), ..inet::Config::new("pkt", pool) });
-        let wire = Wire::default();
-        stack.add_iface("em0", MAC, settings.mtu, Offload::default()).ok_or("cannot add an iface")?;
-        apply_settings(&stack, cx, &settings)?;
-        stack.set_output(cx, IFACE, Some(Box::new(Out(wire.clone()))));
+        let host = Host::new("pkt", settings.mtu, Some(1), PoolLocks::default())?;
+        host.start_with(settings.local)?;
+        host.set_neighbor(settings.remote);
         let state = State {
             at: 0,
             base: START,
@@ -205,7 +127,7 @@ impl<'s> Player<'s> {
             gathered: None,
             peer_port: PEER_PORTS,
             failed: None,
-            counters: counters(&stack, settings.version),
+            counters: counters(&host.stack, settings.version),
             fds: BTreeMap::new(),
             bound: settings.bind_port,
             deadline: START,
@@ -213,29 +135,11 @@ impl<'s> Player<'s> {
             vars: BTreeMap::new(),
             streams: BTreeMap::new(),
         };
-        Ok(Player {
-            script,
-            dir,
-            rules,
-            settings,
-            stack,
-            large,
-            wire,
-            now: Cell::new(START),
-            state: RefCell::new(state),
-        })
-    }
-
-    pub fn cx(&self) -> Cx {
-        Cx::enter(How::Register, self.now.get())
+        Ok(Player { script, dir, rules, settings, host, state: RefCell::new(state) })
     }
 
     pub fn calls(&self) -> Calls<'_, Up> {
-        Calls::driving(&self.stack, self.cx(), self)
-    }
-
-    fn queue(&self) -> std::sync::MutexGuard<'_, VecDeque<(Instant, Vec<u8>)>> {
-        self.wire.lock().unwrap_or_else(PoisonError::into_inner)
+        Calls::driving(&self.host.stack, self.host.cx(), self)
     }
 
     fn next(&self) -> Option<&'s Event> {
@@ -246,13 +150,13 @@ impl<'s> Player<'s> {
         while let Some(event) = self.next() {
             let due = self.window(event).0;
             match &event.what {
-                Action::Call(call) if due <= self.now.get() => {
+                Action::Call(call) if due <= self.host.now() => {
                     {
                         let mut state = self.state.borrow_mut();
                         state.at += 1;
                         let until = call.until.map(|until| self.moment(event.when, until, state.base));
                         state.base = due;
-                        state.deadline = until.map_or(self.now.get(), |until| until.after(self.settings.tolerance));
+                        state.deadline = until.map_or(self.host.now(), |until| until.after(self.settings.tolerance));
                     }
                     let until = Instant::min(self.state.borrow().deadline, Instant::NEVER);
                     let done = self.call(call);
@@ -274,10 +178,10 @@ impl<'s> Player<'s> {
     /// Checks that a call with a stated return time did not return earlier.
     fn check_return(&self, event: &Event, deadline: Instant) -> Result<(), PktError> {
         let twice = self.settings.tolerance.saturating_mul(2);
-        if self.now.get().after(twice) >= deadline {
+        if self.host.now().after(twice) >= deadline {
             return Ok(());
         }
-        let (now, then) = (self.now.get().since(START), deadline.since(START).saturating_sub(self.settings.tolerance));
+        let (now, then) = (self.host.now().since(START), deadline.since(START).saturating_sub(self.settings.tolerance));
         Err(PktError::ran(event.line, format!("returned at {now:?}, expected at {then:?}")))
     }
 
@@ -316,41 +220,38 @@ impl<'s> Player<'s> {
                         return Ok(());
                     }
                     let late = last.after(self.settings.tolerance);
-                    if self.now.get() >= late {
+                    if self.host.now() >= late {
                         return Err(self.nothing_came(event, packet));
                     }
                     target = target.min(late);
                 }
-                _ if first <= self.now.get() => {
+                _ if first <= self.host.now() => {
                     let mut state = self.state.borrow_mut();
                     state.at += 1;
-                    state.base = if event.when == When::Any { self.now.get() } else { first };
+                    state.base = if event.when == When::Any { self.host.now() } else { first };
                     drop(state);
                     return self.act(event);
                 }
                 _ => target = target.min(first),
             }
         }
-        self.now.set(self.now.get().max(target));
+        self.host.advance(target);
         Ok(())
     }
 
     /// Runs the host's timers that are due; returns the time of the next one.
     fn poll(&self) -> Result<Instant, PktError> {
-        for _ in 0..POLLS_MAX {
-            match self.stack.poll(self.cx()) {
-                Some(next) if next <= self.now.get() => {}
-                next => return Ok(next.unwrap_or(Instant::NEVER)),
-            }
-        }
-        Err(PktError::ran(0, format!("the host's timers make no progress at {:?}", self.now.get().since(START))))
+        self.host.poll().ok_or_else(|| {
+            let now = self.host.now().since(START);
+            PktError::ran(0, format!("the host's timers make no progress at {now:?}"))
+        })
     }
 
     fn act(&self, event: &Event) -> Result<(), PktError> {
         let done = match &event.what {
             Action::In(packet) => self.inject(packet),
             Action::Code(code) => self.assert(code),
-            Action::Command(text) => shell::run(text, &self.stack.sysctls, self.dir, 0),
+            Action::Command(text) => shell::run(text, &self.host.stack.sysctls, self.dir, 0),
             Action::Counters(stated) => self.check_counters(event.line, stated),
             Action::Out(_) | Action::Call(_) => Ok(()),
         };
@@ -378,14 +279,7 @@ impl<'s> Player<'s> {
                 Body::Icmp(icmp) => self.icmp(&mut state, icmp)?,
             }
         };
-        let pool = if bytes.len() > SMALL { &self.large } else { &self.stack.pool };
-        let mut frame: Frame = pool.get().ok_or("no free buffer")?;
-        let is_six = self.settings.version == IpVersion::V6;
-        let kind = if is_six { EtherType::IPV6 } else { EtherType::IPV4 };
-        let header = [&MAC.0[..], &ROUTER_MAC.0, &kind.0.to_be_bytes()].concat();
-        frame.extend(&header).and_then(|()| frame.extend(&bytes)).ok_or("the packet is larger than a buffer")?;
-        self.stack.input(self.cx(), IFACE, &mut Burst::of(frame));
-        Ok(())
+        Ok(self.host.input(&bytes)?)
     }
 
     /// Returns the connection of a packet from the peer, creating it if there is none.
@@ -433,15 +327,15 @@ impl Drive for Player<'_> {
         let deadline = self.state.borrow().deadline;
         let due = self
             .next()
-            .is_some_and(|event| !matches!(event.what, Action::Call(_)) && self.window(event).0 <= self.now.get());
-        if self.now.get() >= deadline && !(due && self.is_blocking()) {
+            .is_some_and(|event| !matches!(event.what, Action::Call(_)) && self.window(event).0 <= self.host.now());
+        if self.host.now() >= deadline && !(due && self.is_blocking()) {
             return None;
         }
         if let Err(error) = self.progress(until.min(deadline)) {
             self.state.borrow_mut().failed = Some(error);
             return None;
         }
-        Some(self.now.get())
+        Some(self.host.now())
     }
 }
 

@@ -4,7 +4,7 @@
 //! interpreted, not executed. Linux names are translated to the names of our sysctls. A name
 //! without an equivalent is accepted if the value matches our behavior.
 
-use super::script::FILE_MAX;
+use crate::script::FILE_MAX;
 use inet::sysctls::Sysctls;
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const DEPTH_MAX: usize = 4;
 
 /// Applies the commands in `text` to `sysctls`. Files are relative to `dir`. If `dir` is `None`, it
 /// cannot use files.
-pub(super) fn run(text: &str, sysctls: &Sysctls, dir: Option<&Path>, depth: usize) -> Result<(), String> {
+pub(crate) fn run(text: &str, sysctls: &Sysctls, dir: Option<&Path>, depth: usize) -> Result<(), String> {
     let text = text.replace("\\\n", " ");
     for line in text.lines() {
         let line = line.trim();

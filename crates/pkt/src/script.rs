@@ -1,13 +1,13 @@
 //! A parsed script: events in order, each with its time.
 
-use super::error::PktError;
-use super::icmp;
+use crate::error::PktError;
+use crate::icmp;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 use wire::tcp::Flags;
 
 /// Maximum size in bytes of a script file, and of a shell script that it runs.
-pub(super) const FILE_MAX: u64 = 16 << 20;
+pub(crate) const FILE_MAX: u64 = 16 << 20;
 
 /// Address families of a script's sockets and packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +47,8 @@ impl FromStr for IpVersion {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Script {
     /// Flags `--name=value`, in order, with their line.
-    pub(super) flags: Vec<(usize, String, String)>,
-    pub(super) events: Vec<Event>,
+    pub(crate) flags: Vec<(usize, String, String)>,
+    pub(crate) events: Vec<Event>,
 }
 
 impl Script {
@@ -92,7 +92,7 @@ impl Script {
 
 /// An action or expectation, with its time.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Event {
+pub(crate) struct Event {
     pub line: usize,
     pub when: When,
     pub what: Action,
@@ -100,7 +100,7 @@ pub(super) struct Event {
 
 /// Time of an event, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum When {
+pub(crate) enum When {
     /// Time relative to the start of the script.
     At(i64),
     /// Time relative to the previous event.
@@ -114,7 +114,7 @@ pub(super) enum When {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// Packet to our host.
     In(Packet),
     /// Packet expected from our host.
@@ -130,7 +130,7 @@ pub(super) enum Action {
 
 /// A packet as stated in a script.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Packet {
+pub(crate) struct Packet {
     pub ip: Ip,
     /// Source and destination port, if stated.
     pub ports: Option<(u16, u16)>,
@@ -139,7 +139,7 @@ pub(super) struct Packet {
 
 /// Fields of the IP header that the script states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Ip {
+pub(crate) struct Ip {
     /// Value of the ECN bits, if stated.
     pub ecn: Option<u8>,
     /// True if the ECN bits must be ECT(0) or ECT(1).
@@ -153,7 +153,7 @@ pub(super) struct Ip {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Body {
+pub(crate) enum Body {
     Tcp(Tcp),
     /// A UDP datagram with a payload of this length in bytes.
     Udp(u16),
@@ -163,7 +163,7 @@ pub(super) enum Body {
 /// A TCP segment with the script's sequence numbers. They start at the value stated for the SYN,
 /// usually 0.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     pub flags: Flags,
     pub seq: u32,
     pub len: u32,
@@ -176,7 +176,7 @@ pub(super) struct Tcp {
 
 /// A TCP option.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Opt {
+pub(crate) enum Opt {
     Eol,
     Nop,
     Mss(u16),
@@ -190,7 +190,7 @@ pub(super) enum Opt {
 }
 
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Icmp {
+pub(crate) struct Icmp {
     /// Type and code of the ICMP message, by name.
     pub words: icmp::Words,
     /// Sequence number of the quoted segment, if stated.
@@ -201,7 +201,7 @@ pub(super) struct Icmp {
 
 /// A call and its expected result.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Call {
+pub(crate) struct Call {
     pub name: String,
     pub args: Vec<Expr>,
     /// Time in nanoseconds at which the call must return, if it blocks.
@@ -212,7 +212,7 @@ pub(super) struct Call {
 
 /// An argument or the result of a call.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Expr {
+pub(crate) enum Expr {
     Ellipsis,
     Int(i64),
     Word(String),

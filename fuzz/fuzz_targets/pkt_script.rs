@@ -1,4 +1,4 @@
 //! Fuzz target: packetdrill scripts, parsed and run.
 #![no_main]
 
-linerate_fuzz::target!(sim::fuzz::script);
+linerate_fuzz::target!(pkt::fuzz::script);

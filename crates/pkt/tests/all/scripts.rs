@@ -1,11 +1,11 @@
-//! Runs every script of tests/pkt. The scripts are sorted into directories by initial state and
+//! Runs every script of scripts. The scripts are sorted into directories by initial state and
 //! subject.
 
-use linerate_sim::pkt::{PktError, Rules, parse, run_file, run_text, versions_of};
+use linerate_pkt::{PktError, Rules, parse, run_file, run_text, versions_of};
 use std::path::{Path, PathBuf};
 
 fn scripts() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pkt");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scripts");
     let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
     let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
     let mut files: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|ext| ext == "pkt")).collect();
@@ -45,7 +45,7 @@ fn every_script_states_its_counters() {
 
 /// Replaces `from` by `to` in a correct script, and returns the error of the changed script.
 fn broken(from: &str, to: &str) -> PktError {
-    let text = include_str!("../pkt/established/write_and_ack.pkt");
+    let text = include_str!("../../scripts/established/write_and_ack.pkt");
     assert!(text.contains(from), "{from}");
     run_text(&text.replacen(from, to, 1), None, Rules::default()).unwrap_err()
 }

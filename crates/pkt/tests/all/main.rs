@@ -1,0 +1,4 @@
+//! The scripts in `scripts/`, and the requirements that they show.
+
+mod requirements;
+mod scripts;
