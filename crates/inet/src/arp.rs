@@ -109,6 +109,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Announces every IPv4 address of an interface. Called when its port has just been connected.
+    #[inline(never)]
     pub fn announce_all(&self, cx: Cx, id: IfaceId) {
         if let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) {
             for addr in iface.addrs(cx) {
@@ -127,6 +128,7 @@ impl<L: Locks> Stack<L> {
         self.count(cx).arp.requests_sent.bump();
     }
 
+    #[inline(never)]
     fn arp_send(&self, cx: Cx, iface: &Iface<L>, dst: Mac, packet: &Packet) {
         let Some(mut frame) = self.make_frame(cx) else { return }; // the pool counts its allocation failures
         let header = eth::Header { dst, src: iface.mac, ethertype: EtherType::ARP };

@@ -75,6 +75,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`OutputError`] if the request was not sent, for example because there is no route or
     /// because it is too long.
+    #[inline(never)]
     pub fn send_echo(&self, cx: Cx, request: &Request<'_>) -> Result<(), OutputError> {
         let Request { dst, src, iface, ident, seq, ttl, whole, payload } = *request;
         let len = icmp4::HEADER_LEN + payload.len();

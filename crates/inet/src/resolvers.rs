@@ -21,6 +21,7 @@ impl<L: Locks> Stack<L> {
     /// that are not valid host names, and entries beyond [`PER_SOURCE_MAX`]. A name server without
     /// a port gets port 53. A link-local name server needs a scope id, or a `source` with an
     /// interface.
+    #[inline(never)]
     pub fn set_resolvers(
         &self,
         cx: Cx,

@@ -120,6 +120,7 @@ impl<A: Matched> Routes<A> {
     ///
     /// # Errors
     /// [`RouteError`]; the table is then unchanged.
+    #[inline(never)]
     pub fn insert(&mut self, prefix: IpPrefix<A>, via: Via<A::Addr>) -> Result<Option<Via<A::Addr>>, RouteError> {
         let id = self.hold(via)?;
         match self.fib.insert(prefix, id) {
@@ -140,6 +141,7 @@ impl<A: Matched> Routes<A> {
     ///
     /// # Errors
     /// [`RouteError`]; the table is then unchanged.
+    #[inline(never)]
     pub fn insert_paths(
         &mut self,
         prefix: IpPrefix<A>,
@@ -159,6 +161,7 @@ impl<A: Matched> Routes<A> {
     }
 
     /// Removes the route to `prefix`; returns its target.
+    #[inline(never)]
     pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
         let id = self.fib.remove(prefix)?;
         let led = self.via(id);
@@ -198,6 +201,7 @@ impl<A: Matched> Routes<A> {
     }
 
     /// Returns the route that packets to `dst` use, with its prefix.
+    #[inline(never)]
     pub fn explain(&self, dst: A::Addr) -> Option<Route<A>> {
         let (prefix, id) = self.fib.lookup_prefix(dst)?;
         Some(Route { prefix, via: self.via(id)? })
@@ -336,6 +340,7 @@ impl<A: Matched> Routes<A> {
     }
 
     /// Frees a path set that no route and no reader uses.
+    #[inline(never)]
     fn end_set(&mut self, via: Via<A::Addr>) {
         let Via::Paths(id) = via else { return };
         let paths = self.sets.get_mut(usize::from(id.0)).map(std::mem::take).unwrap_or_default();

@@ -183,6 +183,7 @@ pub struct Stack<L: Locks> {
 
 impl<L: Locks> Stack<L> {
     /// Creates a host with a loopback interface `lo0` (127.0.0.1/8).
+    #[inline(never)]
     pub fn new(cx: Cx, config: Config) -> Stack<L> {
         let secret = config.seed.map_or_else(Key::random, Key::seeded);
         let key = |n: u64| Key::seeded(secret.hash2(n, n));
@@ -430,6 +431,7 @@ impl<L: Locks> Stack<L> {
         self.add_iface_kind(name, IfaceKind::Ethernet, mac, mtu, capable)
     }
 
+    #[inline(never)]
     fn add_iface_kind(&self, name: &str, kind: IfaceKind, mac: Mac, mtu: u16, capable: Offload) -> Option<IfaceId> {
         let like = |iface: &Iface<L>| iface.kind == kind && iface.tunnel.is_none() && iface.capable == capable;
         let back = self.ifaces.bring_back(name, mac, like).inspect(|iface| {
@@ -463,6 +465,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     ///
     /// [`RouteError`] if the FIB is full or the prefix is longer than 32 bits.
+    #[inline(never)]
     pub fn add_addr(&self, cx: Cx, id: IfaceId, addr: IfaceAddr) -> Result<(), RouteError> {
         if addr.len > 32 {
             return Err(RouteError::BadPrefix);
@@ -491,6 +494,7 @@ impl<L: Locks> Stack<L> {
 
     /// Removes an address and its routes. Returns `false` if the interface does not have the
     /// address.
+    #[inline(never)]
     pub fn remove_addr(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr) -> bool {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut addrs = iface.addrs.lock(cx);
@@ -544,6 +548,7 @@ impl<L: Locks> Stack<L> {
 
     /// Sets an interface up or down. When it goes down, its staged frames and the packets held for
     /// its neighbors are dropped.
+    #[inline(never)]
     pub fn set_up(&self, cx: Cx, id: IfaceId, up: bool) {
         let Some(iface) = self.ifaces.get(id) else { return };
         iface.set_up(up);

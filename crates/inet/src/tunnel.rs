@@ -133,6 +133,7 @@ impl<L: Locks> Stack<L> {
 
     /// Sets a tunnel's MTU to the explicit value if there is one. Otherwise derives it from the
     /// path (RFC 2003 5.1).
+    #[inline(never)]
     fn size_tunnel(&self, cx: Cx, id: IfaceId) {
         let Some((config, fixed)) = self.tunnels.lock(cx).get(id).map(|tunnel| (tunnel.config, tunnel.fixed_mtu))
         else {
@@ -247,6 +248,7 @@ impl<L: Locks> Stack<L> {
 
     /// Removes an interface with its addresses and routes, and drops its queued packets. Returns
     /// `false` if the interface does not exist or is `lo0`.
+    #[inline(never)]
     pub fn remove_iface(&self, cx: Cx, id: IfaceId) -> bool {
         let Some(iface) = self.iface(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return false };
         self.set_up(cx, id, false);

@@ -126,6 +126,7 @@ impl Dhcp {
     /// Runs the clients: receives datagrams, processes timers, sends messages. Returns the time of
     /// the next turn.
     #[cold]
+    #[inline(never)]
     pub(crate) fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
         let (stack, cx) = (calls.stack(), calls.cx());
         let clients = &mut *self.lock();
@@ -273,6 +274,7 @@ impl Clients {
     }
 
     /// Performs the actions that a client requests.
+    #[inline(never)]
     fn act<L: Locks>(&self, calls: &Calls<'_, L>, entry: &mut Client4, actions: Vec<Action>) {
         for action in actions {
             match action {

@@ -240,6 +240,7 @@ impl<L: Locks> Host<L> {
     }
 
     /// Creates a host like [`Host::new`], from a configuration that has already been checked.
+    #[inline(never)]
     pub(crate) fn of_checked(config: &HostConfig, clock: Clock) -> Result<Host<L>, buf::PoolError> {
         let pool_config = config.pool_config::<L>();
         let pool = Pool::new(&pool_config)?;
@@ -387,6 +388,7 @@ impl<L: Locks> Host<L> {
     ///
     /// # Errors
     /// Returns the errors of [`Host::add_port`].
+    #[inline(never)]
     pub fn add_port_with(
         &self,
         config: &IfaceConfig,
@@ -441,6 +443,7 @@ impl<L: Locks> Host<L> {
 
     /// Adds an iface for the queues of an open port. If the port does not support TSO, large TCP
     /// segments are split into buffers of `pool`.
+    #[inline(never)]
     fn attach_with(
         &self,
         name: &str,
@@ -556,6 +559,7 @@ impl<L: Locks> Host<L> {
 
     /// Runs the jobs and DHCP clients. Returns the time of their next turn.
     #[cold]
+    #[inline(never)]
     fn turn_work(&self, cx: Cx) -> Instant {
         let calls = Calls::new(&self.stack, cx);
         let of_jobs = self.jobs.turn(&Around { stack: &self.stack, calls: &calls, cx });

@@ -14,6 +14,7 @@ impl<L: Locks> Host<L> {
     ///
     /// # Errors
     /// Returns an [`AddPortError`] if the name is in use, or if there are too many ifaces.
+    #[inline(never)]
     pub fn add_tunnel(&self, name: &str, kind: Kind, mac: Option<Mac>) -> Result<IfaceId, AddPortError> {
         if self.stack.iface_named(name).is_some() {
             return Err(AddPortError::Exists(name.to_string()));

@@ -174,6 +174,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// `EBADF`, `EINVAL`, `EADDRINUSE`, `EACCES` (broadcast address), `ENETUNREACH`,
     /// `EAFNOSUPPORT`. For a stream also `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`, and
     /// `EINPROGRESS` if the socket is non-blocking or its send timeout expires.
+    #[inline(never)]
     pub fn connect(&self, fd: Fd, addr: SocketAddr) -> Result<(), Errno> {
         if let Some(id) = fd.sock() {
             return self.stream_connect(id, addr);

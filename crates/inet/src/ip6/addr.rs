@@ -93,6 +93,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`Refused6`] if the address was not added. If there is no interface `id`, the call has no
     /// effect.
+    #[inline(never)]
     pub fn add_addr6(&self, cx: Cx, id: IfaceId, addr: IfaceAddr6) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id) else { return Ok(()) };
         let bad = addr.addr.is_multicast()
@@ -144,6 +145,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`Refused6`] if the address was not added.
+    #[inline(never)]
     pub fn add_link_local(&self, cx: Cx, id: IfaceId) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return Ok(()) };
         if iface.addrs6(cx).iter().any(|own| ip6::is_link_local(own.addr)) {
@@ -163,6 +165,7 @@ impl<L: Locks> Stack<L> {
 
     /// Removes an address and its routes. Returns `false` if the interface does not have the
     /// address.
+    #[inline(never)]
     pub fn remove_addr6(&self, cx: Cx, id: IfaceId, addr: Ipv6Addr) -> bool {
         let Some(iface) = self.ifaces.get(id) else { return false };
         let mut six = iface.six.lock(cx);
@@ -183,6 +186,7 @@ impl<L: Locks> Stack<L> {
     /// Removes the routes `gone` of an address or on-link prefix that was removed. If another
     /// address or on-link prefix of any interface needs a route to the same prefix, its route
     /// replaces the removed one.
+    #[inline(never)]
     pub(crate) fn withdraw6(&self, cx: Cx, gone: &[(Prefix6, Via6)]) {
         let connected: Vec<_> = self.ifaces.iter().flat_map(|iface| connected_routes6(cx, iface)).collect();
         let mut routes = self.six.routes.lock(cx);

@@ -47,6 +47,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     /// [`Refused6`] if the interface has no link-local address and none can be added.
     /// Advertisements are not started then.
+    #[inline(never)]
     pub fn set_advertising(&self, cx: Cx, id: IfaceId, config: Option<Advertising>) -> Result<(), Refused6> {
         let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind == IfaceKind::Ethernet) else { return Ok(()) };
         let Some(config) = config else {
@@ -68,6 +69,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    #[inline(never)]
     fn stop_advertising(&self, cx: Cx, iface: &Iface<L>) {
         let Some(Advertiser { config, sent, .. }) = iface.six.lock(cx).advertiser.take() else { return };
         if sent > 0 {

@@ -127,6 +127,7 @@ impl<L: Locks> Stack<L> {
 
     /// Removes everything that router advertisements configured on an interface, and ignores
     /// further ones.
+    #[inline(never)]
     pub(crate) fn stop_autoconf(&self, cx: Cx, iface: &Iface<L>) {
         let Some(autoconf) = iface.six.lock(cx).autoconf.take() else { return };
         iface.advertised_mtu.store(u32::MAX, Ordering::Relaxed);
@@ -318,6 +319,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sets the default route to the best router, unless there is a configured default route.
+    #[inline(never)]
     pub(crate) fn select_router(&self, cx: Cx) {
         let up = self.ifaces.iter().filter(|iface| iface.is_up());
         let routers: Vec<_> = up

@@ -54,6 +54,7 @@ impl Resolvers {
 
 /// Adds an entry or updates its lifetime. If the list is full, the entry of the same source that
 /// expires first is removed (RFC 8106 6.2).
+#[inline(never)]
 pub(super) fn update<T: PartialEq>(entries: &mut Vec<Entry<T>>, new: Entry<T>, now: Instant) {
     entries.retain(|entry| (entry.source, &entry.value) != (new.source, &new.value));
     if new.until <= now {

@@ -8,6 +8,7 @@ use std::net::Ipv4Addr;
 
 /// Returns the routes of an interface address: to its network, to its broadcast addresses and to
 /// the address itself.
+#[inline(never)]
 pub(crate) fn connected_routes<L: Locks>(iface: &Iface<L>, addr: IfaceAddr) -> Vec<(Prefix, Via)> {
     let mut routes = Vec::new();
     let mut add = |dst: Ipv4Addr, len: u8, via: Via| routes.extend(Prefix::new(dst, len).ok().map(|p| (p, via)));

@@ -110,6 +110,7 @@ impl<L: Locks> Stack<L> {
         self.explain::<u128>(cx, question)
     }
 
+    #[inline(never)]
     fn explain<A: Explained>(&self, cx: Cx, question: &Question<A::Addr>) -> Why<A> {
         let without = A::without_route(self, cx, question);
         let covering = || A::routes(self).lock(cx).covering(question.dst);

@@ -30,6 +30,7 @@ pub struct LoopUse {
 
 impl<L: Locks> Stack<L> {
     /// Returns the combined usage of the loopback queue and the queue of decapsulated packets.
+    #[inline(never)]
     pub fn loop_use(&self, cx: Cx) -> LoopUse {
         let len = self.loopback.lock(cx).len() + self.held_by_tunnels(cx);
         let sum = |pick: fn(&Counters) -> u64| self.counters.iter().map(pick).sum::<u64>();

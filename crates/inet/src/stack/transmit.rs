@@ -17,6 +17,7 @@ impl<L: Locks> Stack<L> {
     /// ([`Stack::set_queue`]). A connection uses the queue of the thread that last wrote data while
     /// all earlier data was acknowledged. A tunnel uses the first queue. A stack of one thread uses
     /// only the first queue.
+    #[inline(never)]
     pub fn set_outputs(&self, cx: Cx, iface: IfaceId, outputs: Vec<Box<dyn Output>>) {
         if let Some(iface) = self.ifaces.get(iface) {
             let ended = iface.queues.set(cx, outputs);

@@ -23,6 +23,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Copies a burst for the captures, and removes the frames that the port's policy rejects.
     #[cold]
+    #[inline(never)]
     pub(crate) fn take_watched<L: Locks>(&self, stack: &Stack<L>, cx: Cx, burst: &mut Burst) {
         self.watch.keep(self.watch.copy(burst.as_slice()), Direction::Inbound, cx.now);
         if let Some(policy) = self.watch.policy().policy {

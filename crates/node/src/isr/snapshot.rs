@@ -10,6 +10,7 @@ use lock::Locks;
 /// They are counted as Queued in workstream 0, or in the stack's workstream if the host is split.
 /// For a host without netisr, the loop is shown as the only workstream, which processes all other
 /// frames directly.
+#[inline(never)]
 pub(crate) fn snapshot<L: Locks>(host: &Host<L>) -> Snapshot {
     let mut snapshot = match &host.isr {
         Some(isr) => isr.netisr.snapshot(),
