@@ -46,7 +46,7 @@ use grammar::{Command, Words, usage};
 
 use crate::Host;
 use context::{Ctl, DONE, one_of};
-use lock::Locks;
+use lock::{Locks, Up};
 use port::Pairs;
 use std::marker::PhantomData;
 
@@ -171,10 +171,8 @@ fn table<L: Locks>() -> &'static [Command<Run<L>>] {
 }
 
 /// Returns the commands that [`run`] accepts, as (name, description, text of the syntax forms).
-/// They do not depend on `L`. In a program that has hosts with locks of kind `L`, the call adds no
-/// code.
-pub fn catalog<L: Locks>() -> impl Iterator<Item = (&'static str, &'static str, String)> {
-    table::<L>().iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
+pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
+    table::<Up>().iter().map(|command| (command.name, command.about, grammar::forms_of(command)))
 }
 
 /// Runs the command `words` on `host` and returns the output as text. If `json` is set, a listing

@@ -1,7 +1,6 @@
 //! Arguments of the commands that use a running host or bridge.
 
 use clap::{Args, FromArgMatches, Subcommand, ValueHint};
-use lock::Up;
 use node::{commands, switch};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,14 +64,13 @@ const WITHOUT_SHORT: &[&str] = &["bridge", "capture", "job", "stop", "help"];
 impl ShortCommand {
     /// Returns the names of the commands that have a short form.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        commands::catalog::<Up>().map(|(name, ..)| name).filter(|name| !WITHOUT_SHORT.contains(name))
+        commands::catalog().map(|(name, ..)| name).filter(|name| !WITHOUT_SHORT.contains(name))
     }
 
     /// Returns the help text that lists the forms of a command on hosts and, if different, on
     /// bridges.
     fn forms(name: &str) -> String {
-        let host =
-            commands::catalog::<Up>().find(|(known, ..)| *known == name).map(|(.., forms)| forms).unwrap_or_default();
+        let host = commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms).unwrap_or_default();
         let bridge = switch::commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms);
         let bridge = bridge.filter(|forms| !forms.is_empty() && *forms != host);
         if host.is_empty() {
@@ -85,7 +83,7 @@ impl ShortCommand {
 
 impl Subcommand for ShortCommand {
     fn augment_subcommands(parent: clap::Command) -> clap::Command {
-        let commands = commands::catalog::<Up>().filter(|(name, ..)| !WITHOUT_SHORT.contains(name));
+        let commands = commands::catalog().filter(|(name, ..)| !WITHOUT_SHORT.contains(name));
         commands.fold(parent, |parent, (name, about, _)| {
             let command = ShortArgs::augment_args(clap::Command::new(name)).about(about);
             let where_forms = format!("'linerate {name} --help' lists the forms of the command.");

@@ -7,7 +7,6 @@ use super::*;
 use crate::config::HostConfig;
 use clock::{Clock, SimClock};
 use context::HostForm;
-use lock::Up;
 use serde_json::Value;
 use std::sync::Arc;
 
