@@ -164,7 +164,7 @@ impl<L: Locks> Commands<L> {
 }
 
 /// Returns the table of the commands. It is the only function that names them all, and it is never
-/// inlined, so a program contains each command once for each kind of locks (decision 42).
+/// inlined, so a crate uses the instances in crates below it (decision 42).
 #[inline(never)]
 fn table<L: Locks>() -> &'static [Command<Run<L>>] {
     Commands::<L>::ALL

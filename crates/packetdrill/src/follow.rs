@@ -1,8 +1,8 @@
 //! Finds the kernel sysctls that a script sets while it runs; our host gets the same values.
 //!
 //! Scripts run `sysctl -q net.ipv4.tcp_ecn=1` in a shell. Inotify reports the file that was
-//! written. Other files are not read, since
-//! they contain initial values of the namespace, which the script has not set.
+//! written. Other files are not read, since they contain initial values of the namespace, which the
+//! script has not set.
 
 use crate::os;
 use libc::c_int;

@@ -5,7 +5,6 @@
 //! module `door` advances time.
 
 use crate::flags::Settings;
-use buf::PoolLocks;
 use lock::Light;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::{ip4, ip6};
@@ -20,10 +19,10 @@ const MTU6_MIN: u16 = 1280;
 /// # Errors
 /// Returns a message if there is no memory, or an address is invalid.
 pub(crate) fn new(settings: &Settings) -> Result<Host, String> {
-    let host = Host::new("packetdrill", settings.mtu, settings.seed, PoolLocks::Light)?;
-    host.start_with(settings.local.into())?;
+    let host = Host::new("packetdrill", settings.mtu, settings.seed)?;
+    host.add_first_addr(settings.local.into())?;
     if settings.mtu >= MTU6_MIN {
-        host.start_with(settings.local6.into())?;
+        host.add_first_addr(settings.local6.into())?;
     }
     Ok(host)
 }

@@ -7,7 +7,7 @@
 //!  face       C interface: pointers become slices, errors become errno
 //!  calls      socket calls by descriptor; door implements blocking
 //!  door       blocking calls and time: virtual (or live), each event at its own time
-//!  host       one stack with one iface; packets from netdev_send and for netdev_receive
+//!  host       configures the host under test (pkt::host), and adds addresses that scripts use
 //!  files      descriptors: each of our sockets has a real kernel descriptor
 //!  options, info, addr   numbers and layouts of Linux's C interface
 //!  flags, follow   sysctls: from --so_flags, and from sysctls set by a running script

@@ -1,7 +1,7 @@
 //! The host under test: one stack with one iface, whose other end is a script.
 //!
 //! The caller provides the packets that arrive, and advances the time. Sent packets are queued with
-//! their times. The host reads no clock and never blocks.
+//! their times. The host reads no clock.
 
 use buf::{Burst, Frame, Pool, PoolConfig, PoolLocks};
 use clock::Instant;
@@ -26,14 +26,15 @@ const IFACE: IfaceId = IfaceId(1);
 const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 /// Address of all neighbors.
 const NEIGHBOR_MAC: Mac = Mac([2, 0, 0, 0, 0, 0xfe]);
-/// Prefix lengths of the host's first addresses.
+/// Prefix length of the host's first IPv4 address.
 const LEN: u8 = 16;
+/// Prefix length of the host's first IPv6 address.
 const LEN6: u8 = 48;
 /// Maximum length in bytes of a packet for which a buffer of the host's own pool is used.
 const SMALL: usize = 2000;
 /// Maximum number of polls at one instant; more indicate that the host is stuck.
 const POLLS_MAX: usize = 10_000;
-/// Maximum number of packets queued, since a script may never read them.
+/// Maximum number of packets queued, since a script may never read them. Further ones are dropped.
 const WIRE_MAX: usize = 65_536;
 
 /// Packets sent by the host, with their times.
@@ -73,12 +74,12 @@ pub struct Host<L: Locks> {
 
 impl<L: Locks> Host<L> {
     /// Creates a host called `name` without addresses, at time [`START`]. `mtu` is the MTU of its
-    /// iface in bytes. With a `seed`, its random numbers are reproducible. `locks` are the locks of
-    /// its pools.
+    /// iface in bytes. With a `seed`, its random numbers are reproducible.
     ///
     /// # Errors
     /// Returns a message if memory cannot be allocated.
-    pub fn new(name: &str, mtu: u16, seed: Option<u64>, locks: PoolLocks) -> Result<Host<L>, String> {
+    pub fn new(name: &str, mtu: u16, seed: Option<u64>) -> Result<Host<L>, String> {
+        let locks = if L::SHARED { PoolLocks::Light } else { PoolLocks::Owner };
         let pool = |buffers, data| {
             let config = PoolConfig { buffers, data, locks, ..PoolConfig::default() };
             Pool::new(&config).map_err(|why| why.to_string())
@@ -97,7 +98,7 @@ impl<L: Locks> Host<L> {
         self.now.get()
     }
 
-    /// Advances the time to `to`, unless it is later already.
+    /// Sets the time to `to`. An earlier time has no effect.
     pub fn advance(&self, to: Instant) {
         self.now.set(self.now.get().max(to));
     }
@@ -107,17 +108,19 @@ impl<L: Locks> Host<L> {
         Cx::enter(How::Register, self.now.get())
     }
 
-    /// Returns the host's socket calls, of which none blocks.
+    /// Returns socket calls for non-blocking sockets. A call that has to wait would sleep forever,
+    /// since nothing runs the host meanwhile.
     pub fn calls(&self) -> Calls<'_, L> {
         Calls::new(&self.stack, self.cx())
     }
 
-    /// Adds an address that is usable at once, and a default route of its family through a router
-    /// on its link.
+    /// Adds the first address of a family, and a default route through a router on its link. With
+    /// an IPv6 address, duplicate address detection is disabled, so that the address is usable at
+    /// once.
     ///
     /// # Errors
     /// Returns a message if the stack rejects the address.
-    pub fn start_with(&self, local: IpAddr) -> Result<(), String> {
+    pub fn add_first_addr(&self, local: IpAddr) -> Result<(), String> {
         let cx = self.cx();
         match local {
             IpAddr::V4(local) => {
@@ -150,11 +153,11 @@ impl<L: Locks> Host<L> {
         match addr {
             IpAddr::V4(addr) => {
                 let added = self.stack.add_addr(self.cx(), IFACE, IfaceAddr { addr, len });
-                added.map(drop).map_err(|why| refused(format!("{why:?}")))
+                added.map_err(|why| refused(format!("{why:?}")))
             }
             IpAddr::V6(addr) => {
                 let added = self.stack.add_addr6(self.cx(), IFACE, IfaceAddr6::new(addr, len));
-                added.map(drop).map_err(|why| refused(format!("{why:?}")))
+                added.map_err(|why| refused(format!("{why:?}")))
             }
         }
     }

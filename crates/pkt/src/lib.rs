@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  lex, parse     parse a script into events; the syntax is compatible with packetdrill
-//!  host           the host under test: one stack, whose packets the caller gets and provides
+//!  host           the host under test: one stack with one iface; used by packetdrill, too
 //!  play           runs the events in virtual time against one host; while a call blocks, the
 //!                 following events run
 //!  call, sockopt  execute socket calls by their names, and compare results and errno

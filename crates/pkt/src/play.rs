@@ -19,7 +19,6 @@ use crate::script::{Action, Body, Event, Icmp, IpVersion, Packet, Script, When};
 use crate::segment::{self, Ends, Seg};
 use crate::settings::Settings;
 use crate::shell;
-use buf::PoolLocks;
 use clock::{Duration, Instant};
 use lock::Up;
 use socket::{Calls, Drive, Fd};
@@ -116,8 +115,8 @@ pub(crate) fn play(script: &Script, dir: Option<&Path>, rules: Rules) -> Result<
 
 impl<'s> Player<'s> {
     fn new(script: &'s Script, dir: Option<&'s Path>, settings: Settings, rules: Rules) -> Result<Player<'s>, String> {
-        let host = Host::new("pkt", settings.mtu, Some(1), PoolLocks::default())?;
-        host.start_with(settings.local)?;
+        let host = Host::new("pkt", settings.mtu, Some(1))?;
+        host.add_first_addr(settings.local)?;
         host.set_neighbor(settings.remote);
         let state = State {
             at: 0,

@@ -103,7 +103,7 @@ impl<L: Locks> Calls<'_, L> {
 
     /// Sends `bytes` on a stream. A blocking socket sends all of them; a non-blocking one sends as
     /// many as it can without waiting. Returns the number of bytes that the send buffer accepted.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn stream_send(&self, id: usize, bytes: &[u8], flags: SendFlags) -> Result<usize, Errno> {
         let mut sent = 0;
         loop {

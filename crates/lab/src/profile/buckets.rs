@@ -192,7 +192,7 @@ const RULES: &[(Bucket, &[&str])] = &[
     ),
     (Bucket::Application, &["node::config", "node::control", "node::service", "node::commands"]),
     (Bucket::Scheduling, &["dispatch", "node", "std::thread", "std::sys::thread"]),
-    (Bucket::Application, &["apps", "programs", "linerate", "linerate_cli", "lab", "rung", "sim", "bench"]),
+    (Bucket::Application, &["apps", "programs", "linerate", "linerate_cli", "lab", "rung", "pkt", "sim", "bench"]),
 ];
 
 /// Returns whether `name` is the module or function `path`, or below it.

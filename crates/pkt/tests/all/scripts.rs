@@ -1,4 +1,4 @@
-//! Runs every script of scripts. The scripts are sorted into directories by initial state and
+//! Runs every script in `scripts/`. The scripts are sorted into directories by initial state and
 //! subject.
 
 use linerate_pkt::{PktError, Rules, parse, run_file, run_text, versions_of};
