@@ -63,6 +63,8 @@ pub struct Options {
     pub reuse_addr: bool,
     /// `SO_REUSEPORT`: has the same effect as `reuse_addr`.
     pub reuse_port: bool,
+    /// `IP_BINDANY`: permits source addresses that this host does not have.
+    pub bind_any: bool,
     /// Sets Don't Fragment. Sending a datagram that exceeds the MTU then fails.
     pub dont_fragment: bool,
     /// Rejects IPv4 on an IPv6 socket, even if the socket is bound to no address.
@@ -82,6 +84,7 @@ impl Default for Options {
             broadcast: false,
             reuse_addr: false,
             reuse_port: false,
+            bind_any: false,
             dont_fragment: false,
             v6only: false,
             recv_timeout: None,

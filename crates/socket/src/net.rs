@@ -44,6 +44,7 @@ mod raw;
 mod stream;
 pub mod tasks;
 mod udp;
+mod vectored;
 
 pub use addr::{Target, ToAddr};
 pub use alone::Alone;

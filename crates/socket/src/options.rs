@@ -72,7 +72,9 @@ pub enum Opt {
     Linger(Option<Duration>),
     /// `SO_KEEPALIVE`: an idle connection sends keepalive probes.
     KeepAlive(bool),
-    /// `IP_BINDANY`, `IP_TRANSPARENT`: permits binding to addresses that this host does not have.
+    /// `IP_BINDANY`, `IP_TRANSPARENT`: permits binding to addresses that this host does not have,
+    /// and, on a datagram socket, such sources in [`Ancillary`](crate::Ancillary). Packets to these
+    /// addresses arrive if they have a local route.
     BindAny(bool),
     /// `TCP_NODELAY`: small segments are sent at once.
     NoDelay(bool),
@@ -226,6 +228,7 @@ impl<L: Locks> Calls<'_, L> {
                     Opt::Broadcast(on) => options.broadcast = on,
                     Opt::ReuseAddr(on) => options.reuse_addr = on,
                     Opt::ReusePort(on) => options.reuse_port = on,
+                    Opt::BindAny(on) => options.bind_any = on,
                     Opt::Ttl(ttl) => options.ttl = Some(ttl),
                     Opt::Tos(tos) => options.tos = tos,
                     Opt::DontFragment(on) => options.dont_fragment = on,
@@ -299,6 +302,7 @@ impl<L: Locks> Calls<'_, L> {
                     OptKind::Broadcast => Opt::Broadcast(pcb.options.broadcast),
                     OptKind::ReuseAddr => Opt::ReuseAddr(pcb.options.reuse_addr),
                     OptKind::ReusePort => Opt::ReusePort(pcb.options.reuse_port),
+                    OptKind::BindAny => Opt::BindAny(pcb.options.bind_any),
                     OptKind::Ttl => Opt::Ttl(pcb.options.ttl.unwrap_or(default_ttl(pcb))),
                     OptKind::Tos => Opt::Tos(pcb.options.tos),
                     OptKind::DontFragment => Opt::DontFragment(pcb.options.dont_fragment),

@@ -82,7 +82,7 @@ impl<L: Locks> Stack<L> {
         let seen = |pcb: &mut Pcb<L>| (pcb.domain(), pcb.is_bound(), *pcb.options, pcb.raw().is_some());
         let (domain, bound, options, is_raw) = self.with_pcb(cx, id, seen).ok_or(BindError::NoSocket)?;
         let local = domain.end(options.v6only, &addr)?;
-        if !self.is_bindable(cx, local)? {
+        if !self.is_bindable(cx, local)? && !options.bind_any {
             return Err(BindError::NotOurs);
         }
         if is_raw {

@@ -152,7 +152,8 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`SendError`]; [`SendError::BadSource`] if the source address does not belong to this host
-    /// or is of another family than `dst`; [`SendError::NoIface`], [`SendError::Invalid`].
+    /// (unless the socket has IP_BINDANY), or is of another family than `dst`;
+    /// [`SendError::NoIface`], [`SendError::Invalid`].
     pub fn udp_send_msg(
         &self,
         cx: Cx,
@@ -169,12 +170,14 @@ impl<L: Locks> Stack<L> {
         }
         let lap = self.lap(cx);
         let own = Own { iface: out, ttl, tos };
-        match self.with_pcb(cx, id, |pcb| destination(pcb, dst)).unwrap_or(Err(SendError::NoSocket))? {
+        let seen = |pcb: &mut Pcb<L>| Ok((destination(pcb, dst)?, pcb.options.bind_any));
+        let (to, any) = self.with_pcb(cx, id, seen).unwrap_or(Err(SendError::NoSocket))?;
+        match to {
             To::V4(dst, port) => {
                 let chosen = match src {
                     None => Ipv4Addr::UNSPECIFIED,
                     Some(IpAddr::V4(src)) if src.is_multicast() || self.is_broadcast(cx, src) => Ipv4Addr::UNSPECIFIED,
-                    Some(IpAddr::V4(src)) if self.is_local(cx, src) => src,
+                    Some(IpAddr::V4(src)) if any || self.is_local(cx, src) => src,
                     Some(_) => return Err(SendError::BadSource),
                 };
                 if ttl == Some(0) {
@@ -194,7 +197,7 @@ impl<L: Locks> Stack<L> {
                     Some(IpAddr::V6(src)) => zone::embed(src, zone.or(out).or(iface)),
                     Some(IpAddr::V4(_)) => return Err(SendError::BadSource),
                 };
-                if chosen != 0 && self.owns(cx, Addr(chosen)) != Some(true) {
+                if chosen != 0 && !any && self.owns(cx, Addr(chosen)) != Some(true) {
                     return Err(SendError::BadSource);
                 }
                 let dst = if zone.is_none() { zone::embed(zone::split(dst).0, out) } else { dst };

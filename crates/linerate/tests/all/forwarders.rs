@@ -1,7 +1,7 @@
 //! Forwarders on virtual time: every decision, expiry, limits, and the audit after each.
 
 use linerate::net::tasks::{TcpForwarder, TcpListener, TcpStream, UdpForwarder, UdpSocket, sleep};
-use linerate::net::{self, Opt};
+use linerate::net::{self, Ancillary, Opt, OptKind};
 use linerate::sim::World;
 use linerate::{Host, HostBuilder, LocalHost};
 use std::cell::Cell;
@@ -356,6 +356,42 @@ fn a_listener_for_any_port_takes_both_families() {
     }
     drop(listener);
     end(&world);
+}
+
+/// A datagram socket with `BindAny` sends from an address that the host does not have. An address
+/// with a local route needs no option.
+#[test]
+fn a_datagram_socket_has_any_address() {
+    for net in &NETS {
+        let (world, proxy, client) = proxy_and_client(net, 1, "pair:any-source");
+        let to = SocketAddr::new(net.host(0, 1).parse().unwrap(), 7);
+        let receiver = net::UdpSocket::bind(&proxy, to).unwrap();
+        assert_eq!(net::UdpSocket::bind(&client, net.far(53)).unwrap_err().kind(), ErrorKind::AddrNotAvailable);
+        let far = net::UdpSocket::bind_with(&client, net.far(53), &[Opt::BindAny(true)]).unwrap();
+        assert_eq!(far.local_addr().unwrap(), net.far(53));
+        far.send_to(b"first", to).unwrap();
+        // A socket without an address sends from any address, too, if it is in the ancillary data.
+        let any = SocketAddr::new(if net.len == 24 { [0; 4].into() } else { [0; 16].into() }, 54);
+        let source = Ancillary::source(net.far(0).ip());
+        let plain = net::UdpSocket::bind(&client, any).unwrap();
+        let refused = plain.send_msg(b"", to, &source).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::AddrNotAvailable);
+        plain.set_option(Opt::BindAny(true)).unwrap();
+        assert_eq!(plain.option(OptKind::BindAny).unwrap(), Opt::BindAny(true));
+        plain.send_msg(b"second", to, &source).unwrap();
+        world.run_for(Duration::from_secs(1));
+        let mut buf = [0; 9];
+        receiver.set_nonblocking(true).unwrap();
+        assert_eq!(receiver.recv_from(&mut buf).unwrap(), (5, net.far(53)));
+        assert_eq!(receiver.recv_from(&mut buf).unwrap(), (6, net.far(54)));
+        let local = net::UdpSocket::bind(&proxy, net.far(53)).unwrap();
+        net::UdpSocket::bind(&client, net.client()).unwrap().send_to(b"by route", net.far(53)).unwrap();
+        world.run_for(Duration::from_secs(1));
+        local.set_nonblocking(true).unwrap();
+        assert_eq!(local.recv_from(&mut buf).unwrap().0, 8);
+        drop((far, plain, receiver, local));
+        end(&world);
+    }
 }
 
 /// A flood of first packets fills the limits and nothing else: the excess is dropped and counted.

@@ -1,11 +1,12 @@
 //! TCP connection, with the interface of `std::net::TcpStream`.
 
-use super::{Net, Owned, ToAddr, error, odd, timeout};
-use crate::{Errno, Fd, Opt, OptKind, RecvFlags};
+use super::{Net, Owned, ToAddr, error, odd, timeout, vectored};
+use crate::{Errno, Fd, Opt, OptKind, RecvFlags, SendFlags};
 use inet::udp::Domain;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A TCP connection. Dropping its last handle closes it; data that was written is still sent,
@@ -311,11 +312,29 @@ impl<N: Net> Read for &TcpStream<N> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.recv(fd, buf))
     }
+
+    /// Waits for the first byte only.
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let recv = |buf: &mut [u8], has_some| {
+            let flags = RecvFlags { dont_wait: has_some, ..RecvFlags::default() };
+            Poll::Ready(self.0.call(|calls, fd| calls.recv_from_flags(fd, buf, flags).map(|(n, _)| n)))
+        };
+        vectored::ready(vectored::fill(bufs, recv))
+    }
 }
 
 impl<N: Net> Write for &TcpStream<N> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         self.0.call(|calls, fd| calls.send(fd, buf))
+    }
+
+    /// A segment may contain bytes of several buffers.
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        let send = |buf: &[u8], more| {
+            let flags = SendFlags { more, ..SendFlags::default() };
+            Poll::Ready(self.0.call(|calls, fd| calls.send_flags(fd, buf, flags)))
+        };
+        vectored::ready(vectored::drain(bufs, send))
     }
 
     /// Returns at once: written data is already in the send buffer.
@@ -328,11 +347,19 @@ impl<N: Net> Read for TcpStream<N> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         (&*self).read(buf)
     }
+
+    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(bufs)
+    }
 }
 
 impl<N: Net> Write for TcpStream<N> {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
         (&*self).write(buf)
+    }
+
+    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(bufs)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -97,7 +97,7 @@ impl<N: Net> UdpSocket<N> {
     ///
     /// # Errors
     /// Those of [`UdpSocket::send_to`]; `AddrNotAvailable` if the source is not an address of the
-    /// host; `InvalidInput`.
+    /// host and [`Opt::BindAny`] is not set; `InvalidInput`.
     pub fn send_msg(&self, buf: &[u8], addr: impl ToAddr, ancillary: &Ancillary) -> io::Result<usize> {
         let addr = addr.to_addr(&self.0.net)?;
         self.0.call(|calls, fd| calls.send_msg(fd, buf, Some(&addr), ancillary))
@@ -110,6 +110,14 @@ impl<N: Net> UdpSocket<N> {
     /// (`ENOPROTOOPT`) for an option of another type of socket.
     pub fn set_option(&self, opt: Opt) -> io::Result<()> {
         self.0.set(opt)
+    }
+
+    /// Returns the value of an option.
+    ///
+    /// # Errors
+    /// An error without a specific kind (`ENOPROTOOPT`) for an option of another type of socket.
+    pub fn option(&self, kind: OptKind) -> io::Result<Opt> {
+        self.0.option(kind)
     }
 
     /// Sends a datagram to the connected peer.

@@ -2,7 +2,7 @@
 
 use crate::shared::{EACH, FEW, Host, byte, with_host, with_host_of};
 use linerate_socket::net::tasks::{TcpListener, TcpStream, UdpSocket, lookup, sleep};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +60,31 @@ fn exchange<'s>(scope: &'s std::thread::Scope<'s, '_>, client: Stream, total: us
             }
             assert_eq!(got, total); // the dropped writer has shut the connection down
         });
+    });
+}
+
+/// The halves of a borrowed stream, and reads and writes of several buffers.
+#[test]
+fn one_task_uses_both_halves_and_several_buffers() {
+    with_host(|host| {
+        let listener = run(TcpListener::bind(host, "127.0.0.1:80")).unwrap();
+        let mut client = run(TcpStream::connect(host, "127.0.0.1:80")).unwrap();
+        let server = run(listener.accept()).unwrap().0;
+        let (mut first, mut rest) = ([0; 2], [0; 20]);
+        poll_and_drop(server.read_vectored(&mut [&mut first[..], &mut rest].map(IoSliceMut::new)));
+        let (reader, writer) = client.split();
+        run(writer.write_all(b"asked")).unwrap();
+        let mut asked = [0; 5];
+        run(server.read_exact(&mut asked)).unwrap();
+        assert_eq!(&asked, b"asked");
+        let answer: [&[u8]; 3] = [b"ans", b"", b"wer"];
+        assert_eq!(run(server.write_vectored(&answer.map(IoSlice::new))).unwrap(), 6);
+        while run(reader.stream().peek(&mut rest)).unwrap() < 6 {}
+        let mut bufs = [&mut first[..], &mut rest].map(IoSliceMut::new);
+        assert_eq!(run(reader.stream().read_vectored(&mut bufs)).unwrap(), 6);
+        assert_eq!((&first, &rest[..4]), (b"an", &b"swer"[..]));
+        drop(server);
+        assert_eq!(run(reader.read(&mut rest)).unwrap(), 0);
     });
 }
 

@@ -2,11 +2,11 @@
 
 use super::{PEEK, RECV, SEND, attempt, lookup};
 use crate::net as blocking;
-use crate::net::{Net, ToAddr, error};
+use crate::net::{Net, ToAddr, error, vectored};
 use crate::{Errno, Opt, SendFlags};
 use inet::udp::Domain;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{Shutdown, SocketAddr};
 use std::task::{Context, Poll};
 
@@ -65,6 +65,15 @@ impl<N: Net> TcpStream<N> {
         poll_fn(|cx| self.poll_recv(cx, buf)).await
     }
 
+    /// Receives bytes into several buffers, in order. Returns their number; 0 is the end of the
+    /// stream. Waits for the first byte only. Nothing was received if the future is dropped.
+    ///
+    /// # Errors
+    /// Those of [`TcpStream::read`].
+    pub async fn read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_recv_vectored(cx, bufs)).await
+    }
+
     /// Fills `buf`. If the future is dropped, received bytes are lost.
     ///
     /// # Errors
@@ -117,6 +126,15 @@ impl<N: Net> TcpStream<N> {
         poll_fn(|cx| self.poll_send(cx, buf)).await
     }
 
+    /// Writes several buffers, in order, as far as the send buffer has space, and returns the
+    /// number of bytes. Nothing was written if the future is dropped.
+    ///
+    /// # Errors
+    /// Those of [`TcpStream::write`].
+    pub async fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_send_vectored(cx, bufs)).await
+    }
+
     /// Writes all of `buf`. If the future is dropped, a part may have been written.
     ///
     /// # Errors
@@ -159,17 +177,16 @@ impl<N: Net> TcpStream<N> {
     /// # Errors
     /// Those of [`TcpStream::write`].
     pub fn poll_send_vectored(&self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        let (mut sent, mut left) = (0, bufs.iter().filter(|buf| !buf.is_empty()).peekable());
-        while let Some(buf) = left.next() {
-            let flags = SendFlags { more: left.peek().is_some(), ..SEND };
-            match self.poll_send_flags(cx, buf, flags) {
-                Poll::Ready(Ok(n)) if n < buf.len() => return Poll::Ready(Ok(sent + n)),
-                Poll::Ready(Ok(n)) => sent += n,
-                _ if sent > 0 => break,
-                refused => return refused,
-            }
-        }
-        Poll::Ready(Ok(sent))
+        vectored::drain(bufs, |buf, more| self.poll_send_flags(cx, buf, SendFlags { more, ..SEND }))
+    }
+
+    /// Receives bytes into several buffers, in order, or registers the task to be woken when some
+    /// arrive.
+    ///
+    /// # Errors
+    /// Those of [`TcpStream::read`].
+    pub fn poll_recv_vectored(&self, cx: &mut Context<'_>, bufs: &mut [IoSliceMut<'_>]) -> Poll<io::Result<usize>> {
+        vectored::fill(bufs, |buf, _| self.poll_recv(cx, buf))
     }
 
     /// Shuts the connection down for writing. Does nothing if the connection has already ended.
