@@ -18,6 +18,10 @@ use std::task::Waker;
 /// It has no locks, so a packet costs less than on a [`Host`](crate::Host). A `LocalHost` is a
 /// handle: clones refer to the same host. It cannot be moved to another thread.
 ///
+/// When the last handle is dropped, the host sends the data written to its sockets and waits for
+/// acknowledgments, for at most half a second; it ends earlier if nothing arrives for 50 ms or two
+/// round-trip times. [`LocalHost::shutdown`] waits longer and reports what was not acknowledged.
+///
 /// ```
 /// use linerate::Host;
 /// use linerate::net::UdpSocket;

@@ -8,8 +8,9 @@ use lock::Locks;
 
 /// Maximum wait for peers when a host is dropped.
 const DROP_PATIENCE: Duration = Duration::from_millis(500);
-/// Maximum wait without a received frame when a host is dropped. This is enough, because peers do
-/// not delay the ACK of a FIN.
+/// Wait without a received frame when a host is dropped, after which its peers are considered gone;
+/// two round-trip times if these are longer. This is enough, because peers do not delay the ACK of
+/// a FIN.
 const QUIET: Duration = Duration::from_millis(50);
 /// Interval at which the shutdown checks for unacknowledged data while frames arrive.
 const CHECK: Duration = Duration::from_millis(1);
@@ -60,12 +61,12 @@ impl<L: Locks> Host<L> {
     }
 
     /// Shuts down a host that is being dropped. Sends FINs, and waits for acknowledgment of written
-    /// data, at most [`DROP_PATIENCE`] and no longer than [`QUIET`] without a frame. Connections
-    /// with unacknowledged data are then reset.
+    /// data, at most [`DROP_PATIENCE`], and without a frame [`QUIET`] or two round-trip times.
+    /// Connections with unacknowledged data are then reset.
     pub(crate) fn attempt_shutdown(&self) {
         self.stack.tcp_finish(self.cx());
         let begin = self.clock.now();
-        let (mut heard, mut check) = (begin, Instant::ZERO);
+        let (mut heard, mut check, mut quiet) = (begin, Instant::ZERO, QUIET);
         loop {
             let was_over = self.is_over();
             let step = self.step();
@@ -73,18 +74,18 @@ impl<L: Locks> Host<L> {
                 heard = step.now;
             }
             if step.frames == 0 || step.now >= check {
-                let has_text = self.stack.tcp_has_unacknowledged_text(self.cx());
-                if !has_text {
+                let Some(rtt) = self.stack.tcp_unacknowledged_rtt(self.cx()) else {
                     return self.stack.flush(self.cx());
-                }
-                let is_late = step.now.since(begin) >= DROP_PATIENCE || step.now.since(heard) >= QUIET;
+                };
+                quiet = QUIET.max(2 * rtt);
+                let is_late = step.now.since(begin) >= DROP_PATIENCE || step.now.since(heard) >= quiet;
                 if is_late || was_over && step.frames == 0 {
                     break;
                 }
                 check = step.now.after(CHECK);
             }
             if step.frames == 0 {
-                self.wait(step.next.unwrap_or(Instant::NEVER).min(heard.after(QUIET)), None);
+                self.wait(step.next.unwrap_or(Instant::NEVER).min(heard.after(quiet)), None);
             }
         }
         self.stack.tcp_reset_unacknowledged(self.cx());

@@ -11,6 +11,7 @@ use crate::Stack;
 use crate::demux::Tuple;
 use crate::iface::AtOnce;
 use ::tcp::State;
+use clock::Duration;
 use lock::{Cx, Locks};
 
 /// A connection whose peer has not acknowledged all written data or the FIN.
@@ -61,11 +62,17 @@ impl<L: Locks> Stack<L> {
         has
     }
 
-    /// Returns whether any connection has written data that its peer has not acknowledged.
-    pub fn tcp_has_unacknowledged_text(&self, cx: Cx) -> bool {
-        let mut any = false;
-        self.tcp.socks.for_each(cx, |_, sock| any |= sock.unacknowledged().is_some_and(|left| left.bytes > 0));
-        any
+    /// Returns the longest smoothed round-trip time of the connections with written data that the
+    /// peer has not acknowledged; `None` if there is no such connection. A connection whose
+    /// round-trip time was not measured counts as 0.
+    pub fn tcp_unacknowledged_rtt(&self, cx: Cx) -> Option<Duration> {
+        let mut longest = None;
+        self.tcp.socks.for_each(cx, |_, sock| {
+            if sock.unacknowledged().is_some_and(|left| left.bytes > 0) {
+                longest = longest.max(sock.tcb().map(|tcb| tcb.info(cx.now).rtt));
+            }
+        });
+        longest
     }
 
     /// Resets the connections with unacknowledged data or FINs, and returns them.

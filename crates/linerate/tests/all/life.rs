@@ -58,6 +58,23 @@ fn dropping_the_last_handle_sends_what_was_written() {
     assert_eq!(all.len(), 30_000);
 }
 
+/// A dropped `LocalHost` waits for acknowledgments as long as the path needs.
+#[test]
+fn a_dropped_local_host_waits_for_a_slow_path() {
+    let slow = "impair(delay=80ms):pair:slow";
+    let b = Host::builder().name("b").port(slow).addr("10.0.0.2/24").build().unwrap();
+    let a = Host::builder().name("a").port("pair:slow").addr("10.0.0.1/24").build_local().unwrap();
+    let listener = TcpListener::bind(&b, "10.0.0.2:7").unwrap();
+    let mut client = TcpStream::connect(&a, "10.0.0.2:7").unwrap();
+    let mut server = listener.accept().unwrap().0;
+    server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    client.write_all(&[7; 30_000]).unwrap(); // more than the initial window
+    drop((client, a));
+    let mut all = Vec::new();
+    server.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 30_000);
+}
+
 #[test]
 fn ports_addresses_and_routes_change_while_the_host_runs() {
     let (a, b) = two("pair:change");
