@@ -1,9 +1,19 @@
-//! Errors of the library.
+//! Errors of the library: [`Error`], and the errors that its variants contain.
 
-use node::run::BuildError;
-use node::switch::AddError;
-use node::switch::node::NodeError;
 use std::{fmt, io};
+
+#[doc(inline)]
+pub use ::node::AddPortError;
+#[doc(inline)]
+pub use ::node::config::ConfigError;
+#[doc(inline)]
+pub use ::node::run::BuildError;
+#[doc(inline)]
+pub use ::node::switch::AddError;
+#[doc(inline)]
+pub use ::node::switch::node::NodeError;
+#[doc(inline)]
+pub use ::sim::shape::ShapeError;
 
 /// Reason why a host or bridge could not be built or changed. `Debug` prints the same text as
 /// `Display`, since a `main` that returns the error prints it with `Debug`.
@@ -25,7 +35,7 @@ pub enum Error {
         /// Specification of the port.
         port: String,
         /// Error of the port.
-        why: Box<node::AddPortError>,
+        why: Box<AddPortError>,
     },
     /// A bridge could not be built.
     Bridge(NodeError),
@@ -37,7 +47,7 @@ pub enum Error {
         why: AddError,
     },
     /// A configuration file could not be read.
-    Config(Box<node::config::ConfigError>),
+    Config(Box<ConfigError>),
     /// A change was rejected.
     Rejected {
         /// The change, such as `route 10.0.0.0/8`.
@@ -56,7 +66,7 @@ pub enum Error {
     /// return a single error type.
     Socket(io::Error),
     /// A host of a simulation could not be built.
-    World(Box<::sim::shape::ShapeError>),
+    World(Box<ShapeError>),
 }
 
 impl fmt::Display for Error {
@@ -120,7 +130,7 @@ macro_rules! boxed {
     )+ };
 }
 
-boxed!((Build, BuildError), (Config, node::config::ConfigError), (World, ::sim::shape::ShapeError));
+boxed!((Build, BuildError), (Config, ConfigError), (World, ShapeError));
 
 impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {

@@ -4,28 +4,48 @@
 //! of the kernel. Its ports are virtual links inside the process, TAP devices, packet sockets,
 //! capture files, text, or [ports of your own](port). One process can easily run a thousand hosts.
 //!
+//! # A first program
+//!
+//! A program depends on the library by the path of a checkout:
+//!
+//! ```toml
+//! [dependencies]
+//! linerate = { path = "../linerate/crates/linerate" }
 //! ```
-//! use linerate::Host;
+//!
+//! An echo server on one host, and a client on another:
+//!
+//! ```
 //! use linerate::net::{TcpListener, TcpStream};
-//! use std::io::{Read, Write};
+//! use linerate::{Error, Host};
+//! use std::io::{self, Read, Write};
+//! use std::thread;
 //!
-//! // Two hosts, connected by a virtual cable.
-//! let server = Host::builder().port("pair:cable").addr("10.0.0.1/24").build()?;
-//! let client = Host::builder().port("pair:cable").addr("10.0.0.2/24").build()?;
+//! fn main() -> Result<(), Error> {
+//!     // Two hosts, connected by a virtual cable.
+//!     let server = Host::builder().port("pair:cable").addr("10.0.0.1/24").build()?;
+//!     let client = Host::builder().port("pair:cable").addr("10.0.0.2/24").build()?;
 //!
-//! let listener = TcpListener::bind(&server, "10.0.0.1:7")?;
-//! let mut stream = TcpStream::connect(&client, "10.0.0.1:7")?;
-//! stream.write_all(b"hello")?;
+//!     let listener = TcpListener::bind(&server, "10.0.0.1:7")?;
+//!     thread::spawn(move || {
+//!         for stream in listener.incoming().flatten() {
+//!             thread::spawn(move || io::copy(&mut &stream, &mut &stream));
+//!         }
+//!     });
 //!
-//! let (mut accepted, peer) = listener.accept()?;
-//! let mut text = [0; 5];
-//! accepted.read_exact(&mut text)?;
-//! assert_eq!((&text, peer.ip()), (b"hello", [10, 0, 0, 2].into()));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//!     let mut stream = TcpStream::connect(&client, "10.0.0.1:7")?;
+//!     stream.write_all(b"hello")?;
+//!     let mut text = [0; 5];
+//!     stream.read_exact(&mut text)?;
+//!     assert_eq!(&text, b"hello");
+//!     Ok(())
+//! }
 //! ```
 //!
 //! With `"tap:tap0"` instead of `"pair:cable"`, a host appears on the TAP device `tap0`, and
-//! programs of the kernel can reach it.
+//! programs of the kernel can reach it. The directory `examples/` of this crate has eleven programs
+//! (`cargo run -p linerate --example tcp_echo`), and `docs/guide/` of the repository explains each
+//! part.
 //!
 //! # Kinds of hosts
 //!
@@ -61,7 +81,7 @@ mod builder;
 mod capture;
 mod control;
 mod driver;
-mod error;
+pub mod error;
 #[cfg(doctest)]
 mod guide;
 mod iface;
@@ -86,6 +106,7 @@ pub use local::LocalHost;
 pub use router::Router;
 
 /// Headers of protocols: parsers and writers, checksums, flow hashes, the dissector.
+#[doc(inline)]
 pub use ::wire;
 /// Filters: compiled expressions of tcpdump.
 pub use ::wire::filter;

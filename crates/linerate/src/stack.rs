@@ -9,4 +9,5 @@ pub use ::inet::{Config, Stack};
 pub use ::lock::{Cx, How, Light, Locks, Up};
 pub use ::socket::{Calls, Drive, Errno, Events, Fd, Opt, OptKind, PollFd, Poller};
 /// TCP as a state machine over sequence numbers, without payload.
+#[doc(inline)]
 pub use ::tcp;

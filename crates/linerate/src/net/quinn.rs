@@ -1,4 +1,4 @@
-//! QUIC with the crate [`quinn`](::quinn) (feature `quinn`).
+//! QUIC with the crate [`quinn`] (feature `quinn`).
 //!
 //! [`bind`] opens a UDP socket of a host for a `quinn::Endpoint`. The program selects the runtime
 //! and the cryptography by features of quinn.

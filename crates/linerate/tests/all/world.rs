@@ -53,7 +53,7 @@ fn a_task_that_nothing_can_wake_is_reported() {
     assert!(world.elapsed() - began >= Duration::from_secs(5));
 }
 
-/// A thousand tasks on two hosts; the same seed gives the same packets, another seed others.
+/// A hundred tasks on two hosts; the same seed gives the same packets, another seed others.
 #[test]
 fn the_same_seed_gives_the_same_world() {
     let run = |seed| {
