@@ -13,6 +13,7 @@ use tcp::cc::Algorithm;
 
 /// Socket option with its value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Opt {
     /// `SO_RCVBUF`: size of the receive buffer in bytes, at least 512.
     RecvBuffer(usize),
@@ -120,6 +121,7 @@ pub struct Membership {
 
 /// An option without its value, for reading the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum OptKind {
     /// `SO_RCVBUF`.
     RecvBuffer,

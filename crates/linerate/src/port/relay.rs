@@ -30,6 +30,7 @@ pub enum Towards {
 
 /// Decision about a frame in a [`Relay`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
 pub enum Verdict {
     /// The frame is sent through the other port.
     Pass,

@@ -7,6 +7,7 @@ use wire::Proto;
 
 /// Decision about a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Decision {
     /// All packets of the flow pass, within the quotas.
     Allow,
