@@ -50,7 +50,7 @@ fn report(
         }
         Err(error) => {
             let word = if error.ran { "FAIL" } else { "wrong" };
-            print(&format!("{word:5} {}:{}{version}: {}\n", error.file, error.line, error.what))?;
+            print(&format!("{word:5} {}{version}: {}\n", error.place(), error.what))?;
         }
     }
     Ok(())

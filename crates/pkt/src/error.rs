@@ -23,11 +23,17 @@ impl PktError {
     pub(crate) fn ran(line: usize, what: String) -> PktError {
         PktError { ran: true, ..PktError::at(line, what) }
     }
+
+    /// Returns the file and the line, as `FILE:LINE`, or the file alone.
+    pub fn place(&self) -> String {
+        let PktError { file, line, .. } = self;
+        if *line == 0 { file.clone() } else { format!("{file}:{line}") }
+    }
 }
 
 impl fmt::Display for PktError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.file, self.line, self.what)
+        write!(f, "{}: {}", self.place(), self.what)
     }
 }
 

@@ -56,3 +56,10 @@ fn invalid_ip_versions_are_rejected() {
     );
     refused("pkt --ip-version each --restate-counters x.pkt", 2, "cannot be used with --ip-version each");
 }
+
+/// An error that concerns the whole file has no line number.
+#[test]
+fn a_missing_script_is_named_without_a_line() {
+    let (code, lines) = played(&["no/such.pkt"]);
+    assert_eq!((code, &lines[0][..]), (Some(1), "wrong no/such.pkt"));
+}

@@ -34,8 +34,10 @@ fn the_commands_block_comes_first_and_the_tables_after_it() {
         parts.iter().map(|part| out.find(part).unwrap_or_else(|| panic!("{part} in\n{out}"))).collect();
     assert!(places.is_sorted(), "{places:?}\n{out}");
     let bucket = |name: &str| out.lines().any(|line| line.starts_with(&format!("{name} ")) && line.contains("%|"));
-    // Only large buckets: on a loaded machine there are a few hundred samples.
-    assert!(["application", "UDP", "time"].iter().all(|name| bucket(name)), "{out}");
+    // A loaded machine leaves a few hundred samples, among which a small bucket may have none.
+    let has_few = out.contains("WARNING: only ");
+    let small = ["allocation"].iter().filter(|_| !has_few);
+    assert!(["application", "UDP", "time"].iter().chain(small).all(|name| bucket(name)), "{out}");
 }
 
 #[test]

@@ -96,4 +96,22 @@ mod tests {
         drop(server);
         assert_eq!(client.read_vectored(&mut [IoSliceMut::new(&mut rest)]).unwrap(), 0);
     }
+
+    /// A reset that follows the bytes of the first buffer is reported by the next call.
+    #[test]
+    fn an_error_behind_the_first_bytes_is_not_lost() {
+        let host = &Alone::<lock::Up>::new("reset").unwrap();
+        let listener = TcpListener::bind(&host, "127.0.0.1:80").unwrap();
+        let mut client = TcpStream::connect(&host, "127.0.0.1:80").unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(b"abc").unwrap();
+        assert_eq!(client.peek(&mut [0; 8]).unwrap(), 3);
+        server.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+        drop(server); // resets
+        let (mut first, mut rest) = ([0; 3], [0; 3]);
+        let mut read = || client.read_vectored(&mut [&mut first[..], &mut rest].map(IoSliceMut::new));
+        assert_eq!(read().unwrap(), 3, "the reset does not discard what arrived");
+        assert_eq!(read().unwrap_err().kind(), ErrorKind::ConnectionReset);
+        assert_eq!(read().unwrap(), 0, "an error is reported once");
+    }
 }
