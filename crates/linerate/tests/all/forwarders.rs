@@ -384,12 +384,14 @@ fn a_datagram_socket_has_any_address() {
         receiver.set_nonblocking(true).unwrap();
         assert_eq!(receiver.recv_from(&mut buf).unwrap(), (5, net.far(53)));
         assert_eq!(receiver.recv_from(&mut buf).unwrap(), (6, net.far(54)));
-        let local = net::UdpSocket::bind(&proxy, net.far(53)).unwrap();
-        net::UdpSocket::bind(&client, net.client()).unwrap().send_to(b"by route", net.far(53)).unwrap();
-        world.run_for(Duration::from_secs(1));
-        local.set_nonblocking(true).unwrap();
-        assert_eq!(local.recv_from(&mut buf).unwrap().0, 8);
-        drop((far, plain, receiver, local));
+        for (local, port) in [(net.far(53), 53), (any, any.port())] {
+            let local = net::UdpSocket::bind(&proxy, local).unwrap();
+            net::UdpSocket::bind(&client, net.client()).unwrap().send_to(b"by route", net.far(port)).unwrap();
+            world.run_for(Duration::from_secs(1));
+            local.set_nonblocking(true).unwrap();
+            assert_eq!(local.recv_from(&mut buf).unwrap().0, 8);
+        }
+        drop((far, plain, receiver));
         end(&world);
     }
 }
