@@ -324,7 +324,7 @@ impl Fdb {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn find(&self, key: Key, cluster: u16, hash: u64) -> Option<(usize, usize)> {
         let first = hash as usize & self.mask;
         match self.buckets.get(first)?.find(key) {
@@ -408,7 +408,7 @@ impl Fdb {
         self.learn_hashed(key, self.hash(key, self.cluster(port)), port, sticky, now)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn learn_hashed(&mut self, key: Key, hash: u64, port: PortNo, sticky: bool, now: Instant) -> Learned {
         let seen = units(now.nanos());
         if let Some(at) = self.find(key, self.cluster(port), hash)

@@ -135,7 +135,7 @@ impl Away {
 
     /// Removes the buffer at offset `slot` from the record and returns it; `None` if the device did
     /// not have it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn strike(&mut self, slot: usize) -> Option<NonNull<u8>> {
         let line = self.line(slot);
         let entry = self.lines.get_mut(slot >> self.shift).filter(|entry| **entry == line && slot & 63 == 0)?;

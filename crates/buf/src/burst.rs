@@ -69,7 +69,7 @@ impl Burst {
     }
 
     /// Appends a frame. Returns it as the error if the burst is full.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn push(&mut self, frame: Frame) -> Result<(), Frame> {
         if self.tail == BURST_MAX {
             if self.head == 0 {
@@ -88,7 +88,7 @@ impl Burst {
 
     /// Calls `write` with up to `n` free slots at the end. `write` must fill the slots in order and
     /// return the number filled. Returns the same number.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn fill(&mut self, n: usize, write: impl FnOnce(&mut [MaybeUninit<Frame>]) -> usize) -> usize {
         if n > BURST_MAX - self.tail {
             self.compact();
@@ -113,7 +113,7 @@ impl Burst {
     }
 
     /// Removes and returns the first frame.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn pop(&mut self) -> Option<Frame> {
         if self.head == self.tail {
             (self.head, self.tail) = (0, 0);
@@ -159,7 +159,7 @@ impl Burst {
 
     /// Removes all frames and returns them in order. Dropping the iterator drops the frames not
     /// taken from it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn drain(&mut self) -> Drain<'_> {
         let (head, tail) = (self.head, self.tail);
         (self.head, self.tail) = (0, 0);
@@ -170,7 +170,7 @@ impl Burst {
     }
 
     /// Drops all frames.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn clear(&mut self) {
         match self.as_slice() {
             [] => {}
@@ -226,7 +226,7 @@ impl Drain<'_> {
 impl Iterator for Drain<'_> {
     type Item = Frame;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn next(&mut self) -> Option<Frame> {
         if self.next == self.end {
             return None;

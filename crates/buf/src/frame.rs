@@ -369,7 +369,7 @@ impl Frame {
 
     /// Extends the frame at the front by `N` bytes and returns them for writing. Returns `None` if
     /// the headroom is too small, or if it contains pulled payload of a buffer on loan.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn push<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         if !self.may_push(N) {
             return None;
@@ -383,7 +383,7 @@ impl Frame {
     /// Calls `write` with the `N` bytes in front of the frame and the frame's first `M` bytes. If
     /// `write` returns true, extends the frame by the `N` bytes. Otherwise, or if there are fewer
     /// than `N` or `M` bytes, the frame is unchanged.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn push_if<const N: usize, const M: usize>(
         &mut self,
         write: impl FnOnce(&mut [u8; N], &mut [u8; M]) -> bool,
@@ -410,7 +410,7 @@ impl Frame {
     /// segment. A single test covers most of these conditions, and the count of pulled bytes need
     /// not be updated. This saves a dozen of the 60 or so instructions that a router spends here
     /// per packet.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn push_link_if<const N: usize, const M: usize>(
         &mut self,
         longest: usize,
@@ -446,7 +446,7 @@ impl Frame {
 
     /// Removes `n` bytes at the front. Returns false and changes nothing if the frame has fewer
     /// bytes or the offset would exceed 32 KiB.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn pull(&mut self, n: usize) -> bool {
         if n > self.len() || self.meta.off() + n > OFF as usize {
             return false;
@@ -459,7 +459,7 @@ impl Frame {
 
     /// Removes a link header of `n` bytes as [`Frame::pull`] does, and marks the byte after it as
     /// the start of the network header ([`Frame::mark_l3`]).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn pull_link(&mut self, n: usize) -> bool {
         if n > self.len() || self.meta.off() + n > OFF as usize {
             return false;
@@ -472,7 +472,7 @@ impl Frame {
     /// Removes a link header as [`Frame::pull_link`] does, and truncates the rest to `len` bytes,
     /// in one write. Returns false and changes nothing if the frame has fewer bytes or the offset
     /// would exceed 32 KiB.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn open_link(&mut self, n: usize, len: usize) -> bool {
         let off = self.meta.off() + n;
         let fits = n + len <= self.len() && off <= OFF as usize;
@@ -488,7 +488,7 @@ impl Frame {
     /// frame must begin with its network header. Returns false and changes nothing if bytes were
     /// pulled since [`Frame::mark_l3`], the frame has fewer bytes, or the offset would exceed 32
     /// KiB.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn open_headers<const N: usize>(&mut self, len: usize) -> bool {
         let n = N as u64;
         let opens =
@@ -501,7 +501,7 @@ impl Frame {
 
     /// Returns the pulled bytes from the network header ([`Frame::mark_l3`]) up to the frame's
     /// first byte, if there are exactly `N`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn headers<const N: usize>(&self) -> Option<&[u8; N]> {
         const { assert!(N < BACK as usize) }; // BACK also represents larger numbers of pulled bytes
         if self.meta.back() != N {
@@ -514,7 +514,7 @@ impl Frame {
 
     /// Returns the pulled bytes as [`Frame::headers`] does, for writing; `None` also if the buffer
     /// is on loan.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn headers_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         const { assert!(N < BACK as usize) };
         if self.meta.back() != N || self.is_lent() {
@@ -528,7 +528,7 @@ impl Frame {
     /// Extends the frame at its end by `n` bytes and returns them for writing. Returns `None` if
     /// the tailroom is too small, or if the buffer is on loan, because the bytes after a truncated
     /// frame are then the holder's payload.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn append(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.tailroom() || self.is_lent() {
             return None;
@@ -619,7 +619,7 @@ pub(crate) fn prefetch_buffer(buf: NonNull<u8>, front: usize) {
     prefetch_ptr(buf.as_ptr().wrapping_add(front));
 }
 
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn prefetch_ptr(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetch is a hint and does not fault on any address; SSE is part of x86-64.
@@ -645,7 +645,7 @@ pub fn evict(bytes: &[u8]) {
 }
 
 impl Drop for Frame {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn drop(&mut self) {
         unwind::note(1);
         if self.is_lent() {

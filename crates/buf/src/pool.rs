@@ -191,7 +191,7 @@ impl Owned {
         })
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn put_many(&self, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
         if self.is_mine() {
             // SAFETY: same as in `get`.
@@ -266,7 +266,7 @@ impl Inner {
     ///
     /// The load can be relaxed: the frame that contains the number came, directly or indirectly,
     /// from a thread that had seen the pool registered.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn numbered(number: usize) -> NonNull<Inner> {
         let raw = POOLS[number & (POOLS_MAX - 1)].load(Ordering::Relaxed);
         debug_assert!(!raw.is_null());
@@ -340,7 +340,7 @@ impl Inner {
         matches!(&self.store, Store::Owned(owned) if owned.is_mine())
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn get(&self, me: u16) -> Option<Frame> {
         let own = match &self.store {
             Store::Owned(owned) if !self.prefetch => owned.get_own(),
@@ -373,7 +373,7 @@ impl Inner {
     ///
     /// # Safety
     /// `buf` came from a get of this pool and is no longer used.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn put(pool: NonNull<Inner>, buf: NonNull<u8>) {
         // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
         let inner = unsafe { pool.as_ref() };
@@ -392,7 +392,7 @@ impl Inner {
     ///
     /// Taking a single buffer costs 22 instructions. If several are taken in one call, each costs
     /// only 5, because the owner and the kind of free list are checked once per call.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn get_many(&self, len: usize, into: &mut [MaybeUninit<Frame>]) -> usize {
         // SAFETY: each buffer was free in this pool; headroom + len <= size was checked by the
         // caller.
@@ -424,7 +424,7 @@ impl Inner {
     ///
     /// # Safety
     /// If this returns true, the frames must not be used or dropped afterwards.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn put_all(pool: NonNull<Inner>, frames: &[Frame]) -> bool {
         // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
         match unsafe { &pool.as_ref().store } {
@@ -438,7 +438,7 @@ impl Inner {
     ///
     /// # Safety
     /// The buffers came from gets of this pool and are no longer used.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn put_many(pool: NonNull<Inner>, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
         // SAFETY: a pool's `Inner` is not freed while a buffer is out (`Pool::drop`).
         let inner = unsafe { pool.as_ref() };
@@ -578,7 +578,7 @@ impl Pool {
     ///
     /// This is equivalent to taking an empty frame, appending the payload and pushing the headers,
     /// but needs 30 instructions less.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn get_of(&self, front: usize, len: usize) -> Option<Frame> {
         let (headroom, size) = (self.headroom(), self.size());
         if front > headroom || len > size - headroom {

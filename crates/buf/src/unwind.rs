@@ -9,7 +9,7 @@ std::thread_local! {
 }
 
 /// Counts `frames` as dropped by unwinding, if the thread is unwinding.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn note(frames: usize) {
     #[cfg(panic = "unwind")]
     if std::thread::panicking() {

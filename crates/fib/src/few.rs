@@ -44,7 +44,7 @@ impl Row {
         u64::from(prefix.bits()) << 32 | u64::from(entry.0)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn of(word: u64) -> Row {
         let entry = Entry(word as u32);
         // The entry contains the prefix length plus one. For /0 and for an empty row, all 32 bits

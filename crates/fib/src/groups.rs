@@ -114,7 +114,7 @@ impl Segment {
 impl Groups {
     /// Returns the words of a segment, from the group or quarter that `entry` refers to, to the end
     /// of the segment.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn from(&self, entry: u32) -> &[AtomicU32] {
         let (segment, at) = place(index(entry));
         match self.segments.get(segment).and_then(OnceLock::get) {

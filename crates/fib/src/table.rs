@@ -212,7 +212,7 @@ impl Table {
     }
 
     /// Follows references from an entry of the array to the final entry for `dst`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn descend(&self, mut entry: u32, dst: u32) -> u32 {
         if is_group(entry) {
             entry = self.groups.at(entry, nibble28(dst));

@@ -95,7 +95,7 @@ fn is_jump(entry: u32) -> bool {
 }
 
 impl Matcher<u128> for Trie {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn find(&self, dst: u128) -> Entry {
         loop {
             let default = self.default.read();
@@ -171,7 +171,7 @@ impl Trie {
     }
 
     /// Returns the jump that an entry refers to.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn jump(&self, entry: u32) -> Jump<'_> {
         let word = |words: &[AtomicU32], at: usize| words[at].load(Ordering::Relaxed);
         if entry & SHORT != 0 {
@@ -188,7 +188,7 @@ impl Trie {
     /// Takes one step: returns the next entry for the address `dst`, and its depth. `words` are the
     /// words to which `entry` refers. Groups and short jumps share a code path without branches,
     /// since these would often be mispredicted.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn step(&self, entry: u32, words: &[AtomicU32], depth: u8, dst: u128) -> (u32, u8) {
         if entry & LONG != 0 {
             cold_path();

@@ -195,7 +195,7 @@ pub(crate) struct WireEnds {
 }
 
 impl From<WireEnds> for Ends4 {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn from(ends: WireEnds) -> Ends4 {
         Ends4 {
             local: ends.addrs as u32,
@@ -217,7 +217,7 @@ impl From<Ends4> for WireEnds {
 }
 
 impl<A: Bits> From<Ends<A>> for Tuple {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn from(ends: Ends<A>) -> Tuple {
         Tuple {
             local: ends.local.addr(),
@@ -303,7 +303,7 @@ const SMALLEST: usize = 16;
 
 impl Table {
     /// Returns the first Pcb with exactly this hash; `None` if there is none.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn first(&self, hash: u64) -> Option<u32> {
         let mask = self.slots.len().checked_sub(1)?;
         let at = hash as usize & mask;
@@ -422,7 +422,7 @@ pub(crate) struct Run<'a, L: Locks> {
 type Open<'a, L> = <<L as Locks>::Lock<Table> as Lock<Table>>::Guard<'a>;
 
 impl<L: Locks> Run<'_, L> {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn table(&mut self, cx: Cx, hash: u64) -> Option<&Table> {
         let at = self.demux.shard_of(hash);
         if self.open.as_ref().is_none_or(|(open, _)| *open != at) {
@@ -501,7 +501,7 @@ impl<L: Locks> Demux<L> {
 
     /// Returns the first probe of a lookup: the one that compares the most fields, among the probes
     /// for which there are Pcbs.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn first_probe(&self) -> Probe {
         if self.any_of_kind(0) {
             Probe::Connected
@@ -520,7 +520,7 @@ impl<L: Locks> Demux<L> {
     }
 
     /// Returns [`Demux::first_probe`] as masks for the datagrams of an address family.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn ends_probe<A: Bits>(&self) -> EndsProbe<A> {
         let (local, remote, ports) = match self.first_probe() {
             Probe::Connected => (A::ALL, A::ALL, u64::MAX),

@@ -275,7 +275,7 @@ impl Family for u32 {
         Some(checksum::header20(network))
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn finish(header: &mut [u8], sum: Partial, upper_len: u16, ecn: u8) {
         let Some(ip) = header.first_chunk_mut::<{ ip4::HEADER_LEN }>() else { return };
         let total_len = upper_len + ip4::HEADER_LEN as u16;
@@ -378,7 +378,7 @@ impl Family for u128 {
         u128::pseudo(src, dst, Proto::IPV6_ICMP, len)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn glimpse(packet: &[u8], zone: Option<IfaceId>) -> Option<Glimpse<u128>> {
         let header = ip6::Header::parse_quoted(packet).ok()?;
         let end = ip6::HEADER_LEN + usize::from(header.payload_len);

@@ -113,7 +113,7 @@ pub(crate) trait Input: tcp::Net + udp::Receive + AddrBits<Addr: neigh::Address>
 /// Returns the IP header (`H` bytes) of a packet. If `station` is set, the packet still has its
 /// Ethernet header, which must have this destination and the type `ethertype`. `FRAMED` is the
 /// length of both headers together.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn header<const H: usize, const FRAMED: usize>(
     packet: &Frame,
     station: Option<Mac>,
@@ -131,7 +131,7 @@ pub(crate) fn header<const H: usize, const FRAMED: usize>(
 /// Trims a frame to the `len` bytes of its IP packet, which removes the padding and, if `station`
 /// is set, the Ethernet header. Returns `false` and changes nothing if a frame with an Ethernet
 /// header is too short. Without that header, the caller must have checked the length.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn cut(packet: &mut Frame, station: Option<Mac>, len: usize) -> bool {
     if station.is_some() {
         return packet.open_link(eth::HEADER_LEN, len);

@@ -17,7 +17,7 @@ const CHUNKS: usize = 56; // 4 * 64 * (2^14 - 1): four million slots
 
 /// Returns the number of the chunk that contains slot `at`, and the index of the slot in this
 /// chunk.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn locate(at: usize) -> (usize, usize) {
     let n = at.wrapping_add(FIRST * ALIKE);
     let size = (n | (FIRST * ALIKE)).ilog2() - ALIKE.ilog2(); // log2 of the chunk's size
@@ -48,7 +48,7 @@ impl<T> Slot<T> {
     }
 
     /// Returns a mutable reference to the value; `None` if the slot is free.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn as_mut(&mut self) -> Option<&mut T> {
         match self {
             Slot::Used(value) => Some(value),

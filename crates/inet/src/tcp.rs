@@ -306,7 +306,7 @@ impl Stream {
 
     /// Resets everything except the connection itself, when the memory of an ended connection is
     /// reused.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn reinit(&mut self, send_space: u32, now: Instant) {
         let Stream {
             tcb: _,

@@ -6,13 +6,14 @@ use crate::hosts;
 use crate::ready::Ready;
 use crate::sandbox::{SandboxArgs, warn_if_unavailable};
 use anyhow::Context;
-use bridge::{ADDRESSES, FdbConfig, MAX_PORTS};
+use bridge::{ADDRESSES, FdbConfig, MAX_PORTS, StpVersion};
 use clap::{Args, ValueHint};
 use clock::{Clock, Strategy};
-use node::control::Server;
+use commands::bridge as commands;
+use node::control::SwitchServer;
 use node::run::Event;
 use node::switch::run::Until;
-use node::switch::{AddError, Switch, SwitchConfig, THREADS_MAX, commands};
+use node::switch::{AddError, Switch, SwitchConfig, THREADS_MAX};
 use port::spec::{Kind, Layer, Spec};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -115,7 +116,8 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         commands::set(&switch, name, value).map_err(Fault::usage)?;
     }
     if let Some(proto) = &args.stp {
-        commands::span(&switch, proto).map_err(Fault::usage)?;
+        let version = StpVersion::named(proto).unwrap_or(StpVersion::Rstp); // the parser accepts only these
+        switch.span(version).map_err(Fault::usage)?;
     }
     for line in &args.words {
         let said: Vec<&str> = line.split_whitespace().collect();
@@ -125,7 +127,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     }
     let mut control = args.control.as_deref().map(serve).transpose()?;
     args.sandbox.with_control(control.is_some()).enter()?.into_iter().for_each(notice);
-    let path = control.as_ref().map(|server| server.path().to_path_buf());
+    let path = control.as_ref().map(|control| control.server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     hosts::print_event(&running, &mut ready);
     let at_start = commands::warnings(&switch);
@@ -168,8 +170,8 @@ fn word(text: &str) -> Result<String, String> {
     good.then(|| text.to_string()).ok_or_else(|| "expected a name of up to 32 characters, without spaces".to_string())
 }
 
-fn serve(path: &Path) -> anyhow::Result<Server> {
-    Server::bind(path).with_context(|| format!("control socket {}", path.display()))
+fn serve(path: &Path) -> anyhow::Result<SwitchServer> {
+    SwitchServer::bind::<::commands::All>(path).with_context(|| format!("control socket {}", path.display()))
 }
 
 /// Parses the names of the ports.

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (same, other) = (receives(&b, "10.0.0.2:9", 10_000)?, receives(&c, "10.0.0.3:9", 500)?);
     println!("VLAN 10 to VLAN 10: {same}, to VLAN 20: {other}");
-    println!("{}", bridge.command(&["ifconfig", "bridge0", "addr"])?);
+    bridge.addrs().iter().for_each(|addr| println!("{} in VLAN {} at port {}", addr.mac, addr.vlan, addr.port));
     assert!(same && !other && bridge.wait_idle(Duration::from_secs(10)));
     Ok(())
 }

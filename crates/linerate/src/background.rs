@@ -88,13 +88,13 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
+    #[cfg(feature = "commands")]
     pub(crate) fn new(path: PathBuf) -> ControlSocket {
-        ControlSocket { path, bind: HostServer::bind }
+        ControlSocket { path, bind: HostServer::bind::<commands::All> }
     }
 
     fn bind(self) -> Result<HostServer<Light>, Error> {
-        let what = || format!("control socket {}", self.path.display());
-        (self.bind)(&self.path).map_err(|why| Error::Rejected { what: what(), why: why.to_string() })
+        (self.bind)(&self.path).map_err(|why| Error::rejected(format!("control socket {}", self.path.display()), why))
     }
 }
 
@@ -193,7 +193,7 @@ impl Host {
     pub fn wait_configured(&self) -> Result<(), Error> {
         let round = || std::thread::sleep(Duration::from_millis(1));
         let done = await_addresses(self.node(), &mut |_| (), round);
-        done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
+        done.map_err(|why| Error::rejected("configuration", why))
     }
 
     /// Ends the host: sends written data and FINs, and waits until the peers have acknowledged

@@ -1,14 +1,18 @@
 //! Ethernet bridges.
 
 use crate::{Counter, Error};
+use bridge::{Entry, Kind, PortNo, StpVersion, VlanSet};
 use clock::{Clock, Duration};
 use node::config::SwitchFile;
+use node::control::NoCommands;
 use node::switch::Switch;
 use node::switch::run::Until;
 use port::Spec;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use wire::Mac;
+use wire::eth::EtherType;
 
 /// An Ethernet bridge that runs in a thread of its own. It learns source addresses, forwards frames
 /// to the port of their destination, and floods frames for unknown destinations.
@@ -47,6 +51,79 @@ impl Drop for Running {
 #[must_use = "a builder does nothing until it is built"]
 pub struct BridgeBuilder {
     file: SwitchFile,
+    changes: Vec<Change>,
+}
+
+/// A change of the bridge after its ports were added.
+#[derive(Clone, Debug)]
+enum Change {
+    Filtering,
+    Untagged {
+        port: String,
+        vlan: u16,
+    },
+    Tagged {
+        port: String,
+        vlans: String,
+    },
+    #[cfg(feature = "commands")]
+    Ifconfig(String),
+}
+
+impl Change {
+    fn apply(&self, switch: &Switch) -> Result<(), Error> {
+        match self {
+            Change::Filtering => switch.set_vlan_filtering(Some(EtherType::VLAN)),
+            Change::Untagged { port, vlan } => {
+                let number = member(switch, port)?;
+                if !(1..=4094).contains(vlan) {
+                    return Err(Error::Value { what: "VLAN", value: vlan.to_string(), expected: "1 to 4094".into() });
+                }
+                switch.change_vlans(number, |of| of.set_untagged(*vlan));
+            }
+            Change::Tagged { port, vlans } => {
+                let number = member(switch, port)?;
+                let vlans: VlanSet = vlans.parse().map_err(|why| Error::Value {
+                    what: "VLANs",
+                    value: vlans.clone(),
+                    expected: format!("a list such as 1,10-20 ({why})"),
+                })?;
+                switch.change_vlans(number, |of| of.set_tagged(&vlans));
+            }
+            #[cfg(feature = "commands")]
+            Change::Ifconfig(parameters) => {
+                let line = format!("ifconfig {} {parameters}", switch.name);
+                command(switch, &line.split_whitespace().collect::<Vec<_>>())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn member(switch: &Switch, name: &str) -> Result<PortNo, Error> {
+    let members = switch.members();
+    let found = members.iter().find(|(_, info)| info.name == name);
+    found.map(|(number, _)| *number).ok_or_else(|| {
+        let names: Vec<&str> = members.iter().map(|(_, info)| info.name.as_str()).collect();
+        Error::Value { what: "port", value: name.to_owned(), expected: format!("one of {}", names.join(", ")) }
+    })
+}
+
+#[cfg(feature = "commands")]
+fn command(switch: &Switch, words: &[&str]) -> Result<String, Error> {
+    commands::bridge::run(switch, words, false).map_err(|why| Error::rejected(words.join(" "), why))
+}
+
+/// Address of a station that a bridge knows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct BridgeAddr {
+    /// MAC address of the station.
+    pub mac: Mac,
+    /// VLAN of the station; 0 without VLAN filtering.
+    pub vlan: u16,
+    /// Name of the port behind which the station is.
+    pub port: String,
 }
 
 impl BridgeBuilder {
@@ -64,44 +141,50 @@ impl BridgeBuilder {
 
     /// Turns filtering by 802.1Q tags on.
     pub fn vlan_filtering(self) -> BridgeBuilder {
-        self.ifconfig("vlanfilter")
+        self.with(Change::Filtering)
     }
 
     /// Assigns the untagged frames of the port called `port` to a VLAN, 1 to 4094.
     pub fn untagged(self, port: &str, vlan: u16) -> BridgeBuilder {
-        self.ifconfig(&format!("untagged {port} {vlan}"))
+        self.with(Change::Untagged { port: port.to_owned(), vlan })
     }
 
     /// Makes the port called `port` a tagged member of the VLANs `vlans`, a list such as
     /// `10,20-29`. Frames of these VLANs have tags on the port.
     pub fn tagged(self, port: &str, vlans: &str) -> BridgeBuilder {
-        self.ifconfig(&format!("tagged {port} {vlans}"))
+        self.with(Change::Tagged { port: port.to_owned(), vlans: vlans.to_owned() })
     }
 
     /// Runs the rapid spanning tree protocol (IEEE 802.1D-2004) on all ports.
     pub fn rstp(mut self) -> BridgeBuilder {
-        self.file.stp = Some("rstp".to_owned());
+        self.file.stp = Some(StpVersion::Rstp);
         self
     }
 
     /// Sets parameters as `ifconfig bridge0 PARAMETERS` does, such as `edge a` or `-learn a`.
-    pub fn ifconfig(mut self, parameters: &str) -> BridgeBuilder {
-        self.file.commands.push(parameters.to_owned());
+    #[cfg(feature = "commands")]
+    pub fn ifconfig(self, parameters: &str) -> BridgeBuilder {
+        self.with(Change::Ifconfig(parameters.to_owned()))
+    }
+
+    fn with(mut self, change: Change) -> BridgeBuilder {
+        self.changes.push(change);
         self
     }
 
     /// Builds the bridge and starts its thread.
     ///
     /// # Errors
-    /// Returns [`Error::Bridge`] for an invalid value or a port that could not be opened.
+    /// Returns [`Error::Bridge`] for a port that could not be opened, and [`Error::Value`] for a
+    /// name of a port or a VLAN that is not valid.
     pub fn build(self) -> Result<Bridge, Error> {
         let mut file = self.file;
         if file.name.is_empty() {
             file.name = "bridge0".to_owned();
         }
-        file.commands = file.commands.iter().map(|words| format!("ifconfig {} {words}", file.name)).collect();
         let clock = Clock::live(clock::Strategy::default());
-        let switch = Arc::new(Switch::of_file(&file, crate::port::pairs(), clock, None)?);
+        let switch = Arc::new(Switch::of_file::<NoCommands>(&file, crate::port::pairs(), clock, None)?);
+        self.changes.iter().try_for_each(|change| change.apply(&switch))?;
         let stop = Arc::new(AtomicBool::new(false));
         let (theirs, over) = (switch.clone(), stop.clone());
         let work = move |_pinned| theirs.run(None, Until::Stopped, || over.load(Ordering::Relaxed));
@@ -146,13 +229,21 @@ impl Bridge {
         found.map(|(number, _)| self.0.switch.remove(number)).is_some()
     }
 
+    /// Returns the known addresses of stations, in the order of their VLANs.
+    pub fn addrs(&self) -> Vec<BridgeAddr> {
+        let stations = self.0.switch.addresses().into_iter().filter(|(entry, ..)| entry.kind != Kind::Local);
+        let addr =
+            |(entry, port, _): (Entry, String, u64)| BridgeAddr { mac: entry.key.mac(), vlan: entry.key.vid(), port };
+        stations.map(addr).collect()
+    }
+
     /// Runs a control command, such as `["ifconfig", "bridge0", "addr"]`, and returns its output.
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if the command is invalid or fails.
+    #[cfg(feature = "commands")]
     pub fn command(&self, words: &[&str]) -> Result<String, Error> {
-        let done = node::switch::commands::run(&self.0.switch, words, false);
-        done.map_err(|why| Error::Rejected { what: words.join(" "), why: why.to_string() })
+        command(&self.0.switch, words)
     }
 
     /// Returns counters of the frames received, forwarded, dropped and delivered to the bridge

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+#[cfg(any(feature = "commands", feature = "files"))]
 use std::path::Path;
 use std::rc::Rc;
 use wire::Mac;
@@ -114,10 +115,7 @@ fn apply<L: Locks>(
         let iface = node.stack.ifaces().into_iter().find(|iface| is_it(&iface.name));
         if !iface.as_ref().is_some_and(|iface| node.set_policy(iface.id, Some(&policy))) {
             let name = iface.map_or_else(|| at.to_string(), |iface| iface.name.clone());
-            return Err(Error::Rejected {
-                what: format!("policy of {name}"),
-                why: "the interface has no port".to_owned(),
-            });
+            return Err(Error::rejected(format!("policy of {name}"), "the interface has no port"));
         }
     }
     Ok(())
@@ -143,16 +141,23 @@ impl HostBuilder {
             ("core", config.core.is_some()),
             ("service", !config.services.is_empty()),
         ];
-        match without_effect.iter().find(|(_, is_set)| *is_set) {
-            Some((key, _)) => Err(Error::Rejected {
-                what: format!("{}: {key}", path.as_ref().display()),
-                why: "has no effect on a host of the library; remove the key, or use 'linerate up'".to_owned(),
-            }),
-            None => {
-                let control = config.control.take().map(ControlSocket::new);
-                Ok(HostBuilder { config, control, ..HostBuilder::default() })
-            }
+        let of_file = |key: &str| format!("{}: {key}", path.as_ref().display());
+        if let Some((key, _)) = without_effect.iter().find(|(_, is_set)| *is_set) {
+            let why = "has no effect on a host of the library; remove the key, or use 'linerate up'";
+            return Err(Error::rejected(of_file(key), why));
         }
+        let control = config.control.take();
+        #[cfg(feature = "commands")]
+        let control = control.map(ControlSocket::new);
+        #[cfg(not(feature = "commands"))]
+        let control = match control {
+            None => None,
+            Some(_) => {
+                let why = "a control socket needs the feature 'commands' of the library";
+                return Err(Error::rejected(of_file("control"), why));
+            }
+        };
+        Ok(HostBuilder { config, control, ..HostBuilder::default() })
     }
 
     /// Sets the name, `host` by default.
@@ -221,10 +226,7 @@ impl HostBuilder {
     fn iface(mut self, change: impl FnOnce(&mut IfaceConfig) -> Result<(), Error>) -> HostBuilder {
         let changed = match self.config.ifaces.last_mut() {
             Some(iface) => change(iface),
-            None => Err(Error::Rejected {
-                what: "interface".to_owned(),
-                why: "none was added: call port() before its addresses and settings".to_owned(),
-            }),
+            None => Err(Error::rejected("interface", "none was added: call port() before its addresses and settings")),
         };
         if let Err(why) = changed {
             self.fault.get_or_insert(why);
@@ -256,6 +258,16 @@ impl HostBuilder {
     pub fn autoconf(self) -> HostBuilder {
         self.iface(|iface| {
             iface.accept_rtadv = true;
+            Ok(())
+        })
+    }
+
+    /// Sends router advertisements with the IPv6 prefixes of the interface, from which the hosts on
+    /// its link configure themselves ([`HostBuilder::autoconf`]). Only a
+    /// [`Router`](crate::Router) sends them.
+    pub fn advertise(self) -> HostBuilder {
+        self.iface(|iface| {
+            iface.advertise = true;
             Ok(())
         })
     }
@@ -387,7 +399,7 @@ impl HostBuilder {
     pub fn sysctl(mut self, name: &str, value: impl fmt::Display) -> HostBuilder {
         let set = self.config.set_sysctl(name, &Item::Word(value.to_string()));
         if let Err(why) = set {
-            self.fault.get_or_insert(Error::Rejected { what: format!("sysctl {name}"), why });
+            self.fault.get_or_insert(Error::rejected(format!("sysctl {name}"), why));
         }
         self
     }
@@ -414,6 +426,7 @@ impl HostBuilder {
 
     /// Opens a control socket at `path`, which the commands `linerate ctl`, `ss`, `ifconfig` and
     /// others use. Only for a [`Host`].
+    #[cfg(feature = "commands")]
     pub fn control(mut self, path: impl AsRef<Path>) -> HostBuilder {
         self.control = Some(ControlSocket::new(path.as_ref().to_owned()));
         self
@@ -436,8 +449,7 @@ impl HostBuilder {
             None if self.on_warning.is_some() => "on_warning".to_owned(),
             None => return self.checked(),
         };
-        let why = "only a host in a thread of its own supports it: use build()".to_owned();
-        Err(Error::Rejected { what, why })
+        Err(Error::rejected(what, "only a host in a thread of its own supports it: use build()"))
     }
 
     /// Builds the host and starts its thread.

@@ -55,10 +55,7 @@ pub struct Capture {
 impl Capture {
     pub(crate) fn open<L: Locks>(host: &node::Host<L>, filter: &Filter) -> Result<Capture, Error> {
         let opened = host.capture(filter.clone()).map(|reader| Capture { reader, missed: 0 });
-        opened.ok_or_else(|| Error::Rejected {
-            what: "capture".to_owned(),
-            why: format!("{CAPTURES_MAX} captures are open; drop one of them"),
-        })
+        opened.ok_or_else(|| Error::rejected("capture", format!("{CAPTURES_MAX} captures are open; drop one of them")))
     }
 
     /// Returns the frames copied since the last call, without waiting.

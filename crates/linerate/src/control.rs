@@ -2,10 +2,10 @@
 
 use crate::builder::{address, route};
 use crate::{Capture, Error, Host, LocalHost};
+use grammar::CommandError;
 use inet::counters::AuditReport;
 use lock::Locks;
 use node::PortInfo;
-use node::commands::{CommandError, change};
 use node::config::IfaceConfig;
 use node::policy::Policy;
 use std::net::{IpAddr, SocketAddr};
@@ -80,7 +80,7 @@ pub struct Connection {
 
 /// Converts the error of the change `what`.
 fn rejected(what: String) -> impl FnOnce(CommandError) -> Error {
-    |why| Error::Rejected { what, why: why.to_string() }
+    |why| Error::rejected(what, why)
 }
 
 fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str], policy: Option<&Policy>) -> Result<(), Error> {
@@ -95,21 +95,19 @@ fn add_port<L: Locks>(node: &node::Host<L>, spec: &str, addrs: &[&str], policy: 
 
 fn add_addr<L: Locks>(node: &node::Host<L>, iface: &str, text: &str) -> Result<(), Error> {
     let (addr, len) = address(text)?;
-    change::add_addr(node, iface, addr, len).map_err(rejected(format!("address {text} of {iface}")))
+    node.add_addr(iface, addr, len).map_err(rejected(format!("address {text} of {iface}")))
 }
 
 fn remove_addr<L: Locks>(node: &node::Host<L>, iface: &str, text: &str) -> Result<(), Error> {
     let (addr, _) = address(text)?;
-    change::remove_addr(node, iface, addr).map_err(rejected(format!("address {text} of {iface}")))
+    node.remove_addr(iface, addr).map_err(rejected(format!("address {text} of {iface}")))
 }
 
 fn set_policy<L: Locks>(node: &node::Host<L>, iface: &str, policy: Option<&Policy>) -> Result<(), Error> {
     let id = node.stack.iface_named(iface).map(|iface| iface.id);
     let is_set = id.is_some_and(|id| node.set_policy(id, policy));
-    is_set.then_some(()).ok_or_else(|| Error::Rejected {
-        what: format!("policy of {iface}"),
-        why: "there is no interface of this name with a port".to_owned(),
-    })
+    let why = "there is no interface of this name with a port";
+    is_set.then_some(()).ok_or_else(|| Error::rejected(format!("policy of {iface}"), why))
 }
 
 fn addrs<L: Locks>(node: &node::Host<L>) -> Vec<(String, IpAddr, u8)> {
@@ -207,7 +205,7 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if the gateway cannot be reached.
             pub fn add_route(&self, to: &str, via: &str) -> Result<(), Error> {
-                let done = change::replace_route(self.node(), &route(to, via)?);
+                let done = self.node().replace_route(&route(to, via)?);
                 done.map_err(rejected(format!("route {to} via {via}")))
             }
 
@@ -216,7 +214,7 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if there is no such route.
             pub fn remove_route(&self, to: &str, via: &str) -> Result<(), Error> {
-                let done = change::remove_route(self.node(), &route(to, via)?);
+                let done = self.node().remove_route(&route(to, via)?);
                 done.map_err(rejected(format!("route {to} via {via}")))
             }
 
@@ -228,7 +226,7 @@ macro_rules! controls {
             /// # Errors
             /// Returns an [`Error`] if the prefix is not valid.
             pub fn add_local(&self, prefix: &str) -> Result<(), Error> {
-                change::add_local(self.node(), prefix).map_err(rejected(format!("local route {prefix}")))
+                self.node().add_local(prefix).map_err(rejected(format!("local route {prefix}")))
             }
 
             /// Sets or removes the policy for the stations behind the port of an interface
@@ -256,8 +254,9 @@ macro_rules! controls {
             ///
             /// # Errors
             /// Returns [`Error::Rejected`].
+            #[cfg(feature = "commands")]
             pub fn command(&self, words: &[&str]) -> Result<String, Error> {
-                let done = node::commands::run(self.node(), crate::port::pairs(), words, false);
+                let done = commands::host::run(self.node(), crate::port::pairs(), words, false);
                 done.map_err(rejected(words.join(" ")))
             }
 

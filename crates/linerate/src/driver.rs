@@ -114,7 +114,7 @@ impl LocalHost {
         }
         let round = || self.run_for(Duration::from_millis(1));
         let done = node::run::await_addresses(self.node(), &mut |_| (), round);
-        done.map_err(|why| Error::Rejected { what: "configuration".to_owned(), why: why.to_string() })
+        done.map_err(|why| Error::rejected("configuration", why))
     }
 
     /// Runs the host for `time`, for example to answer others while this thread has nothing to do.

@@ -11,7 +11,7 @@ pub use ::node::run::BuildError;
 #[doc(inline)]
 pub use ::node::switch::AddError;
 #[doc(inline)]
-pub use ::node::switch::node::NodeError;
+pub use ::node::switch::node::{NodeError, NodeFault};
 #[doc(inline)]
 pub use ::sim::shape::ShapeError;
 
@@ -53,7 +53,7 @@ pub enum Error {
         /// The change, such as `route 10.0.0.0/8`.
         what: String,
         /// Reason why it was rejected.
-        why: String,
+        why: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A thread could not be started.
     Thread {
@@ -93,12 +93,20 @@ impl std::error::Error for Error {
             Error::Port { why, .. } => Some(why.as_ref()),
             Error::Bridge(error) => error.source(),
             Error::Member { why, .. } => Some(why),
+            Error::Rejected { why, .. } => Some(why.as_ref()),
             Error::Config(error) => error.source(),
             Error::Thread { why, .. } => Some(why),
             Error::Socket(error) => error.source(),
             Error::World(error) => error.source(),
-            _ => None,
+            Error::Value { .. } => None,
         }
+    }
+}
+
+impl Error {
+    /// Returns the error for the rejected change `what`.
+    pub(crate) fn rejected(what: impl Into<String>, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::Rejected { what: what.into(), why: why.into() }
     }
 }
 

@@ -7,7 +7,7 @@ mod asynchronous {}
 #[doc = include_str!("../../../docs/guide/bridge-and-router.md")]
 mod bridge_and_router {}
 
-#[cfg(feature = "files")]
+#[cfg(all(feature = "commands", feature = "files"))]
 #[doc = include_str!("../../../docs/guide/configuration.md")]
 mod configuration {}
 

@@ -95,7 +95,7 @@ pub mod sim;
 pub mod stack;
 
 pub use background::{Host, Unfinished};
-pub use bridges::{Bridge, BridgeBuilder};
+pub use bridges::{Bridge, BridgeAddr, BridgeBuilder};
 pub use builder::HostBuilder;
 pub use capture::{Capture, CapturedFrame};
 pub use control::{Audit, Connection, Counter, State};

@@ -83,7 +83,7 @@ impl Cx {
     }
 
     /// Returns the [`thread_index`] of the running thread.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn current(self) -> usize {
         if self.how == How::Register {
             return self.index as usize;

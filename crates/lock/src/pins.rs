@@ -59,7 +59,7 @@ impl Pins {
         self.pin_slot(self.slots.at(thread))
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn pin_slot<'a>(&'a self, slot: &'a AtomicU64) -> Pinned<'a> {
         if slot.load(Ordering::Relaxed) != FREE {
             return Pinned(None);

@@ -43,7 +43,7 @@ impl<T> Lock<T> for UpLock<T> {
         UpLock { word: Cell::new(0), value: UnsafeCell::new(value) }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn lock(&self, _cx: Cx) -> UpGuard<'_, T> {
         let word = self.word.get();
         if word & 1 != 0 {

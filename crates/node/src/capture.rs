@@ -12,8 +12,6 @@
 //! the last [`DROPPED_MAX`] frames, at most one frame per [`DROPPED_PACE`]. `linerate why` can
 //! therefore explain a drop after it happened.
 
-#[cfg(test)]
-mod tests;
 mod text;
 
 pub use text::{Batch, Caught, Fate, parse};
@@ -177,7 +175,7 @@ pub(crate) struct Copied {
 
 /// Frames selected by a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wants {
+pub enum Wants {
     /// Frames that pass one of these capture points.
     Places(Vec<Place>),
     /// Frames that pass any capture point, including capture points that are added later.
@@ -257,17 +255,17 @@ impl Capture {
 
 /// State of an open capture, as `capture list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Status {
-    pub(crate) id: u32,
-    pub(crate) wants: Wants,
-    pub(crate) held: usize,
-    pub(crate) seen: u64,
-    pub(crate) missed: u64,
+pub struct Status {
+    pub id: u32,
+    pub wants: Wants,
+    pub held: usize,
+    pub seen: u64,
+    pub missed: u64,
 }
 
 /// The captures of a host or bridge.
 #[derive(Debug, Default)]
-pub(crate) struct Captures {
+pub struct Captures {
     shared: Mutex<Shared>,
     /// Set while an open capture selects dropped frames.
     wants_dropped: AtomicBool,
@@ -359,7 +357,7 @@ impl Captures {
 
     /// Records a frame that is dropped at `place` for the reason `why`. Ignores a frame that was
     /// consumed rather than lost ([`End::Consumed`]).
-    pub(crate) fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
+    pub fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
         if why.end() == End::Consumed {
             return;
         }
@@ -391,7 +389,7 @@ impl Captures {
     }
 
     /// Sets or removes the policy of the port at `place`. Returns `false` if there is no such port.
-    pub(crate) fn set_policy(&self, place: Place, policy: Option<&Policy>) -> bool {
+    pub fn set_policy(&self, place: Place, policy: Option<&Policy>) -> bool {
         let watches = self.lock().watches.clone();
         let of_place = watches.iter().filter_map(Weak::upgrade).filter(|watch| watch.place == place);
         of_place.inspect(|watch| watch.set_policy(policy)).count() > 0
@@ -399,7 +397,7 @@ impl Captures {
 
     /// Returns the recorded dropped frames that match `filter`, oldest first; `name` maps a capture
     /// point to its name.
-    pub(crate) fn dropped(&self, filter: &Filter, now: Instant, name: impl Fn(Place) -> String) -> Batch {
+    pub fn dropped(&self, filter: &Filter, now: Instant, name: impl Fn(Place) -> String) -> Batch {
         let mut held: Vec<Held> = self.lock().dropped.iter().cloned().collect();
         held.retain(|held| filter.matches_captured(&held.data, held.len as usize));
         let frames: Vec<Caught> = held.into_iter().map(|held| held.caught(&name)).collect();
@@ -409,7 +407,7 @@ impl Captures {
     /// Opens a capture of the frames that `wants` and `filter` select, `snaplen` bytes of each, and
     /// returns its number. Returns `None` if [`CAPTURES_MAX`] captures are open and each of them is
     /// still being read.
-    pub(crate) fn open(&self, wants: Wants, snaplen: u32, filter: Option<Filter>, now: Instant) -> Option<u32> {
+    pub fn open(&self, wants: Wants, snaplen: u32, filter: Option<Filter>, now: Instant) -> Option<u32> {
         let mut shared = self.lock();
         shared.end_unread(now);
         let id = shared.add(wants, snaplen.clamp(1, SNAPLEN), filter, Some(now))?;
@@ -419,7 +417,7 @@ impl Captures {
 
     /// Opens a capture of the whole frames that match `filter` at any capture point, which lasts
     /// until the reader is dropped. Returns `None` if [`CAPTURES_MAX`] captures are open.
-    pub(crate) fn open_reader(self: &Arc<Captures>, filter: Filter) -> Option<CaptureReader> {
+    pub fn open_reader(self: &Arc<Captures>, filter: Filter) -> Option<CaptureReader> {
         let mut shared = self.lock();
         let id = shared.add(Wants::Any, SNAPLEN, Some(filter), None)?;
         self.switch(&shared);
@@ -436,7 +434,7 @@ impl Captures {
 
     /// Removes frames from capture `id` and returns them, until their size reaches [`READ_MAX`];
     /// `name` maps a capture point to its name. Returns `None` if there is no such capture.
-    pub(crate) fn read(&self, id: u32, now: Instant, name: impl Fn(Place) -> String) -> Option<Batch> {
+    pub fn read(&self, id: u32, now: Instant, name: impl Fn(Place) -> String) -> Option<Batch> {
         let mut shared = self.lock();
         let capture = shared.open.iter_mut().find(|capture| capture.id == id)?;
         capture.read_at = capture.read_at.map(|_| now);
@@ -455,7 +453,7 @@ impl Captures {
     }
 
     /// Ends capture `id`; returns `false` if there is no such capture.
-    pub(crate) fn close(&self, id: u32) -> bool {
+    pub fn close(&self, id: u32) -> bool {
         let mut shared = self.lock();
         let before = shared.open.len();
         shared.open.retain(|capture| capture.id != id);
@@ -464,7 +462,7 @@ impl Captures {
     }
 
     /// Returns the state of the open captures.
-    pub(crate) fn list(&self, now: Instant) -> Vec<Status> {
+    pub fn list(&self, now: Instant) -> Vec<Status> {
         let mut shared = self.lock();
         if shared.end_unread(now) {
             self.switch(&shared);

@@ -26,7 +26,8 @@ mod tests;
 pub use client::{Answer, Client, ControlError, path_of, request};
 pub use limits::{ANSWER_MAX, CLIENTS_MAX, ControlCounts, LINE_MAX, PATIENCE};
 
-use crate::{Host, commands};
+use crate::Host;
+use crate::switch::Switch;
 use grammar::CommandError;
 use lock::Locks;
 use peer::{Peer, Turn};
@@ -37,25 +38,62 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// Function that runs a command ([`commands::run`]).
-type RunCommand<L> = fn(&Host<L>, &Pairs, &[&str], bool) -> Result<String, CommandError>;
+/// The commands that control sockets run. The crate `commands` has them all.
+pub trait Commands: Copy + Send + Sync + 'static {
+    /// Runs the command `words` on `host` and returns the output as text, or as JSON if `json` is
+    /// set. `pairs` connects ports that the command creates.
+    ///
+    /// # Errors
+    /// Returns a [`CommandError`] with the invalid word or the failure.
+    fn host<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) -> Result<String, CommandError>;
 
-/// Control socket of a host. It calls the commands through a function pointer, so that a program
-/// that binds no control socket does not contain the commands.
+    /// Runs the command `words` on `switch`, as [`Commands::host`] does.
+    ///
+    /// # Errors
+    /// Returns a [`CommandError`] with the invalid word or the failure.
+    fn bridge(switch: &Switch, words: &[&str], json: bool) -> Result<String, CommandError>;
+}
+
+/// A program without commands: each one is rejected.
+#[derive(Clone, Copy, Debug)]
+pub struct NoCommands;
+
+impl Commands for NoCommands {
+    fn host<L: Locks>(_: &Host<L>, _: &Pairs, words: &[&str], _: bool) -> Result<String, CommandError> {
+        Err(without_commands(words))
+    }
+
+    fn bridge(_: &Switch, words: &[&str], _: bool) -> Result<String, CommandError> {
+        Err(without_commands(words))
+    }
+}
+
+fn without_commands(words: &[&str]) -> CommandError {
+    let word = words.first().copied().unwrap_or_default();
+    CommandError::failed(format!("{word}: this program was built without commands (feature 'commands')"))
+}
+
+/// Function that runs a command of a host ([`Commands::host`]).
+type RunOnHost<L> = fn(&Host<L>, &Pairs, &[&str], bool) -> Result<String, CommandError>;
+
+/// Function that runs a command of a bridge ([`Commands::bridge`]).
+type RunOnBridge = fn(&Switch, &[&str], bool) -> Result<String, CommandError>;
+
+/// Control socket of a host.
 #[derive(Debug)]
 pub struct HostServer<L: Locks> {
     /// The socket and its clients.
     pub server: Server,
-    run: RunCommand<L>,
+    run: RunOnHost<L>,
 }
 
 impl<L: Locks> HostServer<L> {
-    /// Listens at `path` as [`Server::bind`] does.
+    /// Listens at `path` as [`Server::bind`] does, and runs the commands `C`.
     ///
     /// # Errors
     /// Returns the errors of [`Server::bind`].
-    pub fn bind(path: &Path) -> io::Result<HostServer<L>> {
-        Ok(HostServer { server: Server::bind(path)?, run: commands::run })
+    pub fn bind<C: Commands>(path: &Path) -> io::Result<HostServer<L>> {
+        Ok(HostServer { server: Server::bind(path)?, run: C::host })
     }
 
     /// Accepts clients, and reads and answers requests, as far as possible without blocking.
@@ -63,6 +101,31 @@ impl<L: Locks> HostServer<L> {
         let run = self.run;
         self.server
             .serve_with(host.clock.now(), |words, json| run(host, pairs, words, json).map_err(|why| why.to_string()));
+    }
+}
+
+/// Control socket of a bridge.
+#[derive(Debug)]
+pub struct SwitchServer {
+    /// The socket and its clients.
+    pub server: Server,
+    run: RunOnBridge,
+}
+
+impl SwitchServer {
+    /// Listens at `path` as [`Server::bind`] does, and runs the commands `C`.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Server::bind`].
+    pub fn bind<C: Commands>(path: &Path) -> io::Result<SwitchServer> {
+        Ok(SwitchServer { server: Server::bind(path)?, run: C::bridge })
+    }
+
+    /// Accepts clients, and reads and answers requests, as far as possible without blocking.
+    pub fn serve(&mut self, switch: &Switch) {
+        let run = self.run;
+        let now = switch.clock.now();
+        self.server.serve_with(now, |words, json| run(switch, words, json).map_err(|why| why.to_string()));
     }
 }
 

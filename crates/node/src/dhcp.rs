@@ -8,8 +8,8 @@
 mod lease;
 #[cfg(test)]
 mod tests;
-pub(crate) mod v4;
-pub(crate) mod v6;
+pub mod v4;
+pub mod v6;
 
 use clock::Instant;
 use dhcproto::v4::{CLIENT_PORT, SERVER_PORT};
@@ -30,7 +30,7 @@ const DATAGRAMS_MAX: usize = 64;
 
 /// The DHCP clients of a host.
 #[derive(Default)]
-pub(crate) struct Dhcp {
+pub struct Dhcp {
     /// Set when the first client is started. While it is unset, a round skips DHCP without taking
     /// the lock.
     any: AtomicBool,
@@ -63,10 +63,10 @@ struct Configured {
 
 /// State of a client, for listings.
 #[derive(Clone, Debug)]
-pub(crate) struct Status {
-    pub(crate) iface: IfaceId,
-    pub(crate) state: &'static str,
-    pub(crate) lease: Option<Lease>,
+pub struct Status {
+    pub iface: IfaceId,
+    pub state: &'static str,
+    pub lease: Option<Lease>,
 }
 
 impl Dhcp {
@@ -76,7 +76,7 @@ impl Dhcp {
 
     /// Returns whether there are clients.
     #[inline(always)]
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
@@ -84,7 +84,7 @@ impl Dhcp {
     ///
     /// # Errors
     /// Returns a message if the interface is not Ethernet, or port 68 is in use.
-    pub(crate) fn start<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> Result<(), String> {
+    pub fn start<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> Result<(), String> {
         let (stack, cx) = (calls.stack(), calls.cx());
         let mut clients = self.lock();
         if let Some(entry) = clients.v4.iter_mut().find(|entry| entry.iface == iface) {
@@ -104,7 +104,7 @@ impl Dhcp {
 
     /// Releases the lease of `iface` and ends its client. Returns `false` if the iface has no
     /// client.
-    pub(crate) fn release<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> bool {
+    pub fn release<L: Locks>(&self, calls: &Calls<'_, L>, iface: IfaceId) -> bool {
         let (stack, cx) = (calls.stack(), calls.cx());
         let mut clients = self.lock();
         let Some(at) = clients.v4.iter().position(|entry| entry.iface == iface) else { return false };
@@ -116,7 +116,7 @@ impl Dhcp {
     }
 
     /// Releases all leases, before the host shuts down.
-    pub(crate) fn release_all<L: Locks>(&self, calls: &Calls<'_, L>) {
+    pub fn release_all<L: Locks>(&self, calls: &Calls<'_, L>) {
         if self.any() {
             let ifaces: Vec<_> = self.lock().v4.iter().map(|entry| entry.iface).collect();
             ifaces.into_iter().for_each(|iface| _ = self.release(calls, iface));
@@ -127,7 +127,7 @@ impl Dhcp {
     /// the next turn.
     #[cold]
     #[inline(never)]
-    pub(crate) fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
+    pub fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
         let (stack, cx) = (calls.stack(), calls.cx());
         let clients = &mut *self.lock();
         clients.v4.retain(|entry| {
@@ -163,7 +163,7 @@ impl Dhcp {
     }
 
     /// Returns the first interface whose client has not obtained a lease yet.
-    pub(crate) fn awaiting(&self) -> Option<IfaceId> {
+    pub fn awaiting(&self) -> Option<IfaceId> {
         if !self.any() {
             return None;
         }
@@ -175,7 +175,7 @@ impl Dhcp {
     }
 
     /// Returns the state of each IPv4 client.
-    pub(crate) fn list(&self) -> Vec<Status> {
+    pub fn list(&self) -> Vec<Status> {
         let of = |entry: &Client4| Status {
             iface: entry.iface,
             state: entry.client.state().name(),

@@ -100,7 +100,7 @@ impl PortOutput {
         self.half.tx_burst(burst, now)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn transmit_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
         if self.soft.has_work(std::slice::from_ref(&frame)) {
             let mut burst = Burst::of(frame);
@@ -330,7 +330,7 @@ impl<L: Locks> Host<L> {
     }
 
     /// Returns the captures at the host's ports.
-    pub(crate) fn captures(&self) -> &Captures {
+    pub fn captures(&self) -> &Captures {
         &self.captures
     }
 
@@ -349,6 +349,11 @@ impl<L: Locks> Host<L> {
     /// Sets the topology displayed by `show topology`.
     pub fn set_topology(&mut self, topology: Arc<Topology>) {
         self.topology = topology;
+    }
+
+    /// Returns the topology of which the host is a part.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
     }
 
     /// Returns the ports in the order in which they were added.
@@ -508,7 +513,7 @@ impl<L: Locks> Host<L> {
 
     /// Returns the frame counts of all removed ports: (frames passed to the stack, frames passed to
     /// the ports).
-    pub(crate) fn removed_ports(&self) -> [u64; 2] {
+    pub fn removed_ports(&self) -> [u64; 2] {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
@@ -535,7 +540,7 @@ impl<L: Locks> Host<L> {
     }
 
     /// Runs a round in which `take_in` receives the frames and returns their number.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn step_with(&self, take_in: impl FnOnce(Cx) -> usize) -> Step {
         let now = self.clock.now();
         let cx = Cx::enter(self.how, now);
@@ -569,19 +574,13 @@ impl<L: Locks> Host<L> {
     }
 
     /// Returns the DHCP clients of the host's interfaces.
-    pub(crate) fn dhcp(&self) -> &Dhcp {
+    pub fn dhcp(&self) -> &Dhcp {
         &self.dhcp
     }
 
     /// Returns the jobs run for clients of the control socket.
-    pub(crate) fn jobs(&self) -> &Jobs<L> {
+    pub fn jobs(&self) -> &Jobs<L> {
         &self.jobs
-    }
-
-    /// Returns the ifaces that received a frame whose source is their own MAC address.
-    pub fn duplicates(&self) -> Vec<IfaceId> {
-        let seen = self.stack.ifaces().filter(|iface| iface.is_own_source_seen());
-        seen.map(|iface| iface.id).collect()
     }
 
     /// Runs the host until `stop` returns true, sleeping when no frames arrive.
@@ -599,7 +598,7 @@ impl<L: Locks> Host<L> {
 /// runs them.
 impl<L: Locks> Net for Host<L> {
     type Locks = L;
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn with<R>(&self, f: impl FnOnce(&Calls<'_, L>) -> R) -> R {
         if L::SHARED {
             return f(&self.shared_calls());

@@ -22,7 +22,7 @@ mod protocols;
 mod setup;
 mod snapshot;
 mod state;
-pub(crate) mod sysctl;
+pub mod sysctl;
 #[cfg(test)]
 mod tests;
 
@@ -34,5 +34,5 @@ pub use protocols::Received;
 pub(crate) use protocols::{ARP, CLASSES, ETHER, IP, IP6, class_of, ids, named, packet};
 pub use setup::WORKSTREAMS_MAX;
 pub(crate) use setup::{base, set_up};
-pub(crate) use snapshot::snapshot;
+pub use snapshot::snapshot;
 pub(crate) use state::{Isr, ShardOf};

@@ -1,23 +1,10 @@
 //! Jobs: long-running work started by clients of the control socket, such as `ping`, `traceroute`,
 //! a TCP connection, a UDP socket or a program.
 //!
-//! A job is started, read and stopped by commands ([`crate::commands`]), and runs as part of the
-//! host's rounds ([`Jobs::turn`]), on a live clock or on virtual time. Its output is limited. A job
-//! with full output waits until it is read, and a job that is not read for [`PATIENCE`] ends.
-
-mod datagrams;
-mod named;
-mod ping;
-mod stream;
-#[cfg(test)]
-mod tests;
-mod trace;
-
-pub(crate) use datagrams::Datagrams;
-pub(crate) use named::{Make, Named};
-pub(crate) use ping::{Ping, PingConfig};
-pub(crate) use stream::Stream;
-pub(crate) use trace::{Trace, TraceConfig};
+//! A job is started, read and stopped by commands, whose crate has the kinds of jobs. It runs as
+//! part of the host's rounds (`Jobs::turn`), on a live clock or on virtual time. Its output is
+//! limited. A job with full output waits until it is read, and a job that is not read for
+//! [`PATIENCE`] ends.
 
 use clock::{Duration, Instant};
 use inet::Stack;
@@ -34,10 +21,10 @@ pub const BUFFER_MAX: usize = 256 * 1024;
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Host on which a job runs, passed as an argument to each turn of the job.
-pub(crate) struct Around<'a, L: Locks> {
-    pub(crate) stack: &'a Stack<L>,
-    pub(crate) calls: &'a Calls<'a, L>,
-    pub(crate) cx: Cx,
+pub struct Around<'a, L: Locks> {
+    pub stack: &'a Stack<L>,
+    pub calls: &'a Calls<'a, L>,
+    pub cx: Cx,
 }
 
 /// Result of a job that has ended.
@@ -50,7 +37,7 @@ pub enum End {
 }
 
 /// Work of a job, performed in turns.
-pub(crate) trait Work<L: Locks>: Send {
+pub trait Work<L: Locks>: Send {
     /// Performs the steps that are due and appends their output to `out`. Returns the result if the
     /// job has ended, `None` while it runs.
     fn turn(&mut self, around: &Around<'_, L>, out: &mut String) -> Option<End>;
@@ -84,7 +71,7 @@ struct Job<L: Locks> {
 }
 
 /// The jobs of a host.
-pub(crate) struct Jobs<L: Locks> {
+pub struct Jobs<L: Locks> {
     /// Set while there are jobs, so that a round without jobs needs only this check.
     any: AtomicBool,
     open: Mutex<Open<L>>,
@@ -101,9 +88,9 @@ struct Open<L: Locks> {
 
 /// A program that the loop around the host must start as job `id`.
 #[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) id: u32,
-    pub(crate) words: Vec<String>,
+pub struct Wanted {
+    pub id: u32,
+    pub words: Vec<String>,
 }
 
 /// Placeholder for a program in the list of jobs. The loop around the host runs the program and
@@ -139,9 +126,9 @@ impl<L: Locks> Default for Jobs<L> {
 }
 
 /// Output of a job, as returned to its reader.
-pub(crate) struct Output {
-    pub(crate) text: String,
-    pub(crate) ended: Option<End>,
+pub struct Output {
+    pub text: String,
+    pub ended: Option<End>,
 }
 
 impl<L: Locks> Jobs<L> {
@@ -151,12 +138,12 @@ impl<L: Locks> Jobs<L> {
 
     /// Returns whether there are jobs.
     #[inline(always)]
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
     /// Starts a job and returns its number; `None` if [`JOBS_MAX`] jobs are open.
-    pub(crate) fn start(&self, about: String, work: Box<dyn Work<L>>, now: Instant) -> Option<u32> {
+    pub fn start(&self, about: String, work: Box<dyn Work<L>>, now: Instant) -> Option<u32> {
         let mut open = self.lock();
         if open.jobs.len() >= JOBS_MAX {
             return None;
@@ -169,7 +156,7 @@ impl<L: Locks> Jobs<L> {
     }
 
     /// Records that the loop around the host runs programs as jobs ([`Jobs::take_wanted`]).
-    pub(crate) fn run_programs(&self) {
+    pub fn run_programs(&self) {
         self.lock().runs_programs = true;
     }
 
@@ -177,7 +164,7 @@ impl<L: Locks> Jobs<L> {
     ///
     /// # Errors
     /// Returns an error if no loop around this host runs programs.
-    pub(crate) fn start_program(&self, words: &[&str], now: Instant) -> Result<Option<u32>, String> {
+    pub fn start_program(&self, words: &[&str], now: Instant) -> Result<Option<u32>, String> {
         if !self.lock().runs_programs {
             return Err("programs cannot run here; use a host of 'linerate up' or 'linerate host'".into());
         }
@@ -187,13 +174,13 @@ impl<L: Locks> Jobs<L> {
     }
 
     /// Returns the programs that were requested, and clears their list.
-    pub(crate) fn take_wanted(&self) -> Vec<Wanted> {
+    pub fn take_wanted(&self) -> Vec<Wanted> {
         if self.any() { std::mem::take(&mut self.lock().wanted) } else { Vec::new() }
     }
 
     /// Adds output of a program, and its result if it has ended. Returns `false` if the job was
     /// stopped. Discards `text` if [`BUFFER_MAX`] bytes of output are already unread.
-    pub(crate) fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
+    pub fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
         let mut open = self.lock();
         let found = open.jobs.iter_mut().find(|job| job.id == id && job.ended.is_none());
         let Some(job) = found else { return false };
@@ -231,7 +218,7 @@ impl<L: Locks> Jobs<L> {
 
     /// Returns the output of job `id` since the last call, and removes the job if it has ended.
     /// `None` if there is no such job.
-    pub(crate) fn read(&self, id: u32, now: Instant) -> Option<Output> {
+    pub fn read(&self, id: u32, now: Instant) -> Option<Output> {
         let mut open = self.lock();
         let at = open.jobs.iter().position(|job| job.id == id)?;
         let job = open.jobs.get_mut(at)?;
@@ -246,7 +233,7 @@ impl<L: Locks> Jobs<L> {
 
     /// Passes input, or the end of the input, to job `id`. Returns the number of bytes accepted, or
     /// `None` if there is no such job.
-    pub(crate) fn write(&self, id: u32, bytes: &[u8], finish: bool) -> Option<Result<usize, String>> {
+    pub fn write(&self, id: u32, bytes: &[u8], finish: bool) -> Option<Result<usize, String>> {
         let mut open = self.lock();
         let job = open.jobs.iter_mut().find(|job| job.id == id)?;
         if finish {
@@ -257,7 +244,7 @@ impl<L: Locks> Jobs<L> {
     }
 
     /// Stops job `id`. Returns `false` if there is no such job.
-    pub(crate) fn stop(&self, id: u32, around: &Around<'_, L>) -> bool {
+    pub fn stop(&self, id: u32, around: &Around<'_, L>) -> bool {
         let mut open = self.lock();
         let Some(at) = open.jobs.iter().position(|job| job.id == id) else { return false };
         end(open.jobs.remove(at), around);
@@ -266,7 +253,7 @@ impl<L: Locks> Jobs<L> {
     }
 
     /// Returns (number, description, whether it has ended) of each job.
-    pub(crate) fn list(&self) -> Vec<(u32, String, bool)> {
+    pub fn list(&self) -> Vec<(u32, String, bool)> {
         self.lock().jobs.iter().map(|job| (job.id, job.about.clone(), job.ended.is_some())).collect()
     }
 }
@@ -275,9 +262,4 @@ fn end<L: Locks>(mut job: Job<L>, around: &Around<'_, L>) {
     if job.ended.is_none() {
         job.work.close(around);
     }
-}
-
-/// Returns a time in milliseconds with three decimals, as ping prints it.
-fn ms(time: Duration) -> String {
-    format!("{:.3}", time.as_secs_f64() * 1e3)
 }

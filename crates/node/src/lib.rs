@@ -4,26 +4,28 @@
 //!
 //! A [`Host`] is a stack with its clock and the receive halves of its ports. [`Host::step`] is the
 //! body of its loop. Its configuration is a [`config::HostConfig`], read from a TOML file or from
-//! flags with the same keys. A running host is queried and changed through its [`control`] socket,
-//! with the [`commands`] of ifconfig, ip, arp, route, sysctl and netstat.
+//! flags with the same keys. The methods in [`change`] change a running host. Its [`control`]
+//! socket runs the commands of the crate `commands`.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(any(test, fuzzing)),
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
 
+pub mod address;
+mod audit;
 pub mod capture;
-pub mod commands;
+pub mod change;
 pub mod config;
 pub mod control;
 #[cfg_attr(not(feature = "dhcp"), path = "dhcp/absent.rs")]
-mod dhcp;
+pub mod dhcp;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;
 mod inputs;
 pub mod isr;
-mod jobs;
+pub mod jobs;
 pub mod ledgers;
 pub mod policy;
 pub mod remote;
@@ -33,9 +35,9 @@ mod shutdown;
 mod sleep;
 mod split;
 pub mod switch;
-mod sysctl;
+pub mod sysctl;
 pub mod topology;
-mod tunnel;
+pub mod tunnel;
 
 pub use host::{AddPortError, Host, NewHostError, OpenOwn, PortInfo, Step};
-pub use run::{build, up};
+pub use run::build;

@@ -2,7 +2,7 @@
 //! its own thread.
 //!
 //! This module reads the real clock and passes the time as an argument to the code that it calls.
-//! [`up`] runs the hosts of a file from start to end, [`build`] creates one host from its
+//! [`up_with`] runs the hosts of a file from start to end, [`build`] creates one host from its
 //! configuration, and [`Runner`] is the loop around a host that the caller owns.
 
 mod build;
@@ -13,8 +13,8 @@ mod up;
 pub(crate) use build::build_sharded;
 pub use build::{BuildError, build, build_with_own};
 pub use outcome::Outcome;
-pub use programs::{NoPrograms, Program, Programs, Running};
-pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up, up_network, up_with};
+pub use programs::{Program, Programs, Running};
+pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up_network, up_with};
 
 use crate::control::HostServer;
 use crate::service::{self, Service};

@@ -1,5 +1,4 @@
-//! A switch: a bridge with ports, threads that poll them, and commands that configure it. `linerate
-//! bridge` runs one.
+//! A switch: a bridge with ports and threads that poll them. `linerate bridge` runs one.
 //!
 //! ```text
 //! SwitchThread::turn  scheduled by dispatch::polling: a round over the thread's ports
@@ -15,8 +14,9 @@
 //! A change of the configuration requires the lock of each `SwitchThread`. The thread holds its
 //! lock while it runs, and releases it on request.
 
+mod addresses;
+mod audit;
 mod average;
-pub mod commands;
 mod costs;
 mod exchange;
 mod lock_requests;
@@ -26,11 +26,11 @@ mod poison;
 mod post;
 pub mod run;
 mod sync;
-#[cfg(test)]
-mod tests;
 mod thread;
 mod tree;
+mod vlans;
 
+pub use audit::Audit;
 pub use average::Average;
 pub use costs::SwitchCosts;
 pub use members::{AddError, Info, Queue};
@@ -43,7 +43,7 @@ use crate::capture::Captures;
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
-use dispatch::dataflow::{self, Dataflow, dataflow};
+use dispatch::dataflow::{Dataflow, dataflow};
 use dispatch::polling::Sysctls;
 pub(crate) use exchange::Call;
 
@@ -339,45 +339,14 @@ impl Switch {
         whole.or_else(|| members.iter().find(|(_, info)| info.name == name)).cloned()
     }
 
+    /// Returns the captures of the switch.
+    pub fn captures(&self) -> &Captures {
+        &self.captures
+    }
+
     /// Changes the settings of a member in every replica of the bridge.
     pub fn set_member(&self, number: PortNo, change: impl Fn(&mut Member)) {
         self.each_thread(|thread| thread.set_member(number, &change));
-    }
-}
-
-/// Frame totals over all threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Audit {
-    /// Frames dispatched to workers; all 0 if there are no workers.
-    pub posted: dataflow::Audit,
-    /// Totals of the bridge replicas.
-    pub bridge: bridge::Audit,
-    /// Frames sent through ports.
-    pub sent: u64,
-    /// Frames dropped in a port because its device did not accept them.
-    pub failed: u64,
-    /// Frames dropped because the queue from the workers to a port was full.
-    pub full: u64,
-    /// Frames dropped because their port was removed, or still full when the switch shut down.
-    pub late: u64,
-    /// Frames queued and not sent yet.
-    pub held: u64,
-}
-
-impl Audit {
-    /// Returns whether all frames passed to ports are accounted for.
-    pub fn is_sent(&self) -> bool {
-        self.bridge.given == self.sent + self.failed + self.full + self.late + self.held
-    }
-
-    /// Returns whether the bridges received all frames dispatched to workers.
-    pub fn is_posted(&self) -> bool {
-        self.posted.holds() && (self.posted.offered == 0 || self.posted.done == self.bridge.received)
-    }
-
-    /// Returns whether all frames are accounted for.
-    pub fn holds(&self) -> bool {
-        self.is_posted() && self.bridge.holds() && self.is_sent()
     }
 }
 
@@ -386,29 +355,6 @@ impl Switch {
     pub fn counts(&self, number: PortNo) -> Counts {
         let mut all = Counts::default();
         self.each_thread(|thread| all.add(&thread.counts(number)));
-        all
-    }
-
-    /// Returns the frame totals. Meanwhile, all threads are stopped between two turns, so that no
-    /// frame is being processed.
-    pub fn audit(&self) -> Audit {
-        let threads: Vec<_> = (0..self.threads()).filter_map(|number| self.thread(number)).collect();
-        let posted = self.flow.as_ref().map(|flow| flow.audit()).unwrap_or_default();
-        let mut all = Audit { posted, ..Audit::default() };
-        for thread in &threads {
-            let (bridge, counts) = (thread.bridge.audit(), thread.total());
-            all.bridge.received += bridge.received;
-            all.bridge.made += bridge.made;
-            all.bridge.copied += bridge.copied;
-            all.bridge.given += bridge.given;
-            all.bridge.dropped += bridge.dropped;
-            all.bridge.local += bridge.local;
-            all.sent += counts.sent;
-            all.failed += counts.failed;
-            all.full += counts.full;
-            all.late += counts.late;
-            all.held += counts.held;
-        }
         all
     }
 

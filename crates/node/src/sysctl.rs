@@ -10,11 +10,11 @@ use stats::SysctlInfo;
 
 /// BSD's sysctl for the congestion control of new connections, whose values are names. The sysctl
 /// `net.inet.tcp.cc.cubic` has the same setting as a number.
-pub(crate) const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
-pub(crate) const ALGORITHMS: &[&str] = &["newreno", "cubic"];
+pub const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
+pub const ALGORITHMS: &[&str] = &["newreno", "cubic"];
 
 /// Sysctls that can only be read, as (name, description).
-pub(crate) const FIXED: &[(&str, &str)] = &[
+pub const FIXED: &[(&str, &str)] = &[
     ("hw.ncpu", "Number of CPU cores available to the process."),
     ("kern.burst", "Maximum number of frames received from a port at once."),
     ("kern.clock", "Source of the time: timespec, timespec-tsc, ns or tsc."),
@@ -31,7 +31,7 @@ pub(crate) const FIXED: &[(&str, &str)] = &[
 ];
 
 /// Returns the names of all sysctls of a host, in order.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     let mut all: Vec<&'static str> = Sysctls::INFO.iter().map(|info| info.name).collect();
     all.extend(FIXED.iter().map(|(name, _)| *name).chain([ALGORITHM]).chain(isr::names()));
     all.sort_unstable();
@@ -39,13 +39,13 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns a setting's description, range and default.
-pub(crate) fn describe(info: &SysctlInfo) -> String {
+pub fn describe(info: &SysctlInfo) -> String {
     format!("{} {} to {}, default {}.", info.sentence, info.min, info.max, info.default)
 }
 
 /// Parses `text` as a value of the sysctl `name` and checks it. Also used for configuration files
 /// and flags.
-pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
+pub fn check(name: &str, text: &str) -> Result<i64, CommandError> {
     if name == ALGORITHM {
         let requested = if text == "reno" { "newreno" } else { text }; // Linux's name
         let at = ALGORITHMS.iter().position(|word| *word == requested);
@@ -59,7 +59,7 @@ pub(crate) fn check(name: &str, text: &str) -> Result<i64, CommandError> {
 }
 
 /// Parses `text` as a number in the range of the sysctl.
-pub(crate) fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandError> {
+pub fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandError> {
     let SysctlInfo { name, min, max, .. } = *info;
     let number = match text {
         "on" | "true" if (min, max) == (0, 1) => Some(1),
@@ -72,7 +72,7 @@ pub(crate) fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandErro
 
 /// Checks a number for the sysctl `name`, as [`check`] would return it. Used for configurations
 /// that were not parsed from text.
-pub(crate) fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
+pub fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
     if name == ALGORITHM {
         let known = usize::try_from(value).is_ok_and(|at| at < ALGORITHMS.len());
         return known.then_some(()).ok_or_else(|| CommandError::bad(name, &value.to_string(), ALGORITHMS.join(" or ")));
@@ -84,7 +84,7 @@ pub(crate) fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
 }
 
 /// Returns every sysctl accepted by [`check`], as (name, values, default, description).
-pub(crate) fn documented() -> Vec<[String; 4]> {
+pub fn documented() -> Vec<[String; 4]> {
     let own = Sysctls::INFO.iter().map(|info| {
         let range = format!("integer, {} to {}", info.min, info.max);
         [info.name.to_string(), range, info.default.to_string(), info.sentence.to_string()]
@@ -103,7 +103,7 @@ pub(crate) fn documented() -> Vec<[String; 4]> {
 }
 
 /// Sets a value accepted by [`check`].
-pub(crate) fn apply(sysctls: &Sysctls, name: &str, value: i64) {
+pub fn apply(sysctls: &Sysctls, name: &str, value: i64) {
     let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };
     let _ = sysctls.set(name, value); // cannot fail: checked before
 }

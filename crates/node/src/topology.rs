@@ -11,7 +11,6 @@ mod tests;
 use crate::config::{HostConfig, Network};
 use inet::iface::IfaceAddr;
 use port::spec::{Kind, Spec};
-use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -172,11 +171,6 @@ impl Topology {
         topology
     }
 
-    /// Returns the names of the hosts and switches, in the order of the file.
-    pub fn hosts(&self) -> &[String] {
-        &self.hosts
-    }
-
     /// Returns the ports of all ifaces and switches, in the order of the file.
     pub fn ends(&self) -> &[End] {
         &self.ends
@@ -185,6 +179,11 @@ impl Topology {
     /// Returns the ends of a link, in the order of the file.
     fn joined(&self, link: &Link) -> impl Iterator<Item = &End> {
         self.links.get(link).into_iter().flatten().filter_map(|at| self.ends.get(*at))
+    }
+
+    /// Returns the names of the hosts and switches, in the order of the file.
+    pub fn hosts(&self) -> &[String] {
+        &self.hosts
     }
 
     /// Returns the other end of the link to which `end` belongs; `None` if there is none.
@@ -225,45 +224,4 @@ impl Topology {
         }
     }
 
-    /// Returns the hosts, their ports, and the other end of each port's link as text. `this` is the
-    /// name of the host that runs the command, which is marked.
-    pub fn to_text(&self, this: &str) -> String {
-        let host = |name: &String| {
-            let mark = if name == this { "  (this host)" } else { "" };
-            let ends = self.ends.iter().filter(|end| end.host == *name);
-            format!("{name}{mark}\n") + &ends.map(|end| self.line(end)).collect::<String>()
-        };
-        self.hosts.iter().map(host).collect()
-    }
-
-    fn line(&self, end: &End) -> String {
-        let far = match (self.far(end), &end.link) {
-            (Some(far), _) => format!("-- {}:{}  {}", far.host, far.iface, addresses(far).join(" ")),
-            (None, Some(_)) => "-- not connected".to_string(),
-            (None, None) => String::new(),
-        };
-        let own = addresses(end).join(" ");
-        format!("\t{:<10} {own:<18} {} {far}", end.iface, end.port).trim_end().to_string() + "\n"
-    }
-
-    /// Returns the same data as [`Topology::to_text`], as JSON.
-    pub fn to_json(&self, this: &str) -> Value {
-        let row = |end: &End| {
-            let far = self.far(end);
-            json!({
-                "ifname": end.iface, "port": end.port, "addresses": addresses(end),
-                "link": end.link.as_ref().map(Link::to_string),
-                "far": far.map(|far| json!({ "host": far.host, "ifname": far.iface, "addresses": addresses(far) })),
-            })
-        };
-        let host = |name: &String| {
-            let ends = self.ends.iter().filter(|end| end.host == *name);
-            json!({ "host": name, "this": name == this, "ifaces": ends.map(row).collect::<Vec<_>>() })
-        };
-        Value::Array(self.hosts.iter().map(host).collect())
-    }
-}
-
-fn addresses(end: &End) -> Vec<String> {
-    end.addresses.iter().map(|addr| format!("{}/{}", addr.addr, addr.len)).collect()
 }

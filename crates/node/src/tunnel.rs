@@ -2,11 +2,39 @@
 
 use crate::config::IfaceConfig;
 use crate::host::AddPortError;
-use crate::{Host, commands};
+use crate::{Host, address};
 use inet::iface::IfaceId;
-use inet::tunnel::Kind;
+use inet::tunnel::{Kind, Refused};
 use lock::Locks;
-use wire::Mac;
+use wire::{Mac, vxlan};
+
+/// Names of tunnel types in BSD, and in iproute2 where they differ.
+pub const TYPES: &[(&str, Kind)] =
+    &[("ipip", Kind::Gif), ("gif", Kind::Gif), ("gre", Kind::Gre), ("vxlan", Kind::Vxlan), ("etherip", Kind::EtherIp)];
+
+/// Returns the kind of tunnel that `word` denotes.
+pub fn kind_of(word: &str) -> Option<Kind> {
+    TYPES.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
+}
+
+/// Returns iproute2's name of a kind of tunnel.
+pub fn type_of(kind: Kind) -> &'static str {
+    TYPES.iter().find(|(_, other)| *other == kind).map_or("", |(name, _)| name)
+}
+
+/// Returns the error message for a rejected tunnel configuration.
+pub fn refused<L: Locks>(host: &Host<L>, why: Refused) -> String {
+    match why {
+        Refused::NotATunnel => "not a tunnel of this kind".to_string(),
+        Refused::BadEnd(addr) => format!("{addr}: must be a unicast address"),
+        Refused::BadFamily => "both outer addresses must be of one family".to_string(),
+        Refused::BadVni => format!("VNI: must be at most {}", vxlan::VNI_MAX),
+        Refused::Taken(other) => {
+            let name = host.stack.iface(other).map_or("another", |iface| &iface.name);
+            format!("{name} has the same outer addresses and the same key or VNI")
+        }
+    }
+}
 
 impl<L: Locks> Host<L> {
     /// Creates a tunnel iface without endpoints. `mac` is the MAC address of a tunnel that
@@ -41,7 +69,7 @@ impl<L: Locks> Host<L> {
     fn fill_tunnel(&self, config: &IfaceConfig, id: IfaceId, kind: Kind) -> Result<(), String> {
         let (stack, cx) = (&self.stack, self.cx());
         let ends = inet::tunnel::Config { kind, ..config.ends };
-        stack.set_tunnel(cx, id, ends).map_err(|why| commands::tunnel::refused(self, why))?;
+        stack.set_tunnel(cx, id, ends).map_err(|why| refused(self, why))?;
         if let Some(mtu) = config.mtu {
             stack.set_tunnel_mtu(cx, id, mtu);
         }
@@ -54,7 +82,7 @@ impl<L: Locks> Host<L> {
         }
         for addr in &config.addresses6 {
             let added = stack.add_addr6(cx, id, *addr);
-            added.map_err(|why| format!("{}/{}: {}", addr.addr, addr.len, commands::six::refused(why)))?;
+            added.map_err(|why| format!("{}/{}: {}", addr.addr, addr.len, address::six::refused(why)))?;
         }
         Ok(())
     }

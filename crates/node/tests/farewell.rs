@@ -93,6 +93,8 @@ impl<L: Locks> Drop for Reader<'_, L> {
 }
 
 impl Programs for Seen {
+    type Commands = node::control::NoCommands;
+
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, _: ServiceConfig) -> Result<Box<dyn Program + 'h>, String> {
         let calls = host.shared_calls();
         let fd = calls.stream_socket().unwrap();

@@ -206,7 +206,8 @@ pub(crate) fn runner<'h, L: Locks>(
     host: &'h Host<L>,
 ) -> Result<(Runner<L>, Running<'h>), RunError> {
     let bind = |path: &std::path::PathBuf| {
-        control::HostServer::bind(path).map_err(|why| RunError::Control { path: path.display().to_string(), why })
+        control::HostServer::bind::<commands::All>(path)
+            .map_err(|why| RunError::Control { path: path.display().to_string(), why })
     };
     let control = config.control.as_ref().map(bind).transpose()?;
     let failed = |service, why| RunError::Service { service, why };

@@ -36,6 +36,8 @@ impl Servers {
 }
 
 impl Programs for Servers {
+    type Commands = commands::All;
+
     fn open<'h, L: Locks>(&self, host: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String> {
         let at = everywhere(service.port.0);
         match service.kind {

@@ -143,8 +143,9 @@ impl World {
     ///
     /// # Errors
     /// Returns a message if the command is unknown or failed.
+    #[cfg(feature = "commands")]
     pub fn say(&self, host: HostId, words: &[&str]) -> Result<String, String> {
-        node::commands::run(self.host(host), &self.pairs, words, false).map_err(|why| why.to_string())
+        commands::host::run(self.host(host), &self.pairs, words, false).map_err(|why| why.to_string())
     }
 
     /// Returns the current virtual time.

@@ -9,9 +9,13 @@
 
 use crate::{HostId, World};
 use clock::Clock;
+#[cfg(feature = "commands")]
+use commands::All as Commands;
 use lock::Up;
 use node::Host;
 use node::config::{ConfigError, HostConfig, IfaceConfig, Network, OnOneThread, ServiceConfig, SwitchFile};
+#[cfg(not(feature = "commands"))]
+use node::control::NoCommands as Commands;
 use node::run::{BuildError, build};
 use node::service::Service;
 use node::switch::Switch;
@@ -189,7 +193,7 @@ impl World {
         let [.., a, b, c, d] = seed.to_be_bytes();
         let mac = file.mac.unwrap_or(Mac([0x02, 0xb0, a, b, c, d]));
         let file = SwitchFile { ports, mac: Some(mac), ..file.clone() };
-        self.switches.push(Switch::of_file(&file, &self.pairs, Clock::sim(&self.clock), Some(seed))?);
+        self.switches.push(Switch::of_file::<Commands>(&file, &self.pairs, Clock::sim(&self.clock), Some(seed))?);
         Ok(())
     }
 

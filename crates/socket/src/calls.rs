@@ -219,7 +219,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// `EBADF`, `EISCONN`, `EMSGSIZE`, `ENOBUFS`, `EACCES`, `EPIPE`, `ENETUNREACH`, `EHOSTUNREACH`,
     /// and the pending error of an earlier datagram. For a raw or ICMP socket also `EINVAL`, if it
     /// cannot send such a message.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn send_to(&self, fd: Fd, payload: &[u8], to: &SocketAddr) -> Result<usize, Errno> {
         let result = match self.stack.udp_send(self.cx(), fd.0, payload, Some(to)) {
             Ok(n) => Ok(n),
@@ -277,7 +277,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// # Errors
     /// Those of [`Calls::send_to`]; `EDESTADDRREQ` if the socket is not connected; for a stream
     /// `EAGAIN`, `EPIPE`, `ECONNRESET`, `ETIMEDOUT`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn send(&self, fd: Fd, payload: &[u8]) -> Result<usize, Errno> {
         let result = match fd.sock() {
             None => self.stack.udp_send(self.cx(), fd.0, payload, None).map_err(Errno::from),
@@ -319,7 +319,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     ///
     /// # Errors
     /// Those of [`Calls::recv_from`]; for a stream also `ENOTCONN`, `ECONNRESET`, `ETIMEDOUT`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn recv(&self, fd: Fd, into: &mut [u8]) -> Result<usize, Errno> {
         match fd.sock() {
             None => self.recv_from(fd, into).map(|(n, _)| n),
@@ -361,7 +361,7 @@ impl<'s, L: Locks> Calls<'s, L> {
     /// `EBADF`, `EAGAIN` (no datagram is queued, and the socket is non-blocking or its receive
     /// timeout has expired), `EINTR`, and the pending error of an earlier datagram. After
     /// `shutdown`, the call returns 0 bytes from `0.0.0.0:0` if no datagram is queued.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn recv_from(&self, fd: Fd, into: &mut [u8]) -> Result<(usize, Peer), Errno> {
         let lap = self.stack.lap_at(self.cx(), || trace::recvfrom_start(fd.0, into.len()));
         match self.stack.udp_recv_into(self.cx(), fd.0, into) {
@@ -606,7 +606,7 @@ fn ended<L: Locks>(pcb: &mut Pcb<L>) -> Option<Errno> {
 }
 
 /// Records the end of a send call in the trace.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn sent(fd: Fd, result: Result<usize, Errno>) -> Result<usize, Errno> {
     match result {
         Ok(n) => trace::sendto_done(fd.0, n as isize),
@@ -616,7 +616,7 @@ fn sent(fd: Fd, result: Result<usize, Errno>) -> Result<usize, Errno> {
 }
 
 /// Records the end of a receive call in the trace; `bytes` returns the number of bytes received.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn received<T>(fd: Fd, result: Result<T, Errno>, bytes: impl Fn(&T) -> usize) -> Result<T, Errno> {
     match &result {
         Ok(got) => trace::recvfrom_done(fd.0, bytes(got) as isize),
@@ -625,7 +625,7 @@ fn received<T>(fd: Fd, result: Result<T, Errno>, bytes: impl Fn(&T) -> usize) ->
     result
 }
 
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn copy_out(received: &Received, into: &mut [u8]) -> (usize, Peer) {
     let bytes = received.frame.bytes();
     let n = bytes.len().min(into.len());

@@ -179,7 +179,7 @@ impl Ledger {
 
     /// Starts a lap as [`Ledger::lap`] does, and fires a tracepoint by calling `point`. Both share
     /// one branch.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn lap_at(&self, read: fn() -> u64, point: impl FnOnce()) -> Lap<'_> {
         if trace::is_hooked() {
             self.start(read);
@@ -212,7 +212,7 @@ impl Ledger {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn book(&self, last: u64, now: u64, stage: Stage, units: u64) {
         if last != 0 {
             self.ticks[stage as usize].add(now.wrapping_sub(last));
@@ -244,7 +244,7 @@ impl Ledger {
 
     /// Returns a reading of the counter at the start of a part of a stage, as an argument for
     /// [`Ledger::since`]; 0 if the ledger is off.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn begin(&self, read: fn() -> u64) -> u64 {
         if self.is_on() {
             crate::hint::cold_path();
@@ -256,7 +256,7 @@ impl Ledger {
 
     /// Books the ticks since the reading `began` to `stage`, which is a part of another stage, for
     /// `units` frames. Returns the new reading, which is the start of the next part.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn since(&self, began: u64, stage: Stage, units: u64, read: fn() -> u64) -> u64 {
         if self.is_on() {
             crate::hint::cold_path();

@@ -48,7 +48,7 @@ mod hooks {
         pub(super) safe static HOOKS: Hooks;
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn any() -> bool {
         // SAFETY: reads the eight bytes of `HOOKS`. In this assembly, their address is part of the
         // compare instruction; the compiler would load the address of a static from the global
@@ -75,7 +75,7 @@ mod hooks {
 
     pub(super) static HOOKS: Hooks = Hooks { tracers: AtomicU16::new(0), ledgers: AtomicU32::new(0) };
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn any() -> bool {
         if HOOKS.ledgers.load(Ordering::Relaxed) != 0 {
             crate::hint::cold_path();

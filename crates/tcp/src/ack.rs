@@ -18,7 +18,7 @@ use wire::tcp::Flags;
 impl Tcb {
     /// Processes SEG.ACK (RFC 9293 3.10.7.4, fifth, ESTABLISHED). ACKs that are too old or beyond
     /// SND.NXT get a challenge ACK (RFC 5961 5.2).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn process_ack(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         let (una, nxt) = (self.snd.una, self.snd.nxt);
         if seg.ack.after(nxt) {
@@ -65,7 +65,7 @@ impl Tcb {
 
     /// Moves SND.UNA to `ack`, removes the acknowledged segments from the scoreboard, and resets
     /// the RTO back-off.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn advance(&mut self, ack: SeqNum, got: &mut Delivered, reply: &mut Reply) {
         let text = ack.earlier(self.snd.end).since_or_zero(self.snd.una);
         self.board.acknowledge(ack, self.recovery.high, got);
@@ -145,7 +145,7 @@ impl Tcb {
 
     /// Updates the RTT estimate, loss recovery, the congestion window and the timers after an ACK.
     /// Returns whether an RTT was measured.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn learn(&mut self, shown: &Shown, seg: &Segment, now: Instant) -> bool {
         let backed_off = self.answers_lost_ack(shown, seg).then_some(shown.backoff);
         let rtt_us = if backed_off.is_none() { self.measure(shown, seg, now) } else { None };

@@ -17,7 +17,7 @@ const MOST_QUICK: u32 = 16;
 
 impl Tcb {
     /// Schedules the ACK for `len` bytes received in order.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn schedule_ack(&mut self, len: u32, now: Instant) {
         let own = self.own_mss();
         if len > u32::from(self.rcv.mss_seen) {
@@ -46,7 +46,7 @@ impl Tcb {
     }
 
     /// Adapts the ACK delay to the time between arrivals (Linux: tcp_event_data_recv).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn follow_arrivals(&mut self, now: Instant) {
         let least = self.config.delayed_ack_min.as_micros() as u32;
         let gap = us_since(now, self.rcv.last_at);
@@ -100,7 +100,7 @@ impl Tcb {
 
     /// Measures the peer's round-trip time for auto-tuning, from the echo of our timestamps or,
     /// without timestamps, from the time in which a window of data arrives.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn time_receiver(&mut self, len: u32, timestamps: Option<Timestamps>, now: Instant) {
         if self.rcv.sizing.rtt_us != 0 && !self.rcv.tunable {
             return;

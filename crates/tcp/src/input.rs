@@ -29,7 +29,7 @@ impl Tcb {
     }
 
     /// Runs the steps of RFC 9293 3.10.7.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn segment_arrives(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         if seg.has(Flags::SYN) && seg.flags.intersects(Flags::FIN | Flags::RST) {
             return Err(Dropped::BadFlags);
@@ -185,7 +185,7 @@ impl Tcb {
 
     /// Drops segments with an old timestamp, except RSTs (RFC 7323 5.3, R1). Segments without a
     /// timestamp pass.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn check_timestamps(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         let (Some(ts), Some(theirs)) = (self.ts, seg.options.timestamps) else { return Ok(()) };
         let old = SeqNum(theirs.val).before(SeqNum(ts.recent)) && ts.age(now) < PAWS_AGE;
@@ -197,7 +197,7 @@ impl Tcb {
     }
 
     /// Updates TS.Recent from a segment that covers the last ACK we sent (RFC 7323 4.3 (2)).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn take_timestamp(&mut self, seg: &Segment, now: Instant) {
         if let (Some(ts), Some(theirs)) = (&mut self.ts, seg.options.timestamps) {
             let fresh = SeqNum(theirs.val).at_or_after(SeqNum(ts.recent)) || ts.age(now) >= PAWS_AGE;
@@ -220,7 +220,7 @@ impl Tcb {
         end.at_or_after(self.rcv.wup) && seg.seq.at_or_before(edge)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn check_sequence(&mut self, seg: &Segment, now: Instant) -> Result<(), Dropped> {
         if self.is_acceptable(seg) {
             return Ok(());
@@ -322,7 +322,7 @@ impl Tcb {
     }
 
     /// Changes state when our FIN is acknowledged (RFC 9293 3.10.7.4, fifth).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn after_fin_acked(&mut self, now: Instant, events: &mut Events) {
         if !self.state.is_closing() || !self.snd.una.after(self.snd.end) {
             return;
@@ -360,7 +360,7 @@ impl Tcb {
 
     /// Processes URG (RFC 9293 3.10.7.4, sixth; RFC 6093): urgent data stays in the stream, and the
     /// application is notified of its end.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn process_urgent(&mut self, seg: &Segment, reply: &mut Reply) {
         if !seg.has(Flags::URG) || seg.urgent == 0 || !self.state.may_receive() {
             return;
@@ -375,7 +375,7 @@ impl Tcb {
 
     /// Processes data by trimming it to the window and determining its position (RFC 9293 3.10.7.4,
     /// seventh).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn process_text(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) -> Result<(), Dropped> {
         self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(seg.segments());
         let (start, end) = (seg.text_seq(), seg.text_seq().plus(seg.len));
@@ -414,7 +414,7 @@ impl Tcb {
     }
 
     /// Accepts data that begins at RCV.NXT.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn take_in_order(&mut self, seg: &Segment, place: Text, right: SeqNum, now: Instant, reply: &mut Reply) {
         let nxt = self.rcv.nxt;
         let mut reach = right;
@@ -481,7 +481,7 @@ impl Tcb {
 
     /// Processes a FIN (RFC 9293 3.10.7.4, eighth). If data before the FIN is missing, the FIN
     /// takes effect once that data has arrived.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn process_fin(&mut self, seg: &Segment, now: Instant, reply: &mut Reply) {
         if seg.has(Flags::FIN) {
             let at = seg.text_seq().plus(seg.len);

@@ -41,7 +41,7 @@ impl Tcb {
     /// Writes the next segment into `out`; returns `false` if there is none. Returning the segment
     /// by value would copy it five times, and each copy would stall until the narrower stores
     /// before it are complete.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn poll_into(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         if !self.has_output() {
             return false;
@@ -241,7 +241,7 @@ impl Tcb {
 
     /// Builds a segment of new data, with the FIN if the data ends the stream. Returns whether it
     /// built a segment.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn poll_new(&mut self, now: Instant, max_text: u32, out: &mut Out) -> bool {
         let unsent = self.unsent();
         if unsent == 0 {
@@ -386,7 +386,7 @@ impl Tcb {
 
     /// Builds a segment as [`Tcb::send_new`] does, with scoreboard records of `mss` bytes. For a
     /// path MTU probe, `mss` is larger than usual.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn send_as(&mut self, len: u32, mss: u32, now: Instant, out: &mut Out) {
         let start = self.snd.nxt;
         let end = start.plus(len);
@@ -486,7 +486,7 @@ impl Tcb {
     }
 
     /// Adds one scoreboard record for each segment into which the port splits the data.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn record(&mut self, start: SeqNum, len: u32, mss: u32, push: bool, fin: bool, now: Instant) {
         let mut marks = if push && len > 0 { mark::PSH } else { 0 };
         if fin {
@@ -530,7 +530,7 @@ impl Tcb {
     }
 
     /// Fills in the header at `seq` with our acknowledgment number, window and options.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn header(&mut self, seq: SeqNum, flags: Flags, now: Instant, out: &mut Out) {
         let flags = if self.ecn.echo { flags | Flags::ECE } else { flags };
         self.options(now, &mut out.options);
@@ -540,7 +540,7 @@ impl Tcb {
         (out.ecn, out.retransmission, out.window_update) = (Ecn::NotEct, false, false);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn options(&self, now: Instant, out: &mut OutOptions) {
         let sacks = self.sack && (self.ooo.is_some() || self.rcv.dsack.is_some());
         match &self.ts {
@@ -592,7 +592,7 @@ impl Tcb {
     }
 
     /// Builds a pure ACK if one is due. Returns whether it built one.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn poll_ack(&mut self, now: Instant, out: &mut Out) -> bool {
         self.recovery.force_front = false;
         if let Some(Probe::Ask) = self.recovery.probe.take() {
@@ -624,7 +624,7 @@ impl Tcb {
     }
 
     /// Updates the counters and timers for `out`, which has been sent.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn booked(&mut self, out: &Out, _now: Instant) {
         let segments = out.segments();
         self.counts.segs_out = self.counts.segs_out.wrapping_add(segments);
@@ -637,7 +637,7 @@ impl Tcb {
     }
 
     /// Records that an ACK of everything received was sent.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn ack_left(&mut self) {
         self.rcv.wup = self.rcv.nxt;
         self.rcv.ack_now = false;

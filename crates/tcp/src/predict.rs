@@ -88,7 +88,7 @@ impl Tcb {
 
     /// Returns whether the segment is next in sequence, fits the window, and needs no slow-path
     /// processing.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn expects(&self, seg: &Expected) -> bool {
         let Some(ts) = &self.ts else { return false };
         self.state == State::Established
@@ -106,7 +106,7 @@ impl Tcb {
     }
 
     /// Returns whether `ack` covers all data in flight and needs no slow-path processing.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn may_advance(&self, ack: SeqNum) -> bool {
         ack == self.snd.nxt
             && self.sack
@@ -118,7 +118,7 @@ impl Tcb {
     /// Processes the ACK of the only segment in flight, which has `acked` sequence numbers and
     /// `text` bytes and was sent at `sent`. This is the special case of
     /// [`Tcb::process_ack`](crate::Tcb).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn all_acknowledged(&mut self, seg: &Expected, (acked, text): (u32, u32), sent: Instant, now: Instant) {
         self.board.acknowledge_sole();
         self.snd.una = seg.ack;
@@ -138,7 +138,7 @@ impl Tcb {
 
     /// Accepts data at RCV.NXT that lies within the window. This is the special case of
     /// `take_in_order` without out-of-order data.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn take_next_text(&mut self, seg: &Expected, now: Instant) {
         self.counts.data_segs_in = self.counts.data_segs_in.wrapping_add(1);
         self.counts.bytes_received = self.counts.bytes_received.wrapping_add(seg.len.into());

@@ -160,7 +160,7 @@ impl SegmentOptions {
 
     /// Parses raw option bytes. Common layouts are parsed without a loop, in a third of the time of
     /// [`SegmentOptions::parse`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn parse_bytes(bytes: &[u8]) -> SegmentOptions {
         match bytes {
             [] => SegmentOptions::default(),
@@ -228,7 +228,7 @@ impl Segment {
         Segment::with_options(header, SegmentOptions::parse_bytes(options), len, ecn)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn with_options(header: &Header, options: SegmentOptions, len: u32, ecn: Ecn) -> Segment {
         Segment {
             seq: SeqNum(header.seq),
@@ -284,7 +284,7 @@ impl OutOptions {
 
     /// Sets the options to NOP, NOP, timestamps, as in nearly every segment, without the cost of an
     /// `OptionWriter`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn set_timestamps(&mut self, val: u32, ecr: u32) {
         let [a, b, c, d] = ALIGNED_TIMESTAMPS;
         let head = u32::from_be_bytes([a, b, c, d]);

@@ -37,7 +37,7 @@ impl Key {
 struct State([u64; 4]);
 
 impl State {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn rounds<const N: usize>(&mut self) {
         let [mut a, mut b, mut c, mut d] = self.0;
         for _ in 0..N {

@@ -172,7 +172,7 @@ impl Tcb {
 
     /// Reinitialises a closed connection to the value that [`Tcb::new`] returns. Each part is
     /// written in place; building it elsewhere and moving it in would copy 600 bytes twice.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn reinit(&mut self, config: &Arc<Config>, iss: SeqNum, now: Instant) {
         let Tcb {
             state,
@@ -275,7 +275,7 @@ impl Tcb {
         self.take_over(done, now);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn take_over(&mut self, done: &Handshake, now: Instant) {
         self.options.passive = true;
         self.snd.syn_due = false;

@@ -36,7 +36,7 @@ impl Tcb {
     }
 
     /// Returns the window field of a segment sent now, and moves the right edge.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn advertise(&mut self) -> u16 {
         let scale = self.rcv.wscale;
         let window = self.recv_window().saturating_add(self.opening());

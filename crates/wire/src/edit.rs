@@ -63,7 +63,7 @@ pub enum Upper {
 }
 
 impl Upper {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     const fn of(ip: Ip, proto: Proto) -> Upper {
         match (ip, proto) {
             (_, Proto::TCP) => Upper::Tcp,
@@ -76,7 +76,7 @@ impl Upper {
     }
 
     /// Returns the offset of the checksum within the header.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     const fn checksum_at(self) -> usize {
         match self {
             Upper::Tcp => 16,
@@ -132,7 +132,7 @@ impl Layout {
 
     /// Fast path for nearly all frames: returns the layout of an IPv4 packet without tags, options
     /// or fragmentation.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn plain(frame: &[u8]) -> Option<Layout> {
         const L3: usize = eth::HEADER_LEN;
         const L4: usize = L3 + ip4::HEADER_LEN;
@@ -389,7 +389,7 @@ impl Layout {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn mend_upper(&self, frame: &mut [u8], delta: u32) {
         let at = self.l4 + self.upper.checksum_at();
         if at + 2 > self.end {
@@ -480,7 +480,7 @@ fn place<const N: usize>(frame: &mut [u8], at: usize) -> Option<&mut [u8; N]> {
 }
 
 /// Swaps the `N` bytes at `at` with the `N` bytes after them.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn swap<const N: usize>(frame: &mut [u8], at: usize) -> bool {
     let both = frame.get_mut(at..).and_then(<[u8]>::split_first_chunk_mut::<N>);
     let Some((first, rest)) = both else { return false };
@@ -501,7 +501,7 @@ fn replace<const N: usize>(frame: &mut [u8], at: usize, new: impl FnOnce([u8; N]
 
 /// Returns the sum of ~m + m' over all words (RFC 1624 3): at most 2^17 for each of at most 8
 /// words.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn delta<const N: usize>(old: &[u8; N], new: &[u8; N]) -> u32 {
     let (old, new) = (old.as_chunks::<2>().0, new.as_chunks::<2>().0);
     old.iter()

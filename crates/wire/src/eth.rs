@@ -213,7 +213,7 @@ impl Header {
 /// comes from another station, that is, from a nonzero unicast address other than `to`.
 ///
 /// Equivalent to [`Header::parse`] and comparing the fields, with two loads instead of fourteen.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub fn is_between(frame: &[u8], to: Mac, ethertype: EtherType) -> bool {
     let Some(header) = frame.first_chunk::<HEADER_LEN>() else { return false };
     let (Some(dst), Some(rest)) = (header.first_chunk::<8>(), header.last_chunk::<8>()) else { return false };

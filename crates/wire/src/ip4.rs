@@ -93,7 +93,7 @@ impl Header {
 
     /// Parses a header as [`Header::parse`] does, but accepts a truncated packet: the total length
     /// may exceed the bytes present.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn parse_quoted(packet: &[u8], layer: Layer) -> Result<Header, Malformed> {
         let Some(h) = packet.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(layer, HEADER_LEN, packet.len()));
@@ -186,7 +186,7 @@ pub struct HeaderView {
 
 impl HeaderView {
     /// Loads the fixed header; `None` if it is incomplete.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn of(packet: &[u8]) -> Option<HeaderView> {
         let header = packet.first_chunk::<HEADER_LEN>()?; // the only bounds check
         let (first, rest) = header.split_first_chunk()?;
@@ -297,7 +297,7 @@ pub fn take_hop(header: &mut [u8; HEADER_LEN]) -> bool {
     decrement(header, 1).is_some()
 }
 
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn decrement(header: &mut [u8; HEADER_LEN], least: u8) -> Option<u8> {
     let word = header.get_mut(8..)?.first_chunk_mut::<4>()?;
     let ttl = word[0].checked_sub(1).filter(|ttl| *ttl >= least)?;

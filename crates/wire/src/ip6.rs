@@ -111,7 +111,7 @@ pub struct HeaderView {
 
 impl HeaderView {
     /// Loads the fixed header; `None` if it is incomplete, or the version is not 6.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn of(packet: &[u8]) -> Option<HeaderView> {
         let (first, addrs) = packet.first_chunk::<HEADER_LEN>()?.split_first_chunk::<8>()?;
         let (src, dst) = addrs.split_first_chunk::<16>()?;

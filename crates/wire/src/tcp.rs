@@ -119,7 +119,7 @@ impl Header {
     /// ignored.
     // Always inlined. Otherwise the header is returned through memory and read in wider words than
     // it was written, and each read of this kind stalls.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn parse(segment: &[u8]) -> Result<Header, Malformed> {
         let Some(h) = segment.first_chunk::<HEADER_LEN>() else {
             return Err(Malformed::truncated(Layer::Tcp, HEADER_LEN, segment.len()));

@@ -63,7 +63,7 @@ impl Bridge {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn look_closely(&self, from: PortNo, frame: &Frame) -> CheckedFrame {
         let vlan = self.classify(from, frame.bytes());
         let cluster = self.member(from).map_or(0, |member| member.cluster);
@@ -73,7 +73,7 @@ impl Bridge {
         CheckedFrame { seen, vlan }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn pass(
         &mut self,
         from: PortNo,

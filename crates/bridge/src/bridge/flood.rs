@@ -162,7 +162,7 @@ impl Bridge {
 
     /// Adds a frame to the burst of `to` if the burst has a free slot. Returns whether it was
     /// added.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn put(&mut self, frame: Frame, to: PortNo, out: &mut [Burst]) -> bool {
         match out.get_mut(usize::from(to)).map(|leaving| leaving.push(frame)) {
             Some(Ok(())) => {

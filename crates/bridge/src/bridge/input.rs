@@ -47,7 +47,7 @@ impl Verdict {
 }
 
 /// Returns the destination and source address of a frame in the low 48 bits of two words.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn addresses(frame: &Frame) -> Option<(u64, u64)> {
     let header = frame.bytes().first_chunk::<{ wire::eth::HEADER_LEN }>()?;
     // Each address is loaded as eight bytes. If this is written as shifts of single bytes, the
@@ -78,7 +78,7 @@ pub(super) struct ParsedFrame {
 
 impl Bridge {
     /// Processes a burst in chunks of 32 frames, on the fast path.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn input_fast(
         &mut self,
         from: PortNo,
@@ -175,7 +175,7 @@ impl Bridge {
     }
 
     /// Learns the source address and decides where the frame goes.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn decide(&mut self, from: PortNo, member: Member, seen: &ParsedFrame, now: Instant) -> Verdict {
         if seen.src & GROUP != 0 || seen.src == 0 || member.span {
             return self.refused(member, seen.src);

@@ -86,6 +86,25 @@ impl PortVlan {
         }
     }
 
+    /// Makes `pvid` the VLAN of untagged frames, for reception and transmission; 0 for none, so
+    /// that only tagged frames are admitted.
+    pub fn set_untagged(&mut self, pvid: u16) {
+        self.member.remove(self.pvid);
+        self.untagged.remove(self.pvid);
+        self.pvid = pvid;
+        if pvid > 0 {
+            self.member.insert(pvid);
+            self.untagged.insert(pvid);
+        }
+        self.admit = if pvid > 0 { Admit::All } else { Admit::Tagged };
+    }
+
+    /// Makes `list` the VLANs whose frames have tags. The VLANs of which the port is an untagged
+    /// member do not change.
+    pub fn set_tagged(&mut self, list: &VlanSet) {
+        self.member = list.iter().chain(self.untagged.clone().iter()).collect();
+    }
+
     /// Returns the settings of a trunk port, which is a tagged member of all VLANs in `member` and
     /// drops untagged frames.
     pub fn trunk(member: VlanSet) -> PortVlan {

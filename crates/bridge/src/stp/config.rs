@@ -17,6 +17,17 @@ pub enum StpVersion {
     Rstp,
 }
 
+impl StpVersion {
+    /// Returns the version called `word`, `rstp` or `stp`; `None` for other words.
+    pub fn named(word: &str) -> Option<StpVersion> {
+        match word {
+            "rstp" => Some(StpVersion::Rstp),
+            "stp" => Some(StpVersion::Stp),
+            _ => None,
+        }
+    }
+}
+
 /// Spanning tree configuration of a bridge. Times are in whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StpConfig {

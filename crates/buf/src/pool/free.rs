@@ -30,7 +30,7 @@ struct Stack {
 }
 
 impl Stack {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn pop(&mut self) -> Option<NonNull<u8>> {
         let len = self.len.checked_sub(1)?;
         let place = self.places.get(len)?;
@@ -58,7 +58,7 @@ impl Free {
     }
 
     /// Takes a buffer and counts it. If `prefetch_next` is true, also prefetches the next buffer.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn get(&mut self, prefetch_next: bool) -> Option<NonNull<u8>> {
         let buf = self.take()?;
         self.gets.bump();
@@ -86,7 +86,7 @@ impl Free {
     /// Takes one buffer for each slot of `into`, or fewer if fewer are free. Returns their number.
     /// Takes the buffers that were returned last, and keeps the order in which they were returned,
     /// so that the copy runs forward through both arrays.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn get_many<T>(&mut self, into: &mut [MaybeUninit<T>], make: impl Fn(NonNull<u8>) -> T) -> usize {
         let List::Stack(stack) = &mut self.list else { return 0 };
         let n = into.len().min(stack.len);
@@ -100,7 +100,7 @@ impl Free {
     }
 
     /// Returns several buffers and counts them.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn put_many(&mut self, bufs: impl ExactSizeIterator<Item = NonNull<u8>>) {
         self.puts.add(bufs.len() as u64);
         match &mut self.list {
@@ -117,7 +117,7 @@ impl Free {
 
     /// Returns the buffers of `frames` and counts them, if all frames have the same pool and loan
     /// state and the list is an array. Otherwise changes nothing and returns false.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn put_all(&mut self, frames: &[Frame]) -> bool {
         let (List::Stack(stack), [first, ..]) = (&mut self.list, frames) else { return false };
         let (from, n) = (stack.len, frames.len());
@@ -137,7 +137,7 @@ impl Free {
     }
 
     /// Removes a free buffer without counting it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn take(&mut self) -> Option<NonNull<u8>> {
         match &mut self.list {
             List::Stack(stack) => stack.pop(),
@@ -152,7 +152,7 @@ impl Free {
     }
 
     /// Adds a free buffer without counting it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn give(&mut self, buf: NonNull<u8>) {
         match &mut self.list {
             List::Stack(stack) => stack.push(buf),

@@ -112,7 +112,7 @@ impl<T> Driver<T> {
 
     /// Fills the next descriptor with `value` and the command bits `command`: [`RS`], and bits
     /// agreed between card and driver. Returns the value as the error if the ring is full.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn put(&mut self, value: T, command: u32) -> Result<(), T> {
         if self.room() == 0 {
             return Err(value);
@@ -130,7 +130,7 @@ impl<T> Driver<T> {
 
     /// Fills up to `most` descriptors with the values and command bits that `next` returns. Returns
     /// their number. Equivalent to repeated [`Driver::put`], with the indexes kept in registers.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn put_from(&mut self, most: usize, mut next: impl FnMut() -> Option<(T, u32)>) -> usize {
         let (start, mut tail) = (self.tail, self.tail);
         let end = start.wrapping_add(most.min(self.room()) as u32);
@@ -158,7 +158,7 @@ impl<T> Driver<T> {
 
     /// Checks DD in each descriptor in order, until one is not done or `most` are done. Returns the
     /// number of descriptors that can be taken back.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn find_done(&mut self, most: usize) -> usize {
         let mut done = self.done;
         while done != self.announced
@@ -173,7 +173,7 @@ impl<T> Driver<T> {
 
     /// Checks DD only in descriptors for which a report was requested (RS). Returns the number of
     /// descriptors that can be taken back.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn find_reported(&mut self) -> usize {
         while let Some(&at) = self.requested.front()
             && at.wrapping_sub(self.head) < self.announced.wrapping_sub(self.head)
@@ -187,7 +187,7 @@ impl<T> Driver<T> {
 
     /// Takes back up to `most` descriptors that were found done, in order. Passes each value to
     /// `each`, or `None` if the card kept the value. Returns the number of descriptors.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn take_done(&mut self, most: usize, mut each: impl FnMut(Option<T>)) -> usize {
         let n = (self.done.wrapping_sub(self.head) as usize).min(most);
         let mut at = self.head;
@@ -204,7 +204,7 @@ impl<T> Driver<T> {
 
     /// Calls `look` with the value that [`Driver::take_done`] would return after `ahead` other
     /// values, if its descriptor was found done.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn look_ahead(&self, ahead: usize, look: impl FnOnce(&T)) {
         if ahead < self.done.wrapping_sub(self.head) as usize {
             // SAFETY: same as in `take_done`; `&self` keeps the value in place.

@@ -53,7 +53,7 @@ impl Consumer<Frame> {
 /// # Safety
 /// Same as for `std::ptr::copy_nonoverlapping`.
 #[cfg(not(loom))]
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn copy(from: *const MaybeUninit<Frame>, to: *mut MaybeUninit<Frame>, n: usize) {
     match n {
         0 => {}
@@ -68,7 +68,7 @@ unsafe fn copy(from: *const MaybeUninit<Frame>, to: *mut MaybeUninit<Frame>, n: 
 impl Shared<Frame> {
     /// Returns a pointer to slot `at`, and the number of slots from there to the ring's end, at
     /// most `n`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn run(&self, at: usize, n: usize) -> (*mut MaybeUninit<Frame>, usize) {
         let first = at & (self.slots.len() - 1);
         let slots: *const MaybeUninit<Frame> = self.slots.as_ptr().cast();
@@ -78,7 +78,7 @@ impl Shared<Frame> {
     }
 
     /// Writes into slots that the producer owns.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn write(&self, at: usize, frames: &[MaybeUninit<Frame>]) {
         let (to, first) = self.run(at, frames.len());
         let (start, _) = self.run(0, 0);
@@ -93,7 +93,7 @@ impl Shared<Frame> {
     }
 
     /// Moves frames out of slots that the consumer owns.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn read(&self, at: usize, places: &mut [MaybeUninit<Frame>]) {
         let (from, first) = self.run(at, places.len());
         let (start, _) = self.run(0, 0);

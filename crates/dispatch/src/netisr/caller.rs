@@ -39,7 +39,7 @@ impl<T: Item> Caller<T> {
     /// Returns whether the caller processes all items of this protocol itself, at once. It then
     /// need not create items, and only reports their number by
     /// [`count_direct`](Caller::count_direct).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn is_direct(&self, protocol: ProtoId) -> bool {
         let direct = self.isr.mode_of(protocol) == Mode::Direct;
         if direct {

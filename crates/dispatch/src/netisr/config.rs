@@ -40,7 +40,7 @@ impl Mode {
     }
 
     /// Returns the mode with this number; `None` if there is no such mode.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn of(number: u8) -> Option<Mode> {
         match number {
             1 => Some(Mode::Deferred),

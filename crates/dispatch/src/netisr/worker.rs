@@ -33,7 +33,7 @@ pub struct Items<'a, T> {
 impl<T> Iterator for Items<'_, T> {
     type Item = T;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn next(&mut self) -> Option<T> {
         if self.left == 0 {
             return None;

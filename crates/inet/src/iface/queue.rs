@@ -103,7 +103,7 @@ impl AtomicQueueSet {
     }
 
     /// Empties the set and returns its former content; `None` if it was empty.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn take(&self) -> Option<QueueSet> {
         let ifaces = self.ifaces.load(Ordering::Relaxed);
         if ifaces == 0 {
@@ -147,7 +147,7 @@ impl<L: Locks> Queues<L> {
 
     /// Returns the queue with the number `at()`, modulo the number of queues. `at` is called only
     /// if there are several queues.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn at(&self, at: impl FnOnce() -> usize) -> &Queue<L> {
         match self.others.load(Ordering::Acquire) {
             _ if !L::SHARED => &self.first.0,

@@ -101,7 +101,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the outgoing interface for the fast path. Returns `None` if the next hop is neither
     /// a link nor a gateway with a resolved MAC address, or if the packets arrived by the same
     /// interface.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn egress_iface<F: Input>(&self, from: Option<&Iface<L>>, hop: &Hop<F::Addr>) -> Option<&Iface<L>> {
         let out = match hop.via {
             Via::Link(out) => out,
@@ -193,7 +193,7 @@ impl<L: Locks> Stack<L> {
 /// Decrements the TTL or hop limit in the IP header (`H` bytes) at the front of a packet, and
 /// writes the link header. Returns `false` and changes nothing if the hop limit has expired or the
 /// packet is longer than `mtu`.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn pass_on<const H: usize>(
     packet: &mut Frame,
     mtu: usize,

@@ -44,7 +44,7 @@ impl<L: Locks> Stack<L> {
     /// only those with this destination; source addresses are not validated then. Checking the
     /// headers of both layers together, and updating the frame only once, reduces the cost of a
     /// routed frame by a sixth.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn ip_input<F: Input>(
         &self,
         cx: Cx,
@@ -86,7 +86,7 @@ impl<L: Locks> Stack<L> {
 
     /// Delivers or forwards up to a chunk of packets that [`Input::open`] accepted. `dst` are their
     /// destinations.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn ip_dispatch<F: Input>(
         &self,
         cx: Cx,
@@ -128,7 +128,7 @@ impl<L: Locks> Stack<L> {
     /// Forwards packets with different next hops. Packets at the front take the fast path, up to
     /// the first packet that needs the slow path. This packet and all packets after it take the
     /// slow path.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn ip_through_gateways<F: Input>(
         &self,
         cx: Cx,
@@ -149,7 +149,7 @@ impl<L: Locks> Stack<L> {
     /// Returns whether the fast path can deliver these packets to sockets: no raw socket receives
     /// copies, and the host may use all of the destination addresses, which belong to one
     /// interface.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn is_for_sockets<F: Input>(&self, cx: Cx, hop: &Hop<F::Addr>, dst: &[F]) -> bool {
         let Via::Local(iface) = hop.via else { return false };
         // `before` is written only if the value changes: reading 16 bytes that were just written in
@@ -165,7 +165,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes a single packet without a link header.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn ip_input_one<F: Input>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, lap: Lap<'_>) {
         let counts = F::counts(self.count(cx));
         let opened = F::open(&mut packet, None, iface.offload().rx, F::own(self).now());

@@ -33,7 +33,7 @@ impl Input for u32 {
         stack.sysctls.forwarding.on()
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn open(packet: &mut Frame, station: Option<Mac>, trusted: bool, own: OwnFilter) -> Option<Opened<u32>> {
         let bytes = header::<{ ip4::HEADER_LEN }, FRAMED>(packet, station, EtherType::IPV4)?;
         let header = ip4::HeaderView::of(bytes)?;

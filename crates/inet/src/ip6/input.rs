@@ -33,7 +33,7 @@ impl Input for u128 {
         stack.sysctls.forwarding6.on()
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn open(packet: &mut Frame, station: Option<Mac>, _: bool, own: OwnFilter) -> Option<Opened<u128>> {
         let header = ip6::HeaderView::of(header::<{ ip6::HEADER_LEN }, FRAMED>(packet, station, EtherType::IPV6)?)?;
         let ip6::HeaderView { src, dst, .. } = header;

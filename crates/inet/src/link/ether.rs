@@ -55,7 +55,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes a single frame. The fast path is for frames with an IPv4 or IPv6 packet.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn ether_input_one(&self, cx: Cx, iface: &Iface<L>, mut frame: Frame, lap: Lap<'_>) {
         if eth::is_between(frame.bytes(), iface.mac, EtherType::IPV4) {
             frame.pull_link(eth::HEADER_LEN);
@@ -120,7 +120,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends a packet to the station `dst`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn ether_output<F: Family>(
         &self,
         cx: Cx,

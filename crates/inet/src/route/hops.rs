@@ -40,7 +40,7 @@ pub struct Adjacency([u64; 2]);
 
 impl Adjacency {
     /// Writes the header to `to`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn write(self, to: &mut [u8; 14]) {
         let Adjacency([front, back]) = self;
         // Two overlapping stores of eight bytes instead of three smaller stores.
@@ -69,7 +69,7 @@ struct Cell {
 }
 
 impl Cell {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn via<A: AddrBits>(&self) -> Via<A::Addr> {
         let word = self.via.load(Ordering::Acquire);
         let mut bits = u128::from(word as u32);
@@ -89,7 +89,7 @@ impl Cell {
     }
 
     /// Returns the cached Ethernet header and its epoch. The epoch is 0 during a concurrent write.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn adjacency(&self) -> ([u8; 14], u64) {
         let sequence = self.sequence.load(Ordering::Acquire);
         let epoch = self.epoch.load(Ordering::Relaxed);
@@ -133,7 +133,7 @@ pub(super) struct Hops {
 }
 
 impl Hops {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn cell(&self, id: NextHopId) -> Option<&Cell> {
         let at = id.index();
         match self.first.get(at) {
@@ -158,7 +158,7 @@ impl Hops {
 
     /// Returns the cached Ethernet header of next hop `id`, if the next hop is a gateway on `out`
     /// and the header is valid at `epoch`. The caller must be pinned.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         let cell = self.cell(id)?;
         let sequence = cell.sequence.load(Ordering::Acquire);
@@ -277,7 +277,7 @@ fn encode<G>(via: Via<G>, bits: u128) -> u64 {
     }
 }
 
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn decode<A: AddrBits>(word: u64, gateway: A) -> Via<A::Addr> {
     let iface = IfaceId((word >> 32) as u16);
     match word >> 56 {

@@ -73,7 +73,7 @@ impl<A: Matched> RouteReader<A> {
     /// Writes the next hop number of each address in `dst` to `ids`. Returns the next hop if it is
     /// the same for all, as on a host or behind a single gateway. Looks up nothing if `ids` is
     /// shorter than `dst`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn lookup_chunk(&self, pinned: &Pinned<'_>, dst: &[A], ids: &mut [Option<NextHopId>]) -> Option<Hop<A::Addr>> {
         let (&first, _) = dst.split_first()?;
         let ids = ids.get_mut(..dst.len())?;

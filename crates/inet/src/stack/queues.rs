@@ -41,7 +41,7 @@ impl<L: Locks> Stack<L> {
 
     /// Processes the packets that are currently in the two queues, but not the packets that result
     /// from them. Returns `false` if another thread is processing the queues.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn poll_queues(&self, cx: Cx) -> bool {
         if L::SHARED {
             return self.poll_queues_in_turn(cx);
@@ -61,7 +61,7 @@ impl<L: Locks> Stack<L> {
 
     /// Notifies the thread that polls a shared stack of an event at `at`, since that thread may be
     /// asleep.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn due(&self, at: Instant) {
         if L::SHARED
             && let Some(doorbell) = self.doorbell.get()

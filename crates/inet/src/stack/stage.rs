@@ -89,7 +89,7 @@ impl<L: Locks> Stack<L> {
 
     /// Records the time at which a port must be polled because the port or its stage holds frames,
     /// and notifies the thread that polls.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn report_held(&self, cx: Cx, stage: &TxStage) {
         if L::SHARED && self.doorbell.get().is_some() {
             let full = (!stage.burst.is_empty()).then(|| cx.now.after(RETRY));
@@ -101,7 +101,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn flush_stage(&self, cx: Cx, stage: &mut TxStage) {
         let lap = self.resume(cx);
         let outer = lap.nest();
@@ -112,7 +112,7 @@ impl<L: Locks> Stack<L> {
 
     /// Stages a complete frame for `iface`. Passes the frame to the port immediately if `at_once`
     /// requires it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn stage(&self, cx: Cx, iface: &Iface<L>, frame: Frame, at_once: AtOnce) {
         if iface.tunnel.is_some() {
             return self.tunnel_output(cx, iface, frame, at_once);
@@ -126,7 +126,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Stages a complete frame for `iface`, and flushes the stage if a burst is complete.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn stage_at_once(&self, cx: Cx, counters: &Counters, iface: &Iface<L>, frame: Frame, lap: Lap<'_>) {
         let mut stage = self.queue_of(cx, iface).lock(cx);
         let frame = match self.pass_stage(cx, counters, iface, &mut stage, frame) {
@@ -147,7 +147,7 @@ impl<L: Locks> Stack<L> {
 
     /// Passes a frame to one queue of `iface`'s port, after the frames that are staged for this
     /// queue.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn stage_alone(&self, cx: Cx, iface: &Iface<L>, queue: usize, frame: Frame) {
         let (counters, lap) = (self.count(cx), self.resume(cx));
         let mut stage = iface.queues.at(|| queue).lock(cx);
@@ -164,7 +164,7 @@ impl<L: Locks> Stack<L> {
     /// Passes a frame directly to the port if no frame is staged before it and frames are not
     /// collected (`net.link.tx_burst` is 1). This saves the 30 instructions of the stage. Returns
     /// the frame if it cannot be passed directly or the port does not accept it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn pass_stage(
         &self,
         cx: Cx,
@@ -185,7 +185,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Stages complete frames for `iface`. The caller must flush the stage.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn stage_all(&self, cx: Cx, iface: &Iface<L>, frames: &mut Burst) {
         if iface.tunnel.is_some() {
             return frames.drain().for_each(|frame| self.tunnel_output(cx, iface, frame, AtOnce::Later));
@@ -200,7 +200,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn stage_locked(&self, cx: Cx, iface: &Iface<L>, stage: &mut TxStage, frame: Frame) {
         let full = stage.burst.len() as i64 >= self.sysctls.tx_queue.get() && !self.make_room(cx, stage);
         if stage.output.is_none() || !iface.is_up() {

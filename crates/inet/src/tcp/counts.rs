@@ -50,7 +50,7 @@ pub(super) fn came(counts: &Counters, tcb: &mut Tcb, seg: &Segment, reply: &Repl
 
 /// Counts an expected segment as [`came`] and [`in_sequence`] do. The segment acknowledges `acked`
 /// bytes.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn expected(counts: &Counters, tcb: &mut Tcb, seg: &Expected, acked: u32) {
     let input = &counts.input;
     if acked > 0 {
@@ -205,7 +205,7 @@ pub(super) fn next_left(counts: &Counters, len: u32) {
 }
 
 /// Counts an ordinary ACK or FIN without data, as [`left`] does for any segment.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn bare_left(counts: &Counters, bare: Bare) {
     counts.output.sent.bump();
     match bare {

@@ -102,7 +102,7 @@ impl<L: Locks> Stack<L> {
         self.tcp_input_all::<A>(cx, iface, packets, None);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_input_all<A: Net>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst, zone: Option<IfaceId>) {
         let trusted = iface.is_none_or(|iface| iface.offload().rx);
         self.count(cx).tcp.input.received.add(packets.len() as u64);
@@ -171,7 +171,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes a single segment.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn tcp_input_one<A: Net>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame, zone: Option<IfaceId>) {
         self.count(cx).tcp.input.received.bump();
         let mut open = None;
@@ -205,7 +205,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_packet<'a, A: Net>(
         &'a self,
         cx: Cx,
@@ -233,7 +233,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Finds and locks the socket for a segment: the socket of its connection, or a listener.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_find<A: Net>(&self, cx: Cx, ends: Ends<A>) -> Option<Owner<'_, L, A>> {
         let hash = self.tcp.demux.ends_probe::<A>().hash(ends);
         let id = self
@@ -249,7 +249,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends the segments that result from a run, when the run ends.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_run_ends<A: Net>(&self, cx: Cx, open: Option<Owner<'_, L, A>>, at_once: AtOnce) {
         let Some(Owner { id, mut slot, .. }) = open else { return };
         let Some(sock) = slot.as_mut() else { return };
@@ -261,7 +261,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes a segment of a connection.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn tcp_segment<A: Net>(
         &self,
         cx: Cx,
@@ -483,7 +483,7 @@ impl<L: Locks> Stack<L> {
 
 impl Stream {
     /// Stores the data that the core accepted. Returns the frame if none of its data was stored.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn keep<A: Net>(
         &mut self,
         counts: &::tcp::counters::In,
@@ -552,7 +552,7 @@ pub(super) fn is_sound(packet: &Frame, trusted: bool) -> bool {
 
 /// Checks the lengths and, unless `sound` is set, the checksum, and fills in `seen` (RFC 9293 3.1).
 /// `seen` has 130 bytes, so it is passed by reference to avoid a copy.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn check<A: Net>(
     packet: &Frame,
     zone: Option<IfaceId>,

@@ -253,7 +253,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn tcp_charge_stream(&self, stream: &mut Stream) {
         let pinned = stream.pinned(self.pool.size());
         stream.charge.set(pinned);

@@ -58,7 +58,7 @@ impl Net for u32 {
 }
 
 impl Net for u128 {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn ends_of<L: Locks>(sock: &Sock<L>) -> Option<Ends6> {
         match sock.place.families() {
             Families::V6 => sock.rest.as_ref().map(|rest| rest.ends6),
@@ -78,7 +78,7 @@ impl Net for u128 {
 
     /// Headers between link-local addresses are never shared, since the same address exists on many
     /// links.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn leads(headers: &[u8], ends: Ends6, tos: u8, ttl: u8) -> bool {
         let Some(ip) = headers.get(LINK..).and_then(ip6::HeaderView::of) else { return false };
         let is_link_local = |bits: u128| bits >> 118 == 0xfe80 >> 6;

@@ -87,7 +87,7 @@ impl Over {
 impl<L: Locks> Stack<L> {
     /// Sends the segments that are due, sets the timer, and returns the cleanup that the socket
     /// needs. Must be called after each change of the connection, before the lock is released.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn tcp_output(&self, cx: Cx, id: usize, sock: &mut Sock<L>, at_once: AtOnce) -> Over {
         let Kind::Stream(stream) = &mut sock.kind else { return Over::No };
         match (std::mem::take(&mut stream.dirty), sock.is_six()) {
@@ -205,7 +205,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sends one segment of a connection.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_emit<A: Net>(
         &self,
         cx: Cx,
@@ -238,7 +238,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns a frame with the segment's data, and the checksum of the data if it is known.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_payload(
         &self,
         cx: Cx,
@@ -337,7 +337,7 @@ impl<L: Locks> Stack<L> {
 
     /// Passes a segment with all its headers to the interface. If `alone` is set, passes it
     /// directly to the port.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_stage<A: Net>(&self, cx: Cx, headers: &Headers, frame: Frame, alone: bool) {
         A::counts(self.count(cx)).sent.add(1);
         match self.ifaces.get(headers.iface) {
@@ -403,7 +403,7 @@ impl Headers {
     }
 
     /// Writes the headers below TCP into a buffer that has exactly their length.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn emit_lower<A: Family>(&self, segment_len: u16, ecn: Ecn, into: &mut [u8]) {
         if let (Some(into), Some(from)) = (into.get_mut(..lower::<A>()), self.bytes.get(..lower::<A>())) {
             into.copy_from_slice(from);
@@ -413,7 +413,7 @@ impl Headers {
     }
 
     /// Prepends all headers to a segment and returns the frame.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn emit<A: Net>(&self, ends: Ends<A>, out: &Out, mut frame: Frame, sum: Option<Partial>) -> Option<Frame> {
         let sum = text_sum(self.offload, sum, &frame);
         let options = out.options.as_slice();
@@ -439,7 +439,7 @@ impl Headers {
 }
 
 /// Returns the checksum of the data in a frame without headers; zero if the port computes it.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> Partial {
     match (is_ports, known) {
         (true, _) => Partial::ZERO,
@@ -450,7 +450,7 @@ pub(super) fn text_sum(is_ports: bool, known: Option<Partial>, text: &Frame) -> 
 
 /// Writes the TCP header and its options, with a zero checksum field. `head` must have exactly the
 /// length of the header with its options.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn write_header<A>(head: &mut [u8], ends: Ends<A>, out: &Out) {
     let header = wire::tcp::Header {
         src: ends.local_port,

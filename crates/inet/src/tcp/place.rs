@@ -14,7 +14,7 @@ impl Place {
         Place(Families::of(domain) as u8)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn families(self) -> Families {
         match self.0 & (BOUND - 1) {
             0 => Families::V4,

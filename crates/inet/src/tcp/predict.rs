@@ -35,7 +35,7 @@ const fn headers<A: Net>() -> usize {
 /// Parses an ordinary IP packet that was received on the link of `zone`. Returns its addresses,
 /// ports and contents if [`Expected`] can represent them and the checksum is correct. `sound` is
 /// set if the checksum was verified before.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn read<A: Net>(packet: &Frame, zone: Option<IfaceId>, sound: bool) -> Option<(Ends<A>, Expected)> {
     let bytes = packet.bytes();
     let (ip, segment) = (A::glimpse(bytes, zone)?, bytes.get(A::IP_LEN..)?);
@@ -71,7 +71,7 @@ impl<L: Locks> Stack<L> {
     /// # Errors
     ///
     /// The packet, if the segment was not expected.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn tcp_expected<A: Net>(
         &self,
         cx: Cx,
@@ -146,7 +146,7 @@ impl<L: Locks> Stack<L> {
     /// ([`Tcb::next_text`](::tcp::Tcb::next_text)). The data is sent from the buffer into which it
     /// was written, with the cached headers, directly to the port. Returns `false` if the slow path
     /// is needed.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn tcp_send_next<A: Net>(&self, cx: Cx, ends: Ends<A>, stream: &mut Stream) -> bool {
         let Some(len) = stream.tcb.next_text() else { return false };
         if stream.headers.are_stale(self.epoch()) || headers::<A>() + len as usize > stream.headers.mtu() {
@@ -220,7 +220,7 @@ impl<L: Locks> Stack<L> {
 impl Headers {
     /// Prepends the headers of `next` to its data. `text` is the checksum of the data. The caller
     /// has checked the headroom.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn emit_next<A: Net>(&self, ends: Ends<A>, next: &Next, flags: wire::tcp::Flags, frame: &mut Frame, text: Partial) {
         let segment_len = (Timestamped::LEN + frame.len()) as u16;
         let pseudo = self.pseudo_of(segment_len);

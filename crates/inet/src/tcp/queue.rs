@@ -35,7 +35,7 @@ impl Piece {
     }
 
     /// Copies as much of `left` as fits into this buffer. Returns `false` if nothing fits.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn fill(&mut self, left: &mut &[u8], sizes: Sizes, sums: Sums) -> bool {
         let (at, known) = (self.held.len(), self.sum());
         let Some((now, rest)) = left.split_at_checked(sizes.fit(&self.held).min(left.len())) else { return false };
@@ -272,7 +272,7 @@ impl SendQueue {
 
     /// Returns a frame with all queued data, as [`SendQueue::lend`] does, if this data is `len`
     /// bytes in one piece.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn lend_all(&mut self, len: u32) -> Option<(Frame, Option<Partial>)> {
         let piece = self.pieces.front_mut()?;
         if self.len != len || piece.held.len() != self.len as usize || piece.start != self.front {

@@ -64,7 +64,7 @@ impl<L: Locks> Stack<L> {
     /// Sets the connection's timer in the wheel if its deadline is now earlier. For a later
     /// deadline, the wheel is not changed: the timer expires once too early and is then set again.
     /// This is cheaper, since every segment changes the deadline.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn tcp_arm(&self, cx: Cx, id: usize, stream: &mut Stream) {
         let next = stream.tcb.next_timer();
         if next < stream.armed {

@@ -180,7 +180,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Creates the socket of a connection whose handshake with a listener is complete.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn tcp_child<A: Net>(
         &self,
         cx: Cx,

@@ -30,7 +30,7 @@ impl OfPcb for u32 {
 impl OfPcb for u128 {
     const IN_TWO_LINES: bool = true;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn ends_of<L: Locks>(pcb: &Pcb<L>) -> Option<Ends6> {
         match pcb.families {
             Families::V6 => Some(pcb.wide_ends()),

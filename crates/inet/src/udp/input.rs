@@ -50,7 +50,7 @@ impl<L: Locks> Stack<L> {
         self.udp_input_chunk::<A>(cx, iface, packets);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn udp_input_chunk<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packets: &mut Burst) {
         let (n, came_by) = (packets.len(), came_by(iface));
         let check = Check::of(iface);
@@ -106,7 +106,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Finds the sockets of a chunk and prefetches their cache lines.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn find_ahead<A: OfPcb>(
         &self,
         cx: Cx,
@@ -129,7 +129,7 @@ impl<L: Locks> Stack<L> {
 
     /// Queues the first `n` of `packets`, which are for the same socket, and acquires its lock
     /// once. Returns the number of datagrams queued.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn udp_run<A: Receive>(
         &self,
         cx: Cx,
@@ -168,7 +168,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Processes a single packet as [`Stack::udp_input`] does.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn udp_input_one<A: Receive>(&self, cx: Cx, iface: &Iface<L>, mut packet: Frame) {
         let (counters, check, mut without_checksum) = (self.count(cx), Check::of(Some(iface)), 0);
         let seen = A::strip(check, &mut packet, iface.id, &mut without_checksum);
@@ -400,7 +400,7 @@ pub(crate) fn came_by<L: Locks>(iface: Option<&Iface<L>>) -> IfaceId {
 
 /// Queues a datagram for a socket if the datagram matches the socket's addresses and ports and the
 /// receive queue has space. Otherwise returns the datagram with the reason.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn deliver<L: Locks, A: OfPcb>(
     cx: Cx,
     id: usize,

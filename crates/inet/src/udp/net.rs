@@ -30,7 +30,7 @@ impl Net<FOUR> for u32 {
         rest.kept = Kept::V4(cache);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn patch(cache: &mut HeaderCache<u32, FOUR>, headers: &mut [u8; FOUR], udp_len: u16) {
         let total_len = udp_len + ip4::HEADER_LEN as u16;
         [headers[16], headers[17]] = total_len.to_be_bytes();
@@ -62,7 +62,7 @@ impl Net<SIX> for u128 {
 impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
     /// Returns whether the cached headers are valid for a datagram of `len` bytes to `dst`.
     /// `chosen` is the source address that the application specified; 0 if the stack selects it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn fits(&self, epoch: u64, chosen: A, dst: A, port: L4Port, len: usize) -> bool {
         self.epoch == epoch
             && self.port == port
@@ -72,7 +72,7 @@ impl<A: Net<N>, const N: usize> HeaderCache<A, N> {
     }
 
     /// Writes a datagram: the cached headers with their updated fields, and the payload.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn emit(&mut self, bytes: &mut [u8], payload: &[u8]) -> Option<()> {
         let (headers, room) = bytes.split_first_chunk_mut::<N>()?;
         let sum = match self.checksum {

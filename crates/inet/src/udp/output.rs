@@ -76,7 +76,7 @@ impl<L: Locks> Stack<L> {
     ///
     /// # Errors
     /// [`SendError`] if the datagram was not sent.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn udp_send(&self, cx: Cx, id: usize, payload: &[u8], dst: Option<&SocketAddr>) -> Result<usize, SendError> {
         let counters = self.count(cx);
         let lap = counters.ledger.lap_at(clock::tsc::ticks, || trace::sendto_start(id, payload.len()));
@@ -334,7 +334,7 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Fast path: sends the payload with the cached headers.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn send_cached<A: Net<N>, const N: usize>(
         &self,
         cx: Cx,
@@ -355,7 +355,7 @@ impl<L: Locks> Stack<L> {
         Ok(payload.len())
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn cached_frame<A: Net<N>, const N: usize>(
         &self,
         counters: &Counters,

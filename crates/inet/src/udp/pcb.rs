@@ -218,7 +218,7 @@ impl<L: Locks> Pcb<L> {
     }
 
     /// Queues a datagram. Returns the datagram if the buffer is full.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn enqueue(&mut self, cx: Cx, id: usize, frame: Frame, buffer_size: usize) -> Result<(), Frame> {
         let bytes = self.queued_bytes as usize + frame.len() + NAME_LEN;
         if bytes > self.recv_limit as usize {
@@ -241,7 +241,7 @@ impl<L: Locks> Pcb<L> {
 
     /// Queues the first `n` of `frames` if there is space for all of them. Otherwise returns
     /// `false` and queues none.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn enqueue_run(
         &mut self,
         cx: Cx,
@@ -274,7 +274,7 @@ impl<L: Locks> Pcb<L> {
         self.recv_limit as usize * FRAMES_FACTOR
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn wake(&self, cx: Cx, id: usize) {
         if let Some(watch) = &self.watch {
             watch.push(cx, id);
@@ -287,7 +287,7 @@ impl<L: Locks> Pcb<L> {
     }
 
     /// Removes and returns the first datagram.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn dequeue(&mut self) -> Option<Frame> {
         let frame = match self.first.take() {
             Some(frame) => frame,

@@ -80,7 +80,7 @@ pub enum Sender {
 }
 
 impl Sender {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn shown(self, domain: Domain) -> Sender {
         match self {
             Sender::V4(addr, port) if domain == Domain::Inet6 => {
@@ -92,7 +92,7 @@ impl Sender {
 }
 
 impl From<Sender> for SocketAddr {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn from(sender: Sender) -> SocketAddr {
         match sender {
             Sender::V4(addr, port) => SocketAddrV4::new(Ipv4Addr::from_bits(addr), port.0).into(),
@@ -126,7 +126,7 @@ pub(crate) struct Headers {
     pub(super) noted: IfaceId,
 }
 
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn ends(frame: &Frame) -> Option<Headers> {
     let Some(headers) = frame.headers::<PLAIN4>() else {
         return ends6(frame).or_else(|| ends_otherwise(frame));
@@ -205,7 +205,7 @@ pub(crate) fn strip6(
 
 impl<L: Locks> Stack<L> {
     /// Removes the next datagram of socket `id` and copies it into `into`, as `recvfrom` does.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn udp_recv_into(&self, cx: Cx, id: usize, into: &mut [u8]) -> Read {
         let Some(place) = self.pcbs.get(id) else { return Read::Other };
         let mut slot = place.lock(cx);
@@ -225,7 +225,7 @@ impl<L: Locks> Stack<L> {
 
     /// Removes and returns the next datagram of socket `id`. Returns `None` if no datagram is
     /// queued or the socket does not exist.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn udp_recv(&self, cx: Cx, id: usize) -> Option<Received> {
         let mut slot = self.pcbs.get(id)?.lock(cx);
         let pcb = slot.as_mut()?;

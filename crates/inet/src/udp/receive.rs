@@ -45,7 +45,7 @@ pub(crate) trait Receive: Family + OfPcb {
 }
 
 impl Receive for u32 {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn strip(check: Check, packet: &mut Frame, _: IfaceId, without_checksum: &mut u64) -> Option<WireEnds> {
         let (flags, whole) = (packet.flags(), packet.bytes());
         let headers = whole.first_chunk::<PLAIN4>()?;
@@ -113,7 +113,7 @@ impl Receive for u32 {
 }
 
 impl Receive for u128 {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn strip(check: Check, packet: &mut Frame, came_by: IfaceId, _: &mut u64) -> Option<Ends6> {
         let (flags, whole) = (packet.flags(), packet.bytes());
         let headers = whole.first_chunk::<PLAIN6>()?;

@@ -19,7 +19,7 @@ pub(super) enum To {
 
 /// Checks whether the socket may send. Fails if the socket is shut down for writing. Also fails if
 /// an error of an earlier datagram is pending, and clears this error.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
     if pcb.error.is_some() || pcb.shut_write {
         cold_path();
@@ -33,7 +33,7 @@ pub(super) fn may_send<L: Locks>(pcb: &mut Pcb<L>) -> Result<(), SendError> {
 
 /// Returns the destination of a socket's next datagram: `dst` if given, otherwise the socket's
 /// peer.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) -> Result<To, SendError> {
     may_send(pcb)?;
     match dst {
@@ -48,7 +48,7 @@ pub(super) fn destination<L: Locks>(pcb: &mut Pcb<L>, dst: Option<&SocketAddr>) 
 }
 
 /// Returns the destination of a connected socket.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn peer<L: Locks>(pcb: &Pcb<L>) -> To {
     match pcb.ends() {
         SockEnds::V4(ends) => To::V4(ends.remote, ends.remote_port),

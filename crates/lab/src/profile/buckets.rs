@@ -190,7 +190,7 @@ const RULES: &[(Bucket, &[&str])] = &[
             "rung::output_one",
         ],
     ),
-    (Bucket::Application, &["node::config", "node::control", "node::service", "node::commands"]),
+    (Bucket::Application, &["node::config", "node::control", "node::service", "commands"]),
     (Bucket::Scheduling, &["dispatch", "node", "std::thread", "std::sys::thread"]),
     (Bucket::Application, &["apps", "programs", "linerate", "linerate_cli", "lab", "rung", "pkt", "sim", "bench"]),
 ];

@@ -1,7 +1,7 @@
 //! Arguments of the commands that use a running host or bridge.
 
 use clap::{Args, FromArgMatches, Subcommand, ValueHint};
-use node::{commands, switch};
+use commands::{bridge, host};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -64,14 +64,14 @@ const WITHOUT_SHORT: &[&str] = &["bridge", "capture", "job", "stop", "help"];
 impl ShortCommand {
     /// Returns the names of the commands that have a short form.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        commands::catalog().map(|(name, ..)| name).filter(|name| !WITHOUT_SHORT.contains(name))
+        host::catalog().map(|(name, ..)| name).filter(|name| !WITHOUT_SHORT.contains(name))
     }
 
     /// Returns the help text that lists the forms of a command on hosts and, if different, on
     /// bridges.
     fn forms(name: &str) -> String {
-        let host = commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms).unwrap_or_default();
-        let bridge = switch::commands::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms);
+        let host = host::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms).unwrap_or_default();
+        let bridge = bridge::catalog().find(|(known, ..)| *known == name).map(|(.., forms)| forms);
         let bridge = bridge.filter(|forms| !forms.is_empty() && *forms != host);
         if host.is_empty() {
             return format!("Runs 'linerate ctl {name}'.");
@@ -83,7 +83,7 @@ impl ShortCommand {
 
 impl Subcommand for ShortCommand {
     fn augment_subcommands(parent: clap::Command) -> clap::Command {
-        let commands = commands::catalog().filter(|(name, ..)| !WITHOUT_SHORT.contains(name));
+        let commands = host::catalog().filter(|(name, ..)| !WITHOUT_SHORT.contains(name));
         commands.fold(parent, |parent, (name, about, _)| {
             let command = ShortArgs::augment_args(clap::Command::new(name)).about(about);
             let where_forms = format!("'linerate {name} --help' lists the forms of the command.");

@@ -108,8 +108,7 @@ impl Relay {
         let specs: Vec<_> = [left, right].iter().filter_map(|spec| Spec::parse(spec).ok()).collect();
         let mut config = PoolConfig { buffers: BUFFERS, ..PoolConfig::default() };
         ::port::fit_pool(&mut config, &specs);
-        let pool = Pool::new(&config)
-            .map_err(|why| Error::Rejected { what: format!("buffers for {left} and {right}"), why: why.to_string() })?;
+        let pool = Pool::new(&config).map_err(|why| Error::rejected(format!("buffers for {left} and {right}"), why))?;
         let sides = [open(left, &pool)?, open(right, &pool)?];
         Ok(Relay { sides, clock: Clock::live(clock::Strategy::default()), dropped: 0 })
     }

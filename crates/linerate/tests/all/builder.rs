@@ -1,8 +1,8 @@
-//! Parts of a host's configuration: tunnels, offloads and static neighbors.
+//! Parts of a host's configuration: tunnels, automatic addresses and search domains.
 
-use linerate::net::tasks::UdpSocket;
+use linerate::net::tasks::{self, UdpSocket};
 use linerate::sim::World;
-use linerate::{Host, LocalHost, Offload, Tunnel};
+use linerate::{Host, LocalHost, Router, Tunnel};
 use std::time::Duration;
 
 /// Sends a datagram from one end of a tunnel to the other.
@@ -34,8 +34,7 @@ fn tunnels_of_each_kind_connect_hosts() {
         }
         world.run_for(Duration::from_secs(3)); // duplicate address detection
         world.block_on(exchange(&hosts[0], &hosts[1], ["10.9.0.1", "10.9.0.2"])).unwrap();
-        let shown = hosts[0].command(&["ifconfig", name]).unwrap();
-        assert!(shown.contains("10.9.0.1"), "{shown}");
+        assert!(hosts[0].addrs().iter().any(|(iface, addr, _)| iface == name && addr.to_string() == "10.9.0.1"));
         world.run_for(Duration::from_secs(200));
         assert_eq!(world.unaccounted(), [], "{name}");
     }
@@ -47,34 +46,57 @@ fn tunnels_of_each_kind_connect_hosts() {
 }
 
 #[test]
-fn offloads_are_set_or_rejected() {
-    let flags = |port: &str, what, on| {
-        let host = Host::builder().port(port).addr("10.0.0.1/24").offload(what, on).build_local()?;
-        host.command(&["ifconfig", "p0"])
-    };
-    let kinds = [Offload::TransportChecksum, Offload::Segmentation, Offload::ReceiveChecksum, Offload::IpChecksum];
-    for what in kinds {
-        let why = flags("pair:p0", what, true).unwrap_err().to_string();
-        assert!(why.contains("does not support"), "{why}");
-        if what == Offload::Segmentation {
-            continue; // only devices of the kernel support it
+fn a_host_configures_itself_from_a_router() {
+    let mut world = World::new(1);
+    let router = Router::builder().port("pair:lan").addr("2001:db8::1/64").advertise().build_in(&mut world).unwrap();
+    let host = Host::builder().port("pair:lan").autoconf().build_in(&mut world).unwrap();
+    world.run_for(Duration::from_secs(10));
+    let addr = host.addrs().into_iter().map(|(_, addr, _)| addr.to_string()).find(|addr| addr.starts_with("2001:db8:"));
+    let addr = format!("[{}]", addr.unwrap());
+    world.block_on(exchange(&router, &host, ["[2001:db8::1]", &addr])).unwrap();
+}
+
+/// A name without a dot is looked up in the search domains, one after the other.
+#[test]
+fn names_are_looked_up_in_the_search_domains() {
+    let mut world = World::new(1);
+    let a = Host::builder().name("a").port("pair:dns").addr("10.0.0.1/24").dns([10, 0, 0, 2].into());
+    let a = a.search("other.test").search("lab.test").build_in(&mut world).unwrap();
+    let b = Host::builder().name("b").port("pair:dns").addr("10.0.0.2/24").build_in(&mut world).unwrap();
+    world.spawn(async move {
+        let server = UdpSocket::bind(&b, "10.0.0.2:53").await.unwrap();
+        let mut query = [0; 512];
+        while let Ok((len, from)) = server.recv_from(&mut query).await {
+            let question = &query[12..len];
+            let is_known = question.starts_with(b"\x03web\x03lab\x04test\0\0\x01"); // type A
+            let mut answer = query[..2].to_vec();
+            answer.extend([0x81, if is_known { 0x80 } else { 0x83 }, 0, 1, 0, u8::from(is_known), 0, 0, 0, 0]);
+            answer.extend(&question[..question.iter().position(|byte| *byte == 0).unwrap() + 5]);
+            if is_known {
+                answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 10, 0, 0, 7]);
+            }
+            server.send_to(&answer, from).await.unwrap();
         }
-        let (off, on) = (flags("pktgen:p0", what, false).unwrap(), flags("pktgen:p0", what, true).unwrap());
-        assert_ne!(on, off, "{what:?}");
-    }
+    });
+    let found = world.block_on(tasks::lookup(&a, "web:80")).unwrap().unwrap();
+    assert_eq!(found, ["10.0.0.7:80".parse().unwrap()]);
+    assert!(world.block_on(tasks::lookup(&a, "ftp:21")).unwrap().is_err());
 }
 
 #[test]
-fn static_neighbors_of_both_families_need_no_resolution() {
-    let host = Host::builder().port("null:n0").addr("10.0.0.1/24").addr("fd00::1/64");
-    let host = host.neighbor([10, 0, 0, 9], [2, 0, 0, 0, 0, 9]);
-    let host = host.neighbor("fd00::9".parse::<std::net::Ipv6Addr>().unwrap(), [2, 0, 0, 0, 0, 9]);
-    let host = host.iface_name("renamed0").build_local().unwrap();
-    let shown = host.command(&["ip", "neigh"]).unwrap();
-    for addr in ["10.0.0.9", "fd00::9"] {
-        let line = shown.lines().find(|line| line.starts_with(addr)).unwrap_or_else(|| panic!("{shown}"));
-        assert!(line.contains("02:00:00:00:00:09") && line.contains("PERMANENT"), "{line}");
-    }
-    let far = "fd00::9".parse::<std::net::Ipv6Addr>().unwrap();
-    assert!(Host::builder().neighbor(far, [2, 0, 0, 0, 0, 9]).build().is_err(), "there is no interface");
+#[cfg(feature = "dhcp")]
+fn a_host_requests_an_address_by_dhcp() {
+    let mut world = World::new(1);
+    let _client = Host::builder().name("client").port("pair:dhcp").dhcp().build_in(&mut world).unwrap();
+    let server = Host::builder().name("server").port("pair:dhcp").addr("10.0.0.1/24").build_in(&mut world).unwrap();
+    let discover = world.block_on(async move {
+        let mut message = vec![0; 600];
+        let socket = UdpSocket::bind(&server, "0.0.0.0:67").await.unwrap();
+        let len = socket.recv(&mut message).await.unwrap();
+        message.truncate(len);
+        message
+    });
+    let discover = discover.unwrap();
+    assert_eq!((discover[0], &discover[236..240]), (1, &[99, 130, 83, 99][..]), "BOOTREQUEST");
+    assert!(discover[240..].windows(3).any(|option| option == [53, 1, 1]), "DHCPDISCOVER");
 }

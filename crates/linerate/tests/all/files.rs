@@ -1,12 +1,10 @@
 //! Hosts from configuration files.
 
-use linerate::{Error, Host, HostBuilder};
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use linerate::{Error, HostBuilder};
 use std::path::PathBuf;
 
 /// Writes `text` to a new file in the test directory and returns its path.
-fn file(name: &str, text: &str) -> PathBuf {
+pub(super) fn file(name: &str, text: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();
     path
@@ -18,7 +16,7 @@ fn the_first_host_of_a_file_is_built() {
                 [[host]]\nname = \"second\"\n";
     let host = HostBuilder::from_file(file("two-hosts.toml", text)).unwrap().build().unwrap();
     assert_eq!(host.name(), "web");
-    assert!(host.command(&["ip", "addr"]).unwrap().contains("10.7.0.1/24"));
+    assert!(host.addrs().iter().any(|(_, addr, len)| (addr.to_string().as_str(), *len) == ("10.7.0.1", 24)));
 }
 
 #[test]
@@ -32,24 +30,11 @@ fn an_error_names_the_line_and_a_key_without_effect_is_rejected() {
     assert!(missing.to_string().starts_with("/nonexistent/host.toml: "), "{missing}");
 }
 
-/// A control socket from a file or the builder answers commands and ends with its host.
+/// Without the commands, a control socket cannot be honoured.
 #[test]
-fn control_sockets_answer_commands() {
-    let path = std::env::temp_dir().join(format!("linerate-control-{}", std::process::id()));
-    let text = format!("[[host]]\nname = \"c\"\ncontrol = \"{}\"\n", path.display());
-    let of_file = || HostBuilder::from_file(file("control.toml", &text)).unwrap();
-    for builder in [of_file(), Host::builder().control(&path)] {
-        let host = builder.build().unwrap();
-        let mut client = UnixStream::connect(&path).unwrap();
-        client.write_all(b"sysctl net.inet.ip.ttl\n").unwrap();
-        let mut answer = [0; 5];
-        client.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"ok 20");
-        let second = Host::builder().control(&path).build().unwrap_err();
-        assert!(second.to_string().contains("another process uses this socket"), "{second}");
-        drop(host);
-        assert!(!path.exists());
-    }
-    let local = of_file().build_local().unwrap_err().to_string();
-    assert!(local.contains("use build()"), "{local}");
+#[cfg(not(feature = "commands"))]
+fn a_control_socket_needs_the_commands() {
+    let text = "[[host]]\nname = \"c\"\ncontrol = \"/tmp/c.sock\"\n";
+    let why = HostBuilder::from_file(file("no-control.toml", text)).unwrap_err().to_string();
+    assert!(why.contains("no-control.toml: control: ") && why.contains("'commands'"), "{why}");
 }

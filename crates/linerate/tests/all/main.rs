@@ -1,6 +1,9 @@
 //! Tests of the library through its public interface only.
 
+mod bridges;
 mod builder;
+#[cfg(feature = "commands")]
+mod commands;
 #[cfg(feature = "files")]
 mod files;
 mod forwarders;

@@ -2,7 +2,8 @@
 //! detect values out of range, keys without effect, and keys that exclude each other.
 
 use super::{HostConfig, IfaceConfig};
-use crate::{commands, isr, sysctl};
+use crate::{address, isr, sysctl};
+use grammar::CommandError;
 use inet::tunnel::Kind;
 use lock::How;
 use port::spec::Spec;
@@ -34,11 +35,11 @@ impl IfaceConfig {
         }
         for at in &self.addresses {
             let word = format!("{}/{}", at.addr, at.len);
-            commands::parse::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+            address::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
         }
         for at in &self.addresses6 {
             let word = format!("{}/{}", at.addr, at.len);
-            commands::six::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+            address::six::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
         }
         Ok(())
     }
@@ -179,7 +180,7 @@ impl HostConfig {
         let names = self.check_ifaces()?;
         let devs = self.routes.iter().map(|route| &route.dev).chain(self.neighbors.iter().map(|n| &n.dev));
         if let Some(dev) = devs.flatten().find(|dev| !names.contains(dev)) {
-            let what = commands::CommandError::unknown("iface", dev, names.iter().map(String::as_str));
+            let what = CommandError::unknown("iface", dev, names.iter().map(String::as_str));
             return Err(format!("host {}: {what}", self.name));
         }
         if let Some(neighbor) = self.neighbors.iter().find(|n| n.addr.is_ipv6() && n.dev.is_none()) {

@@ -2,7 +2,9 @@
 //! and for the command line.
 
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
-use crate::{commands, isr, sysctl};
+use crate::{address, isr, sysctl, tunnel};
+use bridge::StpVersion;
+use grammar::CommandError;
 use inet::iface::IfaceAddr;
 use port::spec::Spec;
 use std::net::{IpAddr, Ipv4Addr};
@@ -420,7 +422,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         Words(&["gif", "gre", "etherip", "vxlan"]),
         Means("none: a port"),
         "Kind of tunnel; an iface is either a tunnel or has a port.",
-        |c, v| put(&mut c.tunnel, v.word().map(|kind| commands::tunnel::kind_of(&kind))),
+        |c, v| put(&mut c.tunnel, v.word().map(|kind| tunnel::kind_of(&kind))),
     ),
     key("local", Text("an IP address of this host"), Means("none"), "Tunnel: local outer IP address.", |c, v| {
         put(&mut c.ends.local, v.text())
@@ -468,7 +470,7 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
         |c, v| put(&mut c.ports, v.list()),
     ),
     key("stp", Words(&["rstp", "stp"]), Means("no spanning tree"), "Spanning tree protocol on all ports.", |c, v| {
-        put(&mut c.stp, v.word().map(Some))
+        put(&mut c.stp, v.word().map(|word| StpVersion::named(&word)))
     }),
     key(
         "priority",
@@ -518,12 +520,12 @@ fn address(item: &Item) -> Result<IfaceAddr, String> {
     let word = item.text().filter(|word| word.contains('/'));
     let word = word
         .ok_or_else(|| "expected auto, dhcp, or an address with its prefix length such as 10.0.0.1/24".to_string())?;
-    commands::parse::own_address(word).map_err(|why| why.to_string())
+    address::own_address(word).map_err(|why| why.to_string())
 }
 
 /// Parses an IPv6 `ADDRESS/LENGTH`.
 fn address6(item: &Item) -> Result<inet::ip6::IfaceAddr6, String> {
-    commands::six::own_address(item.text().unwrap_or_default()).map_err(|why| why.to_string())
+    address::six::own_address(item.text().unwrap_or_default()).map_err(|why| why.to_string())
 }
 
 /// Keys of a `[[host.route]]`.
@@ -595,7 +597,7 @@ pub fn set_key<T>(keys: &[Key<T>], into: &mut T, name: &str, value: &Item) -> Re
 
 /// Returns the error message for an unknown key.
 pub fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
-    commands::CommandError::unknown("key", name, names).to_string()
+    CommandError::unknown("key", name, names).to_string()
 }
 
 impl HostConfig {

@@ -11,6 +11,7 @@
 //! ```
 
 use super::HostConfig;
+use bridge::StpVersion;
 use port::Spec;
 use std::path::PathBuf;
 use wire::Mac;
@@ -22,8 +23,8 @@ pub struct SwitchFile {
     pub name: String,
     /// Full specifications of the ports of the switch.
     pub ports: Vec<String>,
-    /// Spanning tree protocol on all ports, `rstp` or `stp`; `None` for no spanning tree.
-    pub stp: Option<String>,
+    /// Spanning tree protocol on all ports; `None` for no spanning tree.
+    pub stp: Option<StpVersion>,
     /// Bridge priority in the spanning tree, in effect from the first BPDU on; `None` for the
     /// default.
     pub priority: Option<u16>,

@@ -7,26 +7,26 @@ use socket::Calls;
 
 /// Replacement for the list of DHCP clients; it is always empty.
 #[derive(Default)]
-pub(crate) struct Dhcp {}
+pub struct Dhcp {}
 
 impl Dhcp {
     #[inline(always)]
-    pub(crate) fn any(&self) -> bool {
+    pub fn any(&self) -> bool {
         false
     }
 
     /// Returns an error that names the missing feature.
-    pub(crate) fn start<L: Locks>(&self, _: &Calls<'_, L>, _: IfaceId) -> Result<(), String> {
+    pub fn start<L: Locks>(&self, _: &Calls<'_, L>, _: IfaceId) -> Result<(), String> {
         Err("this build has no DHCP client: enable the cargo feature 'dhcp'".to_string())
     }
 
-    pub(crate) fn release_all<L: Locks>(&self, _: &Calls<'_, L>) {}
+    pub fn release_all<L: Locks>(&self, _: &Calls<'_, L>) {}
 
-    pub(crate) fn turn<L: Locks>(&self, _: &Calls<'_, L>) -> Instant {
+    pub fn turn<L: Locks>(&self, _: &Calls<'_, L>) -> Instant {
         Instant::NEVER
     }
 
-    pub(crate) fn awaiting(&self) -> Option<IfaceId> {
+    pub fn awaiting(&self) -> Option<IfaceId> {
         None
     }
 }

@@ -16,29 +16,29 @@ const ROUTES_MAX: usize = 32;
 
 /// A lease of an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Lease {
+pub struct Lease {
     /// Address with the length of its prefix.
-    pub(crate) addr: IfaceAddr,
-    pub(crate) server: Ipv4Addr,
+    pub addr: IfaceAddr,
+    pub server: Ipv4Addr,
     /// Destinations with their gateways. An unspecified gateway means that the destination is
     /// on-link (RFC 3442).
-    pub(crate) routes: Vec<(Prefix, Ipv4Addr)>,
-    pub(crate) name_servers: Vec<Ipv4Addr>,
-    pub(crate) domains: Vec<String>,
+    pub routes: Vec<(Prefix, Ipv4Addr)>,
+    pub name_servers: Vec<Ipv4Addr>,
+    pub domains: Vec<String>,
     /// MTU of the link; `None` if the server sent none.
-    pub(crate) mtu: Option<u16>,
+    pub mtu: Option<u16>,
     /// Time from which the client requests renewal from the server of the lease (T1).
-    pub(crate) renew_at: Instant,
+    pub renew_at: Instant,
     /// Time from which the client requests renewal from any server (T2).
-    pub(crate) rebind_at: Instant,
+    pub rebind_at: Instant,
     /// End of the lease.
-    pub(crate) until: Instant,
+    pub until: Instant,
 }
 
 impl Lease {
     /// Reads the lease from an offer or acknowledgment. Returns `None` if the address is not a host
     /// address, or a lease time or server identifier is missing.
-    pub(crate) fn of(message: &Message, now: Instant) -> Option<Lease> {
+    pub fn of(message: &Message, now: Instant) -> Option<Lease> {
         let addr = Some(message.yiaddr()).filter(|addr| is_host(*addr))?;
         let server = match option(message, OptionCode::ServerIdentifier)? {
             DhcpOption::ServerIdentifier(server) => Some(*server).filter(|server| is_host(*server))?,

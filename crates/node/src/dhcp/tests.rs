@@ -1,7 +1,4 @@
-//! DHCP clients: against simulated servers on virtual time, between two hosts, and with hostile
-//! answers.
-
-mod hosts;
+//! DHCP clients: against simulated servers on virtual time, and with hostile answers.
 
 use super::lease::Lease;
 use super::v4::{Action, Client, State, To, parse};

@@ -19,14 +19,14 @@ impl<L: Locks> Host<L> {
         for addr in &config.addresses6 {
             self.stack.add_addr6(cx, id, *addr).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
-                why: format!("{}/{}: {}", addr.addr, addr.len, crate::commands::six::refused(why)),
+                why: format!("{}/{}: {}", addr.addr, addr.len, crate::address::six::refused(why)),
             })?;
         }
         let accept_rtadv = config.accept_rtadv || self.stack.sysctls.accept_rtadv.on();
         if accept_rtadv {
             self.stack.set_accept_rtadv(cx, id, true).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
-                why: format!("auto: {}", crate::commands::six::refused(why)),
+                why: format!("auto: {}", crate::address::six::refused(why)),
             })?;
         }
         if config.dhcp {
@@ -36,7 +36,7 @@ impl<L: Locks> Host<L> {
         if config.advertise {
             self.stack.set_advertising(cx, id, Some(Advertising::default())).map_err(|why| AddPortError::Address {
                 iface: name.to_string(),
-                why: format!("advertise: {}", crate::commands::six::refused(why)),
+                why: format!("advertise: {}", crate::address::six::refused(why)),
             })?;
         }
         if accept_rtadv || !config.addresses6.is_empty() {

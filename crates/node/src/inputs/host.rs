@@ -79,7 +79,7 @@ impl<L: Locks> Host<L> {
 
     /// Receives a burst from each port of a part and passes it to the stack, or to netisr's queues.
     /// Returns the number of frames.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn take_in(&self, cx: Cx, part: &Part<L>) -> usize {
         let lap = self.stack.lap(cx);
         let mut frames = 0;
@@ -153,9 +153,14 @@ impl<L: Locks> Host<L> {
         held
     }
 
+    /// Returns the ifaces that received a frame whose source is their own MAC address.
+    pub fn duplicates(&self) -> Vec<IfaceId> {
+        let seen = self.stack.ifaces().filter(|iface| iface.is_own_source_seen());
+        seen.map(|iface| iface.id).collect()
+    }
+
     /// Returns whether a port has an open capture.
-    #[cfg(test)]
-    pub(crate) fn receivers_watched(&self) -> bool {
+    pub fn receivers_watched(&self) -> bool {
         let mut watched = false;
         self.each_receiver(|r| watched |= r.watch.is_on());
         watched

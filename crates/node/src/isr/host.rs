@@ -106,6 +106,20 @@ impl<L: Locks> Host<L> {
         self.isr.as_ref().map(|isr| isr.netisr.snapshot())
     }
 
+    /// Sets a sysctl of netisr, which [`sysctl::check`](super::sysctl::check) has accepted.
+    ///
+    /// # Errors
+    /// Returns an [`IsrError`] if the queues could not be resized.
+    pub fn set_isr_sysctl(&self, name: &str, value: i64) -> Result<(), IsrError> {
+        super::sysctl::set(self.isr.as_ref().map(|isr| isr.netisr.as_ref()), name, value)
+    }
+
+    /// Returns the counters of the dispatcher; `None` if the host is not split.
+    pub fn dispatch_counters(&self) -> Option<Vec<Entry>> {
+        let shard = self.isr.as_ref()?.shard.as_ref()?;
+        Some(crate::split::entries(&shard.dispatched, &shard.strays))
+    }
+
     /// Returns the number of frames in netisr's queues.
     pub fn isr_held(&self) -> u64 {
         self.own_isr().map_or(0, |isr| isr.netisr.held())

@@ -53,7 +53,7 @@ pub(crate) fn ids(netisr: &Netisr<Received>) -> Result<[ProtoId; CLASSES], Netis
 }
 
 /// Returns the index of the protocol to which a frame belongs.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn class_of(frame: &Frame) -> usize {
     match Header::parse(frame.bytes()).map(|header| header.ethertype) {
         Ok(EtherType::IPV4) => IP,

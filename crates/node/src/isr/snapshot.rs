@@ -11,7 +11,7 @@ use lock::Locks;
 /// For a host without netisr, the loop is shown as the only workstream, which processes all other
 /// frames directly.
 #[inline(never)]
-pub(crate) fn snapshot<L: Locks>(host: &Host<L>) -> Snapshot {
+pub fn snapshot<L: Locks>(host: &Host<L>) -> Snapshot {
     let mut snapshot = match &host.isr {
         Some(isr) => isr.netisr.snapshot(),
         None => of_loop(host),

@@ -4,7 +4,6 @@ use super::error::IsrError;
 use super::protocols::Received;
 use dispatch::netisr::{Mode, Netisr, NetisrError, Policy, ProtocolRow, Snapshot};
 use grammar::CommandError;
-use serde_json::Value;
 
 /// Setting of netisr that a sysctl reads and sets.
 #[derive(Clone, Copy)]
@@ -72,18 +71,18 @@ const SYSCTLS: &[(&str, Setting, &str)] = &[
     ("net.isr.proto.ip6.qlimit", Setting::OwnLimit("ip6"), "Maximum number of IPv6 frames queued for a workstream."),
 ];
 
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+pub fn names() -> impl Iterator<Item = &'static str> {
     SYSCTLS.iter().map(|(name, ..)| *name)
 }
 
 /// Returns the description of the sysctl `name`; `None` if it does not belong to netisr.
-pub(crate) fn sentence(name: &str) -> Option<&'static str> {
+pub fn sentence(name: &str) -> Option<&'static str> {
     SYSCTLS.iter().find(|(known, ..)| *known == name).map(|(.., sentence)| *sentence)
 }
 
 /// Returns the type with the range, and the default, of the sysctl `name`; `None` if it does not
 /// belong to netisr.
-pub(crate) fn takes(name: &str) -> Option<(&'static str, String)> {
+pub fn takes(name: &str) -> Option<(&'static str, String)> {
     let policy = Policy::default().name().to_string();
     Some(match setting(name)? {
         Setting::Mode => ("string: direct, hybrid or deferred", Mode::default().name().to_string()),
@@ -103,7 +102,7 @@ fn setting(name: &str) -> Option<Setting> {
 
 /// Parses `text` as a value of the sysctl `name`; `None` if it does not belong to netisr. The
 /// result is the number that stands for a mode or policy, or the parsed number.
-pub(crate) fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>> {
+pub fn check(name: &str, text: &str) -> Option<Result<i64, CommandError>> {
     let bad = |why: NetisrError| {
         // `CommandError` adds the value and the word 'expected' to this text.
         let expected = match why {
@@ -165,19 +164,28 @@ pub(crate) fn set(netisr: Option<&Netisr<Received>>, name: &str, value: i64) -> 
     Ok(())
 }
 
+/// Value of a sysctl of netisr.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// A number, such as the limit of a queue.
+    Number(usize),
+    /// The name of a mode or policy.
+    Word(&'static str),
+}
+
 /// Returns the value of the netisr sysctl `name`; `None` if netisr has no such sysctl. `snapshot`
 /// returns the data of `netstat -Q`, which contain the values.
-pub(crate) fn value(name: &str, snapshot: impl FnOnce() -> Snapshot) -> Option<Value> {
+pub fn value(name: &str, snapshot: impl FnOnce() -> Snapshot) -> Option<Value> {
     let setting = setting(name)?;
     let Snapshot { settings, protocols, .. } = snapshot();
     let of =
         |protocol: &str, pick: fn(&ProtocolRow) -> Value| protocols.iter().find(|row| row.name == protocol).map(pick);
     match setting {
-        Setting::Mode => Some(settings.mode.name().into()),
-        Setting::Direct => Some(u8::from(settings.mode == Mode::Direct).into()),
-        Setting::Limit => Some(settings.default_qlimit.into()),
-        Setting::OwnMode(protocol) => of(protocol, |row| row.dispatch_word().into()),
-        Setting::Policy(protocol) => of(protocol, |row| row.policy.name().into()),
-        Setting::OwnLimit(protocol) => of(protocol, |row| row.qlimit.into()),
+        Setting::Mode => Some(Value::Word(settings.mode.name())),
+        Setting::Direct => Some(Value::Number(usize::from(settings.mode == Mode::Direct))),
+        Setting::Limit => Some(Value::Number(settings.default_qlimit)),
+        Setting::OwnMode(protocol) => of(protocol, |row| Value::Word(row.dispatch_word())),
+        Setting::Policy(protocol) => of(protocol, |row| Value::Word(row.policy.name())),
+        Setting::OwnLimit(protocol) => of(protocol, |row| Value::Number(row.qlimit)),
     }
 }

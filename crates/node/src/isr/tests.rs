@@ -1,6 +1,6 @@
 use super::*;
+use crate::Host;
 use crate::config::{HostConfig, IfaceConfig};
-use crate::{Host, commands};
 use clock::{Clock, SimClock};
 use dispatch::netisr::{Items, ProtoId, WorkRow};
 use lock::{Locks, Up};
@@ -15,14 +15,9 @@ fn config(name: &str, addr: &str, workstreams: usize) -> HostConfig {
     config
 }
 
-fn say<L: Locks>(host: &Host<L>, line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    commands::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
-}
-
-fn no<L: Locks>(host: &Host<L>, line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    commands::run(host, &Pairs::new(), &words, false).unwrap_err().to_string()
+/// Sets a sysctl of netisr, as `sysctl NAME=VALUE` does.
+fn set<L: Locks>(host: &Host<L>, name: &str, value: &str) {
+    host.set_isr_sysctl(name, sysctl::check(name, value).unwrap().unwrap()).unwrap();
 }
 
 fn row<L: Locks>(host: &Host<L>, workstream: usize, name: &str) -> WorkRow {
@@ -76,7 +71,7 @@ impl Two {
     fn balanced(&self) {
         for host in [&self.a, &self.b] {
             let report = host.audit();
-            assert_eq!((report.imbalance(), commands::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
+            assert_eq!((report.imbalance(), host.port_imbalance(&report)), (0, (0, 0)), "{report:?}");
         }
     }
 }
@@ -90,7 +85,7 @@ fn the_mode_decides_when_a_loop_runs_its_queue() {
         ("deferred", |row: &WorkRow| (row.queued, 0)),
     ] as [(_, fn(&WorkRow) -> (u64, u64)); 3]
     {
-        say(&two.b, &format!("sysctl net.isr.dispatch={mode}"));
+        set(&two.b, "net.isr.dispatch", mode);
         let before = counts(&row(&two.b, 0, "ip"));
         assert_eq!(two.datagrams(20), 20);
         let after = counts(&row(&two.b, 0, "ip"));
@@ -107,12 +102,12 @@ fn refused_frames_are_counted_and_queued_frames_are_held() {
     let two = Two::new(config("b", "10.0.0.2/24", 1));
     two.datagrams(1); // resolves the neighbors
     (0..5).for_each(|_| two.turn());
-    say(&two.b, "sysctl net.isr.dispatch=deferred net.isr.proto.ip.qlimit=0");
+    set(&two.b, "net.isr.dispatch", "deferred");
+    set(&two.b, "net.isr.proto.ip.qlimit", "0");
     assert_eq!(two.datagrams(10), 0);
     assert_eq!((two.b.stack.counter("dispatch.netisr.queue_full"), row(&two.b, 0, "ip").qdrops), (10, 10));
-    assert!(say(&two.b, "show drops").contains("dispatch.netisr.queue_full"));
     two.balanced();
-    say(&two.b, "sysctl net.isr.proto.ip.qlimit=5");
+    set(&two.b, "net.isr.proto.ip.qlimit", "5");
     let calls = two.a.shared_calls();
     let fd = calls.socket().unwrap();
     // Without a worker, frames stay queued, and they are counted as held.
@@ -149,51 +144,6 @@ fn packets_to_the_host_are_queued_in_every_mode() {
         assert_eq!((row(&two.b, 0, "ip").dispatched, row(&two.b, 0, "ip").queued), (3, 10));
         two.balanced();
     }
-}
-
-#[test]
-fn isr_sysctls_have_old_names_and_reject_invalid_values() {
-    let two = Two::new(config("b", "10.0.0.2/24", 1));
-    assert_eq!(
-        say(&two.b, "sysctl -n net.isr.dispatch net.isr.direct net.isr.numthreads net.isr.maxprot"),
-        "direct\n1\n1\n16\n"
-    );
-    assert_eq!(say(&two.b, "sysctl net.isr.enable=0"), "net.isr.enable: 1 -> 0\n");
-    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "deferred\n");
-    say(&two.b, "sysctl net.isr.dispatch=hybrid");
-    assert_eq!(say(&two.b, "sysctl -n net.isr.direct"), "0\n");
-    say(&two.b, "sysctl net.isr.direct=0");
-    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "hybrid\n", "hybrid is not direct, so it does not change");
-    say(&two.b, "sysctl net.isr.dispatch=1");
-    assert_eq!(say(&two.b, "sysctl -n net.isr.dispatch"), "direct\n");
-    say(&two.b, "sysctl net.isr.proto.arp.dispatch=deferred net.isr.proto.ip.policy=source net.isr.defaultqlimit=300");
-    assert_eq!(
-        say(&two.b, "sysctl -n net.isr.proto.arp net.isr.proto.ip"),
-        "deferred\nsource\n300\ndefault\nsource\n300\n"
-    );
-    for (line, says) in [
-        ("sysctl net.isr.dispatch=default", "EINVAL"),
-        ("sysctl net.isr.dispatch=drect", "direct, hybrid or deferred"),
-        ("sysctl net.isr.proto.ip.qlimit=10241", "must be at most 10240 (net.isr.maxqlimit)"),
-        ("sysctl net.isr.proto.arp.policy=cpu", "arp: policy 'cpu' is not available"),
-        ("sysctl net.isr.proto.ipx.policy=cpu", "net.isr.proto.ip"),
-        ("sysctl net.isr.numthreads=2", "read only"),
-        ("sysctl net.isr.direct=2", "0 or 1"),
-    ] {
-        let said = no(&two.b, line);
-        assert!(said.contains(says), "{line}: {said}");
-    }
-    assert!(no(&two.a, "sysctl net.isr.dispatch=deferred").contains("choose isr.workstreams"));
-    assert_eq!(say(&two.a, "sysctl net.isr.dispatch=direct"), "net.isr.dispatch: direct -> direct\n");
-    assert!(say(&two.b, "netstat -Q").contains("Dispatch policy                 direct          n/a"));
-    assert!(say(&two.a, "netstat -Q").contains("Thread count                         1           32"));
-    assert!(
-        say(&two.b, "show isr")
-            .contains("Threads: 0 wakeups, 0 sleeps, 0 frames lost, 0 restarts\nSwitches: 0 frames at most")
-    );
-    let json = commands::run(&two.b, &Pairs::new(), &["netstat", "-Q"], true).unwrap();
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["dispatch-policy"], &json["workstreams"][0]["name"]), (&"direct".into(), &"ip".into()));
 }
 
 #[test]

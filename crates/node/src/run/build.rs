@@ -1,13 +1,13 @@
 //! Builds a host from its configuration: first the pool, then ifaces, routes and neighbors.
 
 use crate::Host;
-use crate::commands::{CommandError, change};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::host::{AddPortError, OpenOwn};
 use crate::isr::IsrError;
 use crate::split::{self, Shard};
 use crate::topology::Topology;
 use clock::{Clock, Instant};
+use grammar::CommandError;
 use inet::fib::Prefix6;
 use inet::iface::IfaceId;
 use inet::resolvers::ResolverSource;
@@ -163,13 +163,13 @@ fn build_with<L: Locks>(
     host.stack.set_resolvers(host.cx(), ResolverSource::Configured, &servers, &config.search, Instant::NEVER);
     let rejected = |what, why: CommandError| BuildError::Word { host: name(), what, why: why.to_string() };
     for route in &config.routes {
-        change::replace_route(&host, route).map_err(|why| {
+        host.replace_route(route).map_err(|why| {
             let to = route.to6.or(route.via6.map(|_| Prefix6::DEFAULT)).map(|to| to.to_string());
             rejected(format!("route {}", to.unwrap_or_else(|| route.to.to_string())), why)
         })?;
     }
     for neighbor in &config.neighbors {
-        change::set_neighbor(&host, neighbor).map_err(|why| rejected(format!("neighbor {}", neighbor.addr), why))?;
+        host.set_neighbor(neighbor).map_err(|why| rejected(format!("neighbor {}", neighbor.addr), why))?;
     }
     Ok(host)
 }

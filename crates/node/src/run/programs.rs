@@ -9,6 +9,7 @@
 
 use crate::Host;
 use crate::config::ServiceConfig;
+use crate::control::Commands;
 use crate::jobs::{End, Wanted};
 use clock::{Duration, Instant};
 use lock::Locks;
@@ -36,8 +37,11 @@ pub trait Program {
     fn end(&mut self) {}
 }
 
-/// Provider of programs for the hosts of a process.
+/// Provider of programs for the hosts of a process, and of the commands of their control sockets.
 pub trait Programs: Clone + Send + Sync {
+    /// Commands of the control sockets of hosts and switches.
+    type Commands: Commands;
+
     /// Opens the program for `service` on `host`.
     ///
     /// # Errors
@@ -50,16 +54,6 @@ pub trait Programs: Clone + Send + Sync {
     /// Returns the reason as a sentence.
     fn start<'h, L: Locks>(&self, _: &'h Host<L>, words: &[String]) -> Result<Box<dyn Program + 'h>, String> {
         Err(format!("{} cannot run here", words.first().map_or("a program", String::as_str)))
-    }
-}
-
-/// Provider without programs: only UDP services are available.
-#[derive(Clone, Copy, Debug)]
-pub struct NoPrograms;
-
-impl Programs for NoPrograms {
-    fn open<'h, L: Locks>(&self, _: &'h Host<L>, service: ServiceConfig) -> Result<Box<dyn Program + 'h>, String> {
-        Err(format!("{} is not available here; use 'linerate up' or 'linerate host'", service.kind))
     }
 }
 

@@ -6,11 +6,10 @@ mod error;
 pub use error::{Unconfigured, UpError};
 
 use super::programs::Running;
-use super::{BuildError, IDLE, NoPrograms, Outcome, Programs, Runner, build, build_sharded};
+use super::{BuildError, IDLE, Outcome, Programs, Runner, build, build_sharded};
 use crate::Host;
-use crate::commands;
 use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
-use crate::control::{HostServer, Server};
+use crate::control::{HostServer, SwitchServer};
 use crate::service::{LONGEST, Service};
 use crate::split::{self, Dispatcher, Shard};
 use crate::switch::Switch;
@@ -94,16 +93,9 @@ impl<P> Shared<P> {
 }
 
 /// Runs the hosts `configs` until [`dispatch::request_stop`] is called (by Ctrl-C, SIGTERM or the
-/// command `stop`). A host also ends when its ports have ended, unless it is configured to stay.
-/// Calls `each` for each event. Returns the outcomes in the order of `configs`.
-///
-/// # Errors
-/// Returns an [`UpError`] after all threads have ended.
-pub fn up(configs: Vec<HostConfig>, each: impl FnMut(&Event)) -> Result<Vec<Outcome>, UpError> {
-    up_with(configs, NoPrograms, each)
-}
-
-/// Runs hosts like [`up`], with TCP services opened by `programs`.
+/// command `stop`), with TCP services opened by `programs`. A host also ends when its ports have
+/// ended, unless it is configured to stay. Calls `each` for each event. Returns the outcomes in the
+/// order of `configs`.
 ///
 /// # Errors
 /// Returns an [`UpError`] after all threads have ended.
@@ -214,13 +206,14 @@ fn attend<P>(
 /// Body of the thread of a switch.
 fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Report>) -> Option<Outcome> {
     let run = || {
-        let switch = Switch::of_file(file, &shared.pairs, Clock::live(clock::Strategy::default()), None)?;
+        let switch =
+            Switch::of_file::<P::Commands>(file, &shared.pairs, Clock::live(clock::Strategy::default()), None)?;
         let mut control = file
             .control
             .as_ref()
-            .map(|path| Server::bind(path).map_err(control_error(&file.name, path)))
+            .map(|path| SwitchServer::bind::<P::Commands>(path).map_err(control_error(&file.name, path)))
             .transpose()?;
-        let path = control.as_ref().map(|server| server.path().to_path_buf());
+        let path = control.as_ref().map(|control| control.server.path().to_path_buf());
         let _ = say.send(Report::Running(Event::Running { name: file.name.clone(), control: path }));
         shared.gate.pass();
         let over = || shared.is_over() || shared.hosts.load(Ordering::Relaxed) == 0;
@@ -245,7 +238,7 @@ fn live<P: Programs>(
         "light" => live_shared::<Light, P>(config, shared, say).map(|outcome| vec![outcome]),
         "heavy" => live_shared::<Heavy, P>(config, shared, say).map(|outcome| vec![outcome]),
         _ => prepare::<Up, P>(config, shared).and_then(|host| {
-            let runner = runner(config, &host, &config.services)?;
+            let runner = runner::<_, P>(config, &host, &config.services)?;
             run(config, &host, runner, shared, say).map(|outcome| vec![outcome])
         }),
     };
@@ -318,7 +311,7 @@ fn live_sharded<P: Programs>(
     }
     let mut host = build_sharded(part, Clock::live(part.clock), shard)?;
     host.set_topology(shared.topology.clone());
-    let runner = runner(part, &host, &part.services)?;
+    let runner = runner::<_, P>(part, &host, &part.services)?;
     run(part, &host, runner, shared, say)
 }
 
@@ -339,14 +332,14 @@ where
     let movers = if host.isr_threads() == 0 { config.threads - 1 - helpers } else { 0 };
     host.divide(1 + movers);
     if helpers == 0 && movers == 0 && host.isr_threads() == 0 {
-        let runner = runner(config, &host, &config.services)?;
+        let runner = runner::<_, P>(config, &host, &config.services)?;
         return run(config, &host, runner, shared, say);
     }
     let (theirs, ours) = if helpers > 0 { (&*datagrams, &[][..]) } else { (&[][..], &*datagrams) };
     let calls = host.shared_calls();
     let open = |service| Service::open(&calls, service).map_err(|why| service_error(config, service, why));
     let services = theirs.iter().copied().map(open).collect::<Result<Vec<_>, _>>()?;
-    let runner = runner(config, &host, ours)?;
+    let runner = runner::<_, P>(config, &host, ours)?;
     let over = AtomicBool::new(false);
     let end = || {
         over.store(true, Ordering::Relaxed);
@@ -474,8 +467,12 @@ fn control_error(host: &str, path: &Path) -> impl FnOnce(io::Error) -> UpError {
     |why| UpError::Control { host: host.to_string(), path: path.display().to_string(), why }
 }
 
-fn runner<L: Locks>(config: &HostConfig, host: &Host<L>, services: &[ServiceConfig]) -> Result<Runner<L>, UpError> {
-    let bind = |path: &PathBuf| HostServer::bind(path).map_err(control_error(&config.name, path));
+fn runner<L: Locks, P: Programs>(
+    config: &HostConfig,
+    host: &Host<L>,
+    services: &[ServiceConfig],
+) -> Result<Runner<L>, UpError> {
+    let bind = |path: &PathBuf| HostServer::bind::<P::Commands>(path).map_err(control_error(&config.name, path));
     let control = config.control.as_ref().map(bind).transpose()?;
     let runner = Runner::new(host, services, control);
     Ok(runner.map_err(|(service, why)| service_error(config, service, why))?.stay(config.stay))
@@ -610,10 +607,10 @@ pub fn farewell<L: Locks>(host: &Host<L>, is_needed: impl FnMut() -> bool, notic
 pub fn end<L: Locks>(host: &Host<L>) -> Outcome {
     host.discard();
     let report = host.audit();
-    let (rx, tx) = commands::port_imbalance(host, &report);
+    let (rx, tx) = host.port_imbalance(&report);
     Outcome {
         name: host.stack.name.clone(),
-        audit: commands::audit_text(host, &report),
+        audit: host.audit_text(&report),
         imbalance: [report.imbalance(), rx, tx],
         lost_ports: false,
     }

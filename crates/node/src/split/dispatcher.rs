@@ -4,7 +4,7 @@
 use super::counts::{DispatchCounts, Strays, add};
 use super::netisr::netisr;
 use super::shard::{Health, Shard, ShardRx, ShardTx};
-use crate::commands;
+use crate::audit;
 use crate::config::HostConfig;
 use crate::host::{mac_of, unit_of};
 use crate::isr::{CLASSES, IsrError, Received, class_of, ids};
@@ -318,7 +318,7 @@ impl Dispatcher {
         let lost_ports = self.ports.iter().any(|mine| mine.is_over && mine.port.rx.why_gone().is_some());
         Outcome {
             name: self.name.clone(),
-            audit: commands::audit_of(&self.name, &report, ports),
+            audit: audit::text(&self.name, &report, ports),
             imbalance: [report.imbalance(), ports.0, ports.1],
             lost_ports,
         }

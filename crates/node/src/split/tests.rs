@@ -4,7 +4,7 @@
 use super::*;
 use crate::config::IfaceConfig;
 use crate::run::build_sharded;
-use crate::{Host, commands};
+use crate::{Host, isr};
 use clock::{Clock, SimClock};
 use lock::Up;
 use port::Pairs;
@@ -58,15 +58,16 @@ impl Both {
     fn balanced(&self) {
         for host in self.stacks.iter().chain([&self.peer]) {
             let report = host.audit();
-            assert_eq!((report.imbalance(), commands::port_imbalance(host, &report)), (0, (0, 0)), "{report:?}");
+            assert_eq!((report.imbalance(), host.port_imbalance(&report)), (0, (0, 0)), "{report:?}");
         }
         let report = self.dispatcher.audit();
         assert_eq!((report.imbalance(), self.dispatcher.port_imbalance()), (0, (0, 0)), "{report:?}");
     }
 
-    fn say(&self, at: usize, line: &str) -> Result<String, String> {
-        let words: Vec<&str> = line.split(' ').collect();
-        commands::run(&self.stacks[at], &Pairs::new(), &words, false).map_err(|why| why.to_string())
+    /// Sets a sysctl of netisr at one stack, as `sysctl NAME=VALUE` does.
+    fn set(&self, at: usize, name: &str, value: &str) -> Result<(), String> {
+        let value = isr::sysctl::check(name, value).unwrap().map_err(|why| why.to_string())?;
+        self.stacks[at].set_isr_sysctl(name, value).map_err(|why| why.to_string())
     }
 
     /// Sends datagrams to each stack's socket on port 9. Returns the source ports from which each
@@ -121,7 +122,7 @@ fn each_flow_stays_in_order_on_one_stack() {
     both.balanced();
     // All flows of a peer go to one stack.
     for stack in 0..3 {
-        both.say(stack, "sysctl net.isr.proto.ip.policy=cpu").unwrap(); // one netisr for all
+        both.set(stack, "net.isr.proto.ip.policy", "cpu").unwrap(); // one netisr for all
     }
     let heard = both.heard(6000..6010, 1);
     assert_eq!(heard.iter().filter(|heard| !heard.is_empty()).count(), 1, "{heard:?}");
@@ -142,11 +143,12 @@ fn one_stack_answers_arp_and_all_learn() {
     assert_eq!((after[0] - before[0], after[1] - before[1]), (1, 0));
     assert_eq!(both.counts("inet.arp.requests_received")[1], both.counts("inet.arp.requests_received")[0]);
     for at in 0..2 {
-        assert!(both.say(at, "arp -a").unwrap().contains("10.0.0.1"), "stack {at}");
+        let known = both.stacks[at].stack.neighbors(both.stacks[at].cx());
+        assert!(known.iter().any(|neighbor| neighbor.addr == Ipv4Addr::new(10, 0, 0, 1)), "stack {at}");
     }
     assert!(both.counts("inet.arp.conflicts").iter().all(|n| *n == 0), "the stacks do not conflict with each other");
-    let said = both.say(1, "show isr").unwrap();
-    assert!(said.contains("Dispatched to stacks:\n\tnode.split.received"), "{said}");
+    let counters = both.stacks[1].dispatch_counters().unwrap();
+    assert!(counters[0].name == "node.split.received" && counters[0].value > 0, "{counters:?}");
     both.balanced();
 }
 
@@ -175,8 +177,9 @@ fn an_icmp_error_reaches_the_stack_of_its_flow() {
 fn drops_of_a_full_queue_and_at_shutdown_have_reasons() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     both.heard(5000..5002, 1);
-    both.say(0, "sysctl net.isr.proto.ip.qlimit=5").unwrap();
-    assert!(both.say(1, "netstat -Q").unwrap().contains("ip         1      5   flow"));
+    both.set(0, "net.isr.proto.ip.qlimit", "5").unwrap();
+    let settings = isr::snapshot(&both.stacks[1]);
+    assert_eq!(settings.protocols.iter().find(|proto| proto.name == "ip").map(|ip| ip.qlimit), Some(5));
     let calls = both.peer.shared_calls();
     let fd = calls.socket().unwrap();
     for n in 0..40u8 {
@@ -199,17 +202,18 @@ fn drops_of_a_full_queue_and_at_shutdown_have_reasons() {
 #[test]
 fn split_hosts_reject_other_modes_and_settings() {
     let both = Both::new(&config("web", "10.0.0.2/24", 2));
-    for (line, says) in [
-        ("sysctl net.isr.dispatch=direct", "only mode deferred is available (EINVAL)"),
-        ("sysctl net.isr.dispatch=hybrid", "only mode deferred is available (EINVAL)"),
-        ("sysctl net.isr.direct=1", "only mode deferred is available (EINVAL)"),
-        ("sysctl net.isr.proto.arp.dispatch=direct", "only mode deferred is available (EINVAL)"),
-        ("sysctl net.isr.proto.ip.qlimit=10241", "must be at most 10240 (net.isr.maxqlimit)"),
+    for (name, value, says) in [
+        ("net.isr.dispatch", "direct", "only mode deferred is available (EINVAL)"),
+        ("net.isr.dispatch", "hybrid", "only mode deferred is available (EINVAL)"),
+        ("net.isr.direct", "1", "only mode deferred is available (EINVAL)"),
+        ("net.isr.proto.arp.dispatch", "direct", "only mode deferred is available (EINVAL)"),
+        ("net.isr.proto.ip.qlimit", "10241", "must be at most 10240 (net.isr.maxqlimit)"),
     ] {
-        let said = both.say(1, line).unwrap_err();
-        assert!(said.contains(says), "{line}: {said}");
+        let said = both.set(1, name, value).unwrap_err();
+        assert!(said.contains(says), "{name}={value}: {said}");
     }
-    assert_eq!(both.say(0, "sysctl -n net.isr.dispatch net.isr.numthreads").unwrap(), "deferred\n2\n");
+    let settings = isr::snapshot(&both.stacks[0]).settings;
+    assert_eq!((settings.mode, settings.threads), (dispatch::netisr::Mode::Deferred, 2));
     let fault = |change: &dyn Fn(&mut HostConfig)| {
         let mut requested = config("web", "10.0.0.2/24", 2);
         change(&mut requested);
@@ -251,10 +255,10 @@ fn stacks_have_numbered_names_and_the_hosts_settings() {
 fn a_capture_contains_the_frames_of_its_stack() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
     both.heard(5000..5001, 1); // resolves the neighbors
-    let ids = [0, 1].map(|at| both.say(at, "capture open eth0").unwrap().trim().to_string());
+    let captures = [0, 1].map(|at| both.stacks[at].capture(wire::filter::Filter::compile("").unwrap()).unwrap());
     let heard = both.heard(5000..5016, 1);
     for at in 0..2 {
-        let batch = crate::capture::parse(&both.say(at, &format!("capture read {}", ids[at])).unwrap()).unwrap();
+        let batch = captures[at].read();
         let came = batch
             .frames
             .iter()
@@ -313,7 +317,7 @@ fn a_connecting_stack_receives_the_answers() {
     both.balanced();
     // With this policy, all flows of the peer go to one stack. No local L4 port can direct its
     // answers to another stack.
-    both.say(0, "sysctl net.isr.proto.ip.policy=cpu").unwrap();
+    both.set(0, "net.isr.proto.ip.policy", "cpu").unwrap();
     let can = |stack: &Host<Up>| {
         let calls = stack.shared_calls();
         let fd = calls.socket().unwrap();

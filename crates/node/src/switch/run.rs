@@ -3,8 +3,7 @@
 
 use super::Switch;
 use super::poison::lock;
-use crate::control::Server;
-use crate::switch::commands;
+use crate::control::SwitchServer;
 use clock::{Duration, Instant};
 use dispatch::dataflow::Dataflow;
 use dispatch::polling::Then;
@@ -58,7 +57,12 @@ impl Switch {
     ///
     /// # Errors
     /// Returns errors of the system: a thread cannot be created, or polling failed.
-    pub fn run(&self, control: Option<&mut Server>, until: Until, stop: impl Fn() -> bool + Sync) -> io::Result<()> {
+    pub fn run(
+        &self,
+        control: Option<&mut SwitchServer>,
+        until: Until,
+        stop: impl Fn() -> bool + Sync,
+    ) -> io::Result<()> {
         self.run_by(begin, control, until, stop)
     }
 
@@ -66,7 +70,7 @@ impl Switch {
     fn run_by(
         &self,
         begin: Begin,
-        mut control: Option<&mut Server>,
+        mut control: Option<&mut SwitchServer>,
         until: Until,
         stop: impl Fn() -> bool + Sync,
     ) -> io::Result<()> {
@@ -129,7 +133,7 @@ impl Switch {
     /// Runs the first loop, and serves the control socket between its turns.
     fn first(
         &self,
-        control: &mut Option<&mut Server>,
+        control: &mut Option<&mut SwitchServer>,
         over: Option<&AtomicBool>,
         ends: impl Fn() -> bool,
     ) -> io::Result<()> {
@@ -138,11 +142,11 @@ impl Switch {
             let now = self.clock.now();
             let mut look = Instant::NEVER;
             if let Some(server) = control {
-                server.serve_with(now, |words, json| commands::run(self, words, json).map_err(|why| why.to_string()));
+                server.serve(self);
                 look = now.after(LOOK);
             }
             look = look.min(self.tend());
-            let fds = control.as_ref().map(|server| server.fds()).unwrap_or_default();
+            let fds = control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
             self.keep(0, &fds, over, |ready, now| ready || now >= look || self.inbox.is_some() || ends())?;
         }
         Ok(())

@@ -91,7 +91,7 @@ impl Own {
     }
 
     /// Sends as many frames of `out` as the port accepts, and returns their number.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn transmit(&mut self, out: &mut Burst, now: Instant) -> usize {
         if self.soft.has_work(out.as_slice()) {
             self.soft.tx_burst(self.tx.as_mut(), out, now)

@@ -3,7 +3,5 @@
 
 mod doorbell;
 mod drive;
-mod isr;
-mod large;
 mod parts;
 mod shutdown;

@@ -121,7 +121,7 @@ impl Bus {
 
     /// Occupies the bus for `clocks`, if cards wait for the bus. Called directly for register
     /// accesses, whose clocks are counted elsewhere.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn occupy(&self, settings: &Settings, clocks: u64) {
         if settings.bus_pace.on()
             && let Some(model) = Bus::model(settings)

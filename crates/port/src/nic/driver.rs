@@ -48,7 +48,7 @@ impl RxDriver {
     }
 
     /// Takes `n` completed frames from the ring into `into`. Returns their total length in bytes.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn harvest(&mut self, n: usize, into: &mut Burst) -> u64 {
         let ahead = self.nic.settings.prefetch.size();
         let late = self.nic.settings.parse.get() == LATE;
@@ -70,7 +70,7 @@ impl RxDriver {
     }
 
     /// Posts buffers to all free descriptors.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn refill(&mut self) {
         let settings = &self.nic.settings;
         let batch = Self::at_most(settings.rx_tail_batch.size(), self.ring.size());
@@ -84,7 +84,7 @@ impl RxDriver {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn refill_by(&mut self, batch: usize, get: impl Fn(&Pool) -> Option<Frame>) -> u64 {
         let mut all = 0;
         while self.ring.room() > 0 {
@@ -111,7 +111,7 @@ impl RxDriver {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn refill_from_stock(&mut self, batch: usize) {
         while let room @ 1.. = self.ring.room() {
             if self.stock.is_empty() && self.pool.get_burst(room.min(BURST_MAX), &mut self.stock) == 0 {
@@ -161,7 +161,7 @@ impl RxDriver {
 }
 
 /// Adds a received frame to the burst. Returns the frame's length in bytes.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn keep(frame: Option<Frame>, late: bool, bugs: &Counter, into: &mut Burst) -> u64 {
     let Some(mut frame) = frame else {
         debug_assert!(false, "a completed descriptor has no frame");
@@ -187,7 +187,7 @@ fn mark_broadcast(frame: &mut Frame) {
 
 /// Writes to the start of the buffer and returns it. This models a pool that links free buffers
 /// through their own memory, or that keeps a header in each buffer.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn touched(mut buffer: Frame) -> Frame {
     if let Some(line) = buffer.append(8) {
         line.fill(0);

@@ -44,7 +44,7 @@ impl Turns {
     }
 
     /// Returns the number of the next flow; `None` if there is only one flow.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn next_flow(&mut self) -> Option<u32> {
         if self.flows <= 1 {
             return None;
@@ -59,7 +59,7 @@ impl Turns {
     }
 
     /// Writes the next destination MAC address, if the addresses rotate.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn rotate<const N: usize>(&mut self, headers: &mut [u8; N]) {
         if self.rotate {
             if let Some((to, mac)) = headers.first_chunk_mut::<6>().zip(ROTATION.get(usize::from(self.turn))) {

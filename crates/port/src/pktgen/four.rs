@@ -89,7 +89,7 @@ impl Vary for Variety {
     /// Changes the varying fields in a copy of the template. The sums of the constant fields are
     /// computed once ([`Sums`]), so a checksum takes two additions. Updating the template's
     /// checksums word by word took 140 instructions per frame.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn vary(&mut self, frame: &mut Frame) {
         let (src, port) = self.next_flow().unwrap_or((self.sums.src, self.sums.port));
         let dst = if self.random_dst { self.random_unicast() } else { self.sums.dst };
@@ -144,7 +144,7 @@ impl Variety {
         Some((self.base.wrapping_add(flow / PER_ADDRESS), flow_port(flow)))
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn random_unicast(&mut self) -> u32 {
         loop {
             // Addresses that a router may forward: 1.0.0.0 to 223.255.255.255 without 127/8.

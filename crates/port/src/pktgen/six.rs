@@ -59,7 +59,7 @@ impl Vary for Variety {
         copy_and_vary(self, frames, template);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn vary(&mut self, frame: &mut Frame) {
         let (src, port) = match self.turns.next_flow() {
             Some(flow) => (self.src.wrapping_add((flow / PER_ADDRESS).into()), flow_port(flow)),

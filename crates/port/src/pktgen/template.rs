@@ -84,7 +84,7 @@ fn network(source: &Source, src: IpAddr, len: u16) -> Vec<u8> {
 
 /// Copies the template into a frame: with moves of constant size for 64 bytes, and with memcpy for
 /// longer frames.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn fill(frame: &mut Frame, template: &[u8]) {
     let room = frame.bytes_mut();
     match (room.first_chunk_mut::<64>(), template.first_chunk::<64>()) {

@@ -21,7 +21,7 @@ pub(super) trait Vary: Clone + Send {
 /// Copies the template into the frames and varies each copy. `variety` is copied for the duration
 /// of the burst, so that the compiler keeps it in registers; otherwise it would be reloaded after
 /// each write to a frame.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn copy_and_vary<V: Vary>(variety: &mut V, frames: &mut [Frame], template: &[u8]) {
     let mut own = variety.clone();
     let varies = own.is_any();

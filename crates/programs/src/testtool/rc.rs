@@ -4,7 +4,7 @@
 use super::{MTU, Mode, Options};
 use anyhow::{Context, bail};
 use lock::Locks;
-use node::{Host, commands, control};
+use node::{Host, control};
 use port::Pairs;
 use port::pktgen::{self, Family};
 use std::path::Path;
@@ -49,7 +49,8 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
         None => {
             for line in default_words(options) {
                 let line: Vec<&str> = line.split_whitespace().collect();
-                commands::run(host, &pairs, &line, false).with_context(|| format!("'{}' failed", line.join(" ")))?;
+                commands::host::run(host, &pairs, &line, false)
+                    .with_context(|| format!("'{}' failed", line.join(" ")))?;
             }
             Ok(())
         }
@@ -58,7 +59,7 @@ pub(super) fn configure<L: Locks>(host: &Host<L>, options: &Options) -> anyhow::
 
 fn by_script<L: Locks>(host: &Host<L>, pairs: &Pairs, options: &Options, script: &Path) -> anyhow::Result<()> {
     let socket = std::env::temp_dir().join(format!("linerate-{}-{}", host.stack.name, std::process::id()));
-    let mut control = control::HostServer::bind(&socket)
+    let mut control = control::HostServer::bind::<commands::All>(&socket)
         .with_context(|| format!("cannot open control socket {}", socket.display()))?;
     // A file name without a directory is searched in the current directory, not in PATH, so that
     // `-r config.sh` works.

@@ -13,7 +13,6 @@
 
 use clock::Duration;
 use linerate_sim::{HostId, World, shape};
-use node::switch::commands;
 use port::PortCounts;
 use socket::{Errno, Fd, Opt};
 use std::collections::BTreeMap;
@@ -143,7 +142,7 @@ impl Net {
     fn say(&self, switch: usize, line: &str) {
         let line = format!("ifconfig s{switch} {line}");
         let said: Vec<&str> = line.split(' ').collect();
-        commands::run(self.world.switch_named(&format!("s{switch}")).unwrap(), &said, false).unwrap();
+        commands::bridge::run(self.world.switch_named(&format!("s{switch}")).unwrap(), &said, false).unwrap();
     }
 
     /// Sends a broadcast from a host; returns its number.
@@ -323,7 +322,7 @@ fn a_ring_without_stp_never_becomes_idle() {
     for at in 0..3 {
         let name = format!("s{at}");
         let switch = world.switch_named(&name).unwrap();
-        commands::run(switch, &["ifconfig", &name, "-mute"], false).unwrap();
+        commands::bridge::run(switch, &["ifconfig", &name, "-mute"], false).unwrap();
     }
     let calls = world.host(world.host_named("a").unwrap()).calls();
     let fd = calls.socket().unwrap();

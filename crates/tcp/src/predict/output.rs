@@ -87,7 +87,7 @@ impl Tcb {
     /// slow-path processing. [`Tcb::send_next`] then builds the segment.
     ///
     /// With nothing in flight, one segment fits the congestion window and Nagle does not delay it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn next_text(&self) -> Option<u32> {
         let len = self.unsent();
         let ready = len > 0
@@ -114,7 +114,7 @@ impl Tcb {
 
     /// Builds the segment of `len` bytes, the number that [`Tcb::next_text`] returned, and records
     /// it as sent. It contains the whole send queue.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn send_next(&mut self, len: u32, now: Instant) -> Next {
         if !self.is_busy() {
             self.chrono_begin(now);

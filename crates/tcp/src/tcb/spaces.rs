@@ -91,7 +91,7 @@ pub(crate) struct Rcv {
 }
 
 impl Snd {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn new(config: &Config, iss: SeqNum, now: Instant) -> Snd {
         Snd {
             una: iss,
@@ -122,7 +122,7 @@ impl Snd {
 }
 
 impl Rcv {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn new(config: &Config) -> Rcv {
         let rcv_wscale = if config.window_scaling { scale_for(config.recv_space_max) } else { 0 };
         Rcv {

@@ -15,7 +15,7 @@ pub fn copy_and_sum(dst: &mut [u8], src: &[u8]) -> Partial {
 /// Copies as many bytes of `src` as fit in `dst`. Up to 64 bytes are copied by two moves that may
 /// overlap, without a call: 12 instructions for 22 bytes. A call of memcpy takes 30, including the
 /// registers that the caller saves.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub fn copy(dst: &mut [u8], src: &[u8]) {
     let len = dst.len().min(src.len());
     let (Some(dst), Some(src)) = (dst.get_mut(..len), src.get(..len)) else { return };
@@ -28,7 +28,7 @@ pub fn copy(dst: &mut [u8], src: &[u8]) {
 }
 
 /// Copies the first `N` bytes and the last `N`, which together cover slices of up to 2 * `N` bytes.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn copy_ends<const N: usize>(dst: &mut [u8], src: &[u8]) {
     let (first, last) = (src.first_chunk::<N>(), src.last_chunk::<N>());
     if let (Some(to), Some(from)) = (dst.first_chunk_mut::<N>(), first) {

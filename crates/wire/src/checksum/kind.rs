@@ -131,7 +131,7 @@ pub(super) fn sum_long(bytes: &[u8]) -> Partial {
 
 /// Sums with the given implementation, at any length. Falls back to [`Kind::Word64`] if the machine
 /// does not support it.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub fn sum_with(kind: Kind, bytes: &[u8]) -> Partial {
     Partial(match kind {
         Kind::Generic16 => scalar::generic16(bytes),

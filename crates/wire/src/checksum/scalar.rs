@@ -18,7 +18,7 @@ pub(super) const fn halves(word: u64) -> u64 {
 }
 
 /// Returns the last 0 to 7 bytes as one word, followed by zeros in memory order.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn tail(bytes: &[u8]) -> u64 {
     let (quads, rest) = bytes.as_chunks::<4>();
     let (pairs, odd) = rest.as_chunks::<2>();
@@ -38,7 +38,7 @@ fn tail(bytes: &[u8]) -> u64 {
 /// twos and ones takes 6.8. Two alternatives are slower. With end-around carry instead of counted
 /// carries it takes 6.0 ticks; with separate sums of whole words and high halves, as in the vector
 /// code, 6.6 (`linerate bench parts`, 2.0 GHz TSC).
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn short(bytes: &[u8]) -> u64 {
     let Some(&last) = bytes.last_chunk::<8>() else {
         return tail(bytes);
@@ -60,7 +60,7 @@ fn uncounted(last: [u8; 8], rest: usize) -> u64 {
 }
 
 /// Sums as [`short`] does and copies at the same time, up to the length of the shorter slice.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn short_copy(dst: &mut [u8], src: &[u8]) -> u64 {
     let len = dst.len().min(src.len());
     let (Some(dst), Some(src)) = (dst.get_mut(..len), src.get(..len)) else { return 0 };

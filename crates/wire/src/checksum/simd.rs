@@ -27,7 +27,7 @@ mod x86 {
         crate::cpu::has_features!("avx512f", "avx512bw")
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(in crate::checksum) fn avx2(bytes: &[u8]) -> u64 {
         if !has_avx2() {
             return scalar::word64(bytes);
@@ -36,7 +36,7 @@ mod x86 {
         unsafe { sum_avx2(bytes) }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(in crate::checksum) fn avx512(bytes: &[u8]) -> u64 {
         if !has_avx512() {
             return scalar::word64(bytes);
@@ -133,7 +133,7 @@ mod arm {
         cfg!(target_feature = "neon")
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(in crate::checksum) fn neon(bytes: &[u8]) -> u64 {
         if !has_neon() {
             return scalar::word64(bytes);

@@ -49,7 +49,7 @@ pub(super) fn run(insns: &[Insn], relations: &[Relation], frame: &[u8], wire_len
 
 /// Returns the number that a test reads from a source other than bytes at a fixed offset. L4 ports
 /// are handled first, because they are the most frequent case.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn seldom(test: &Test, relations: &[Relation], frame: &[u8], wire_len: u32) -> Option<u32> {
     if let Source::Transport { ip } = test.source {
         return transport(frame, ip, test.at);
@@ -62,7 +62,7 @@ fn seldom(test: &Test, relations: &[Relation], frame: &[u8], wire_len: u32) -> O
 }
 
 /// Returns the number that a test reads, before its mask.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn field(test: &Test, frame: &[u8], wire_len: u32) -> Option<u32> {
     match test.source {
         Source::Bytes => word(frame, test.at as usize),

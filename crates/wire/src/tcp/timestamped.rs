@@ -39,7 +39,7 @@ impl Timestamped {
 
     /// Parses the header. Returns `None` if the header of the segment has another form. Checksum
     /// and urgent pointer are not checked.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn parse(segment: &[u8]) -> Option<Timestamped> {
         let (words, _) = segment.first_chunk::<{ Timestamped::LEN }>()?.as_chunks();
         let [first, second, third, fourth] = *words.first_chunk()?;
@@ -59,7 +59,7 @@ impl Timestamped {
 
     /// Writes the header. `field` receives the sum over the header, and must return the checksum
     /// field.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn emit(&self, out: &mut [u8; Timestamped::LEN], field: impl FnOnce(Partial) -> u16) {
         let ports = u64::from(self.src.0) << 48 | u64::from(self.dst.0) << 32;
         let bits = u64::from(OFFSET) << 24 | u64::from(self.flags.0) << 16 | u64::from(self.window);

@@ -16,7 +16,7 @@ pub trait Arena {
 
 /// Parses lines at the start of `text` with `canonical`, as long as it accepts them. Returns the
 /// number of bytes consumed and the number of lines.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn read_lines(
     text: &[u8],
     into: &mut impl Arena,
@@ -41,7 +41,7 @@ pub(super) fn read_lines(
 
 /// Writes a line for each of `frames` with `encode`, one after the other. Returns the number of
 /// bytes written.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn write_lines<'a>(
     frames: impl Iterator<Item = (&'a [u8], Option<Stamp>)>,
     out: &mut [u8],

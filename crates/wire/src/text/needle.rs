@@ -29,7 +29,7 @@ impl Needle {
 
     /// Returns the positions of the word in a header, as a bit mask: bit `n` is set if the word
     /// begins at offset `n`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn places(&self, header: &[u8; HEADER]) -> u32 {
         let found = self.probes.iter().fold(u32::MAX, |found, (at, character)| found & equal(header, character) >> at);
         let (mut left, mut whole) = (found, 0);
@@ -45,7 +45,7 @@ impl Needle {
 
 /// Returns whether `text` begins with `word`. Compares two halves that may overlap, which needs
 /// neither a loop nor a call.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn begins(text: &[u8], word: &[u8]) -> bool {
     let Some(text) = text.get(..word.len()) else { return false };
     match word.len() {

@@ -126,8 +126,7 @@ impl Bridge {
         self.run(frames)?;
         let Loop::Switch(switch) = &self.passes else { bail!("cost by stage is available for our switch only") };
         switch.set_ledger(false);
-        let said =
-            node::switch::commands::run(switch, &["show", "ledger"], true).map_err(|why| anyhow::anyhow!("{why}"))?;
+        let said = commands::bridge::run(switch, &["show", "ledger"], true).map_err(|why| anyhow::anyhow!("{why}"))?;
         Ok(said.trim_end().to_owned())
     }
 

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[track_caller]
 pub fn word(host: &Host<Up>, line: &str) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
-    node::commands::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
+    commands::host::run(host, &Pairs::new(), &words, false).unwrap_or_else(|why| panic!("{line}: {why}"))
 }
 
 /// Steps the hosts until `done` returns true. Sleeps briefly if no frame arrives.

@@ -3,7 +3,9 @@
 use super::{LINKS, LINKS_DOWN, LocalCounts, Tree};
 use crate::switch::Switch;
 use crate::switch::poison::lock;
-use bridge::{Carrier, Effect, Kind, Link, PortNo, PortState, Reserved, Running, Stp, StpConfig, StpError, StpPort};
+use bridge::{
+    Carrier, Effect, Kind, Link, PortNo, PortState, Reserved, Running, Stp, StpConfig, StpError, StpPort, StpVersion,
+};
 use clock::{Duration, Instant};
 use std::collections::BTreeMap;
 
@@ -67,6 +69,37 @@ impl Switch {
         self.each_thread(|thread| thread.bridge.set_spanned(number, true));
         self.tend();
         Ok(())
+    }
+
+    /// Adds a member to the spanning tree. The first member starts the tree.
+    ///
+    /// # Errors
+    /// Returns an [`StpError`] if the tree has no free port number.
+    pub fn join_tree(&self, number: PortNo) -> Result<(), StpError> {
+        if self.tree(|_| ()).is_none() {
+            self.start_tree(StpConfig::default())?;
+        }
+        self.set_tree_port(number, StpPort::default())
+    }
+
+    /// Runs the spanning tree protocol `version` on all members.
+    ///
+    /// # Errors
+    /// Returns an [`StpError`] if the tree has no free port number.
+    pub fn span(&self, version: StpVersion) -> Result<(), StpError> {
+        let config = self.tree(|stp| *stp.config()).unwrap_or_default();
+        self.start_tree(StpConfig { version, ..config })?;
+        self.join_rest()
+    }
+
+    /// Adds all members that are not part of the spanning tree to it, if there is one.
+    ///
+    /// # Errors
+    /// Returns an [`StpError`] if the tree has no free port number.
+    pub fn join_rest(&self) -> Result<(), StpError> {
+        let is_outside = |number: PortNo| self.tree(|stp| stp.port(number).is_none()) == Some(true);
+        let members = self.members();
+        members.iter().filter(|(number, _)| is_outside(*number)).try_for_each(|(number, _)| self.join_tree(*number))
     }
 
     /// Removes a member from the spanning tree. It then forwards, even if this creates a loop.

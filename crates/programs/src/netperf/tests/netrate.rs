@@ -228,7 +228,7 @@ fn tcpp_uses_sets_and_addresses_and_reports_cpu_usage() {
     let mut round = |sockets: &mut OurSockets<'_, Up>, pace| {
         let now = there.step(pace);
         far.turn(&mut there, now);
-        let said = node::commands::run(&hosts[1], &Pairs::new(), &["ss", "-t", "-a", "-n", "-H"], false).unwrap();
+        let said = commands::host::run(&hosts[1], &Pairs::new(), &["ss", "-t", "-a", "-n", "-H"], false).unwrap();
         // State, queues, local address, peer address.
         let ends = said.lines().filter_map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();

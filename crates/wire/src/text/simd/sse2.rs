@@ -5,7 +5,7 @@ use super::super::sizes::HEADER;
 use core::arch::x86_64::*;
 
 /// Returns a bit for each character of `header` that equals `character`, a vector of 16 copies.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(in super::super) fn equal(header: &[u8; HEADER], character: &[u8; 16]) -> u32 {
     // SAFETY: SSE2 is present; reads all 16 bytes of `character`, and 16 of the thirty bytes of
     // `header`, from the start and from the fifteenth on.

@@ -46,7 +46,7 @@ impl Geometry {
     }
 
     /// Returns the address for a descriptor. In unaligned mode the upper bits contain the offset.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn address(&self, slot: usize, data: usize) -> u64 {
         if self.unaligned {
             (data as u64) << libc::XSK_UNALIGNED_BUF_OFFSET_SHIFT | slot as u64
@@ -56,7 +56,7 @@ impl Geometry {
     }
 
     /// Splits a descriptor's address into the start of the buffer's stride and the offset in it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn place(&self, address: u64) -> (usize, usize) {
         if self.unaligned {
             let slot = address & libc::XSK_UNALIGNED_BUF_ADDR_MASK;

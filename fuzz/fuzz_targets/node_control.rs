@@ -1,4 +1,0 @@
-//! Fuzz target: control commands to a host.
-#![no_main]
-
-linerate_fuzz::target!(node::fuzz::control);
