@@ -39,8 +39,8 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
 
 /// Features with which `.ci/run` lints and tests the whole workspace, as (package, feature).
 const IN_WORKSPACE: &[(&str, &str)] = &[
+    ("linerate", "commands"),
     ("linerate", "dhcp"),
-    ("linerate", "files"),
     ("linerate", "full"),
     ("linerate", "quinn"),
     ("linerate", "tokio"),
@@ -48,8 +48,9 @@ const IN_WORKSPACE: &[(&str, &str)] = &[
 ];
 
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
-/// none, and with all. Default features and those of [`IN_WORKSPACE`] are not tested alone, since
-/// the tests of the workspace run with them.
+/// none, and with all. Default features are not tested alone, since the tests of the workspace run
+/// with them. For the same reason, the tests of [`IN_WORKSPACE`]'s features are compiled alone, but
+/// not run.
 ///
 /// # Errors
 /// Returns an error if a build or a test fails.
@@ -73,6 +74,10 @@ pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
         let alone = features.keys().filter(|feature| *feature != "default" && !is_tested(feature));
         let alone: Vec<String> = alone.cloned().collect();
         succeed(cargo(root).args(["clippy", "-p", name, "--no-default-features", "--", "-D", "warnings"]))?;
+        for (_, feature) in IN_WORKSPACE.iter().filter(|(package, _)| *package == name) {
+            let with = ["clippy", "-p", name, "--no-default-features", "--features", feature, "--all-targets"];
+            succeed(cargo(root).args(with).args(["--", "-D", "warnings"]))?;
+        }
         let all = if alone.len() > 1 { alone.join(",") } else { String::new() };
         for chosen in alone.iter().chain(Some(&all)).filter(|chosen| !chosen.is_empty()) {
             let with = ["-p", name, "--no-default-features", "--features", chosen];

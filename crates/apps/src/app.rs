@@ -20,7 +20,7 @@
 //! datagram that cannot be sent is dropped.
 
 use crate::streams::{Ends, Failure, StreamInfo, StreamOption};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::SocketAddr;
 
 /// Up to five socket options, set before the socket connects, since some of them affect the SYN.

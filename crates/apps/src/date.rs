@@ -3,9 +3,9 @@
 //! This module reads no clock. It computes the time of day from `now` and a [`Wall`], which the
 //! owner of the clock sets once.
 
-use clock::Instant;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use linerate::stack::Instant;
 use std::time::{Duration, SystemTime};
 
 const DAY_S: u64 = 86_400;

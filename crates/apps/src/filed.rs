@@ -20,13 +20,13 @@ use crate::app::{Accept, Action, App, Chan, Event};
 use crate::resp::Replies;
 use crate::slots::{Connection, Room, Slots, room};
 use crate::streams::{Ends, StreamOption};
-use clock::Instant;
+use linerate::stack::Instant;
+use linerate::wire::hash::Key;
 use proto::{DATA_MAX, RECORD_MAX, Status};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 use tree::Tree;
-use wire::hash::Key;
 
 pub use tree::{Bounds, NAME_MAX};
 

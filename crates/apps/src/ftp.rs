@@ -41,7 +41,7 @@ use crate::date::Wall;
 use crate::files::Root;
 use crate::slots::{Room, Slots, room};
 use crate::streams::{Ends, StreamOption};
-use clock::Instant;
+use linerate::stack::Instant;
 use session::{Cx, Session};
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -71,7 +71,7 @@ pub fn kv(data: &[u8]) {
         clients_per_peer: 4,
         buffers_max: 300_000,
         replies_max: 200_000,
-        key: wire::hash::Key::seeded(u64::from(data.first().copied().unwrap_or(0))),
+        key: linerate::wire::hash::Key::seeded(u64::from(data.first().copied().unwrap_or(0))),
         ..kv::Config::default()
     };
     play(Kv::new(config), data, |kv| {
@@ -85,7 +85,7 @@ pub fn filed(data: &[u8]) {
     let config = filed::Config {
         bounds,
         clients_max: 6,
-        key: wire::hash::Key::seeded(u64::from(data.first().copied().unwrap_or(0))),
+        key: linerate::wire::hash::Key::seeded(u64::from(data.first().copied().unwrap_or(0))),
         ..filed::Config::default()
     };
     play(Filed::new(config), data, |filed| {
@@ -125,7 +125,7 @@ pub fn iperf3_client(data: &[u8]) {
     let latency = flags & 16 > 0;
     let config = iperf3::ClientConfig { json: flags & 32 > 0, latency, ..config };
     let net = Net { seed: u64::from(flags >> 6), window: 3_000, ..Net::default() };
-    let mut rig = Rig::client_of(Client::new(config, clock::Instant::from_millis(1_000)), net);
+    let mut rig = Rig::client_of(Client::new(config, linerate::stack::Instant::from_millis(1_000)), net);
     rig.net.far_listens.insert(to);
     against(&mut rig, to, data);
     for _ in 0..20 {
@@ -157,7 +157,7 @@ fn ftp_client(flags: u8, data: &[u8]) {
         0 => ftp::client::Transfer::Down { path: "/a", enough: 1_000 },
         _ => ftp::client::Transfer::Up { path: "/a", bytes: 1_000 },
     };
-    let now = clock::Instant::from_millis(1_000);
+    let now = linerate::stack::Instant::from_millis(1_000);
     let client = ftp::client::Client::new(to, transfer, Duration::from_secs(10), now);
     let net = Net { seed: u64::from(flags / 3), window: 3_000, ..Net::default() };
     let mut rig = Rig::client_of(client, net);

@@ -35,12 +35,12 @@ use crate::app::{Accept, Action, App, Chan, Event};
 use crate::resp::{Args, Limits};
 use crate::slots::{Room, Slots, room};
 use crate::streams::{Ends, StreamOption};
-use clock::Instant;
 use conn::{Conn, Status};
+use linerate::stack::Instant;
+use linerate::wire::hash::Key;
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
-use wire::hash::Key;
 
 pub use server::Facts;
 pub use store::Bounds;

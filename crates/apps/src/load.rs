@@ -35,10 +35,10 @@ use crate::slots::Limits;
 use crate::streams::Failure;
 use anyhow::Context;
 use clients::Clients;
-use clock::Duration;
 use std::io::Write;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Time for which the thread polls without sleeping after activity, since the next request or
 /// answer is expected soon.

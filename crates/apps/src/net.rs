@@ -417,7 +417,7 @@ impl Streams for Net {
 pub struct Rig<A> {
     pub net: Net,
     pub server: crate::serve::Server<A, usize>,
-    pub now: clock::Instant,
+    pub now: linerate::stack::Instant,
     at: SocketAddr,
     next_port: u16,
 }
@@ -427,7 +427,7 @@ impl<A: crate::app::App> Rig<A> {
     pub fn client_of(app: A, net: Net) -> Rig<A> {
         let mut net = net;
         let at = SocketAddr::from(([1, 0, 0, 2], 0));
-        let now = clock::Instant::from_millis(1_000);
+        let now = linerate::stack::Instant::from_millis(1_000);
         let server = crate::serve::Server::open(app, &mut net, &[], now).expect("a server without listeners opens");
         Rig { net, server, now, at, next_port: 50_000 }
     }
@@ -436,7 +436,7 @@ impl<A: crate::app::App> Rig<A> {
     pub fn new(app: A, net: Net) -> Rig<A> {
         let mut net = net;
         let at = SocketAddr::from(([1, 0, 0, 1], 21));
-        let now = clock::Instant::from_millis(1_000);
+        let now = linerate::stack::Instant::from_millis(1_000);
         let server = crate::serve::Server::open(app, &mut net, &[at], now).expect("a free address");
         Rig { net, server, now, at, next_port: 50_000 }
     }

@@ -28,10 +28,10 @@ pub mod sockets;
 #[cfg(test)]
 mod tests;
 
-use clock::Duration;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Default L4 port of netserver.
 pub const PORT: u16 = 12_865;

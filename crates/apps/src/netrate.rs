@@ -33,9 +33,10 @@ pub use tcpp::{Cpu, Figure, SETS_MAX, Tcpp, TcppServer};
 use crate::netperf::session::Round;
 use crate::netperf::sockets::{Setup, Sockets, connect, wait};
 use anyhow::Context;
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::io::Write;
 use std::net::SocketAddr;
+use std::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum payload of a datagram in bytes; the same limit as in netblast and netsend.

@@ -16,7 +16,7 @@ mod linger;
 
 use crate::app::{Accept, Action, App, CHANS_MAX, Chan, Event};
 use crate::streams::{Ends, Failure, Streams};
-use clock::Instant;
+use linerate::stack::Instant;
 use linger::Lingering;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

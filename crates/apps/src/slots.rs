@@ -4,7 +4,7 @@
 //! The number of connections per peer is limited. When all slots are taken, the connection that has
 //! been idle for longest is evicted, so that unused connections do not block a service.
 
-use clock::Instant;
+use linerate::stack::Instant;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::slots::{Connection, Room, Slots, room};
 use crate::streams::Ends;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Measures the duration of a test, and the part of it during which the thread was preempted.
 
-use clock::Instant;
+use linerate::stack::Instant;
 
 /// Start of a measured test.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +44,7 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock::Duration;
+    use std::time::Duration;
 
     #[test]
     fn sleeping_does_not_count_as_preempted() {

@@ -2,7 +2,7 @@
 //! choose colliding names. Its entries are numbered, so that one can be selected at random.
 
 use indexmap::IndexMap;
-use wire::hash::{Key, Keyed};
+use linerate::wire::hash::{Key, Keyed};
 
 /// Capacity in entries up to which a table does not shrink.
 const SHRINKS_FROM: usize = 16;

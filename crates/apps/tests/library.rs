@@ -19,7 +19,7 @@ const TURN: Duration = Duration::from_millis(20);
 /// Runs `app` on `host` until `stop` is set.
 fn serve<A: App>(host: &Host, app: A, port: u16, stop: &AtomicBool) {
     let start = Instant::now();
-    let now = || clock::Instant::ZERO.after(start.elapsed());
+    let now = || linerate::stack::Instant::ZERO.after(start.elapsed());
     let mut streams = NetStreams::new(host);
     let at = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     let mut server: Server<A, Token> = Server::open(app, &mut streams, &[at], now()).map_err(|why| why.1).unwrap();

@@ -8,6 +8,7 @@
 //! | `tasks.rtt64` | as `tasks.rtt`, over 64 connections at once |
 //! | `library.send` | `UdpSocket::send_to` of 22 bytes on a local host with a `null:` port |
 //! | `library.recv` | `UdpSocket::recv_from` of a datagram that `pktgen:` generates |
+//! | `library.stream` | 64 bytes written at one end of a TCP connection over `pair:` and read at the other, both hosts on one thread |
 //! | `policy.send` | `library.send` with a policy and its quotas, compared with no policy |
 //! | `policy.recv` | `library.recv` with the same policy, compared with no policy |
 
@@ -18,14 +19,16 @@ use lab::side::Side;
 use lab::study::Unit;
 use lab::subject::{Reading, Subject, from_fn, measure};
 use lab::timer;
-use linerate::net::UdpSocket;
 use linerate::net::tokio::{TcpListener, TcpStream};
+use linerate::net::{self, UdpSocket};
 use linerate::policy::{Policy, Quota};
 use linerate::{Driver, Host, HostBuilder, LocalHost};
 use lock::Up;
 use node::config::{HostConfig, IfaceConfig, NeighborConfig};
 use port::Pairs;
+use socket::{Errno, Opt};
 use std::hint::black_box;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::runtime::Runtime;
@@ -70,6 +73,12 @@ pub fn rows() -> Vec<ForeignRow> {
             "UdpSocket::recv_from, which runs the host, frames of pktgen:",
             Unit::TICKS,
             vec![calls("internal.library.recv", internal_recv)],
+        ),
+        row(
+            calls("library.stream", library_stream),
+            "64 bytes through a TCP connection over pair:, write, rounds of both hosts, read",
+            Unit::TICKS,
+            vec![calls("internal.library.stream", internal_stream)],
         ),
         row(
             calls("policy.send", || send_to(Some(&policy()))),
@@ -247,12 +256,16 @@ fn recv_from(policy: Option<&Policy>) -> anyhow::Result<impl FnMut() -> bool + u
 
 /// Returns a host of the crate `node`, without the library, with one interface.
 fn internal(port: &str, addr: &str, neighbor: Option<NeighborConfig>) -> anyhow::Result<node::Host<Up>> {
+    built(&Pairs::new(), port, addr, neighbor)
+}
+
+fn built(pairs: &Pairs, port: &str, addr: &str, neighbor: Option<NeighborConfig>) -> anyhow::Result<node::Host<Up>> {
     let mut iface = IfaceConfig::on(port);
     let (addr, len) = addr.split_once('/').context("an address with its length")?;
     iface.add_address(addr.parse()?, len.parse()?);
     let neighbors = neighbor.into_iter().collect();
     let config = HostConfig { ifaces: vec![iface], neighbors, ..HostConfig::default() };
-    Ok(node::build(&config, &Pairs::new(), Clock::live(config.clock))?)
+    Ok(node::build(&config, pairs, Clock::live(config.clock))?)
 }
 
 fn internal_send() -> anyhow::Result<impl FnMut() -> bool> {
@@ -269,4 +282,63 @@ fn internal_recv() -> anyhow::Result<impl FnMut() -> bool> {
     host.calls().bind(fd, GENERATED.parse()?)?;
     // The sender is part of the result, as for a program that uses it.
     Ok(move || black_box(host.calls().recv_from(fd, &mut buf)).is_ok_and(|(len, _)| len > 0))
+}
+
+/// Maximum number of rounds of both hosts until a connection is established.
+const ROUNDS: usize = 100;
+/// Address of the server of the rows `library.stream`.
+const SERVER: ([u8; 4], u16) = ([10, 0, 0, 2], 7);
+const BYTES: usize = 64;
+
+fn library_stream() -> anyhow::Result<impl FnMut() -> bool> {
+    let host = |name: &str, addr: &str| Host::builder().name(name).port("pair:library").addr(addr).build_local();
+    let (a, b) = (host("a", "10.0.0.1/24")?, host("b", "10.0.0.2/24")?);
+    let listener = net::TcpListener::bind(&b, SocketAddr::from(SERVER))?;
+    listener.set_nonblocking(true)?;
+    let mut client = net::TcpStream::begin_connect(&a, None, SERVER.into(), &[])?;
+    let driver = Driver::new([a, b]);
+    let accepted = (0..ROUNDS).find_map(|_| {
+        driver.step();
+        listener.accept().ok()
+    });
+    let (mut server, _) = accepted.context("no connection")?;
+    server.set_nonblocking(true)?;
+    client.set_nodelay(true)?;
+    let (text, mut buf) = ([7; BYTES], [0; BYTES]);
+    Ok(move || {
+        let written = client.write(&text);
+        driver.step();
+        written.is_ok_and(|len| len == BYTES) && server.read(&mut buf).is_ok_and(|len| len == BYTES)
+    })
+}
+
+fn internal_stream() -> anyhow::Result<impl FnMut() -> bool> {
+    let pairs = Pairs::new();
+    let (a, b) =
+        (built(&pairs, "pair:library", "10.0.0.1/24", None)?, built(&pairs, "pair:library", "10.0.0.2/24", None)?);
+    let listener = b.calls().stream_socket()?;
+    b.calls().bind(listener, SERVER.into())?;
+    b.calls().listen(listener, 1)?;
+    let client = a.calls().stream_socket()?;
+    a.calls().set_option(client, Opt::NonBlocking(true))?;
+    b.calls().set_option(listener, Opt::NonBlocking(true))?;
+    a.calls().set_option(client, Opt::NoDelay(true))?;
+    match a.calls().connect(client, SERVER.into()) {
+        Ok(()) | Err(Errno::EINPROGRESS) => {}
+        Err(why) => bail!("connect: {why}"),
+    }
+    let accepted = (0..ROUNDS).find_map(|_| {
+        a.step();
+        b.step();
+        b.calls().accept(listener).ok()
+    });
+    let (server, _) = accepted.context("no connection")?;
+    b.calls().set_option(server, Opt::NonBlocking(true))?;
+    let (text, mut buf) = ([7; BYTES], [0; BYTES]);
+    Ok(move || {
+        let written = a.calls().send(client, &text);
+        a.step();
+        b.step();
+        written == Ok(BYTES) && b.calls().recv(server, &mut buf) == Ok(BYTES)
+    })
 }

@@ -1,9 +1,9 @@
 //! Commands that configure and display a running host, with the grammars of the BSD and iproute2
 //! programs.
 //!
-//! [`run`] runs one command and returns its output. `Commands::ALL` lists the commands. Each
-//! command has a file of its own in this directory, with the syntax forms of the command. All files
-//! import `context`, which provides the host on which a command runs.
+//! [`run`] runs one command and returns its output. `Table::ALL` lists the commands. Each command
+//! has a file of its own in this directory, with the syntax forms of the command. All files import
+//! `context`, which provides the host on which a command runs.
 
 mod arp;
 mod audit;
@@ -15,28 +15,25 @@ mod ifconfig;
 pub(crate) mod ip;
 mod ipneigh;
 mod iproute;
-pub(crate) mod isr;
+mod isr;
 mod job;
 mod netstat;
 mod places;
 mod resolvectl;
 mod route;
 mod show;
-pub(crate) mod six;
+mod six;
 mod sockets;
 mod ss;
-pub(crate) mod statement;
 #[cfg(test)]
 mod tests;
 mod topology;
-pub(crate) mod tunnel;
+mod tunnel;
 mod why;
-
-pub use grammar::CommandError;
-use grammar::{Command, Words, usage};
 
 use crate::{capture, help, sysctl};
 use context::{Ctl, DONE, one_of};
+use grammar::{Command, CommandError, Words, usage};
 use lock::{Locks, Up};
 use node::Host;
 use port::Pairs;
@@ -46,9 +43,9 @@ use std::marker::PhantomData;
 type Run<L> = fn(&Ctl<'_, L>, Words<'_>) -> Result<String, CommandError>;
 
 /// The commands of a host with locks of kind `L`.
-struct Commands<L>(PhantomData<L>);
+struct Table<L>(PhantomData<L>);
 
-impl<L: Locks> Commands<L> {
+impl<L: Locks> Table<L> {
     const ALL: &[Command<Run<L>>] = &[
         Command {
             name: "ifconfig",
@@ -159,7 +156,7 @@ impl<L: Locks> Commands<L> {
 /// inlined, so a crate uses the instances in crates below it (decision 42).
 #[inline(never)]
 fn table<L: Locks>() -> &'static [Command<Run<L>>] {
-    Commands::<L>::ALL
+    Table::<L>::ALL
 }
 
 /// Returns the commands that [`run`] accepts, as (name, description, text of the syntax forms).

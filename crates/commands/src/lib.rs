@@ -22,6 +22,7 @@ mod jobs;
 mod json;
 mod link;
 mod parse;
+mod statement;
 mod sysctl;
 
 use grammar::CommandError;

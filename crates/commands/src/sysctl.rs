@@ -155,10 +155,12 @@ impl<L: Locks> Variables for Ctl<'_, L> {
         if name == ALGORITHM {
             return ALGORITHMS.get(usize::from(host.stack.sysctls.tcp_cc_cubic.on())).copied().into();
         }
-        let of_isr = || isr::value(name, || snapshot(host)).map(|value| match value {
-            isr::Value::Number(number) => number.into(),
-            isr::Value::Word(word) => word.into(),
-        });
+        let of_isr = || {
+            isr::value(name, || snapshot(host)).map(|value| match value {
+                isr::Value::Number(number) => number.into(),
+                isr::Value::Word(word) => word.into(),
+            })
+        };
         let fixed = fixed(host, name).or_else(of_isr);
         fixed.unwrap_or_else(|| host.stack.sysctls.get(name).into())
     }

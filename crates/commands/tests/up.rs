@@ -30,6 +30,18 @@ kind = "discard"
 [[host.iface]]
 port = "pktgen(rate=2k,count=100,dst=10.2.0.1,src=10.2.0.2,dst_port=9):pg0"
 addresses = ["10.2.0.1/24"]
+[[host]]
+name = "s"
+stacks = 2
+[[host.iface]]
+port = "pair:sp"
+name = "eth0"
+addresses = ["10.3.0.1/24"]
+[[host]]
+name = "p"
+[[host.iface]]
+port = "pair:sp"
+addresses = ["10.3.0.2/24"]
 "#;
 
 /// All commands, and no programs.
@@ -72,7 +84,7 @@ fn hosts_run_and_end_with_a_balanced_audit() {
     let runner = std::thread::spawn(move || up_with(hosts, CommandsOnly, |event| tell.send(event.clone()).unwrap()));
     let mut running = 0;
     let mut loose = false;
-    while running < 3 || !loose {
+    while running < 6 || !loose {
         match reported.recv_timeout(Duration::from_secs(20)).unwrap() {
             Event::Running { .. } => running += 1,
             Event::Notice(text) => loose |= text.contains("pair:loose: the other end is not open"),
@@ -82,6 +94,14 @@ fn hosts_run_and_end_with_a_balanced_audit() {
         let url = format!("unix://{}", dir.join(format!("{host}.sock")).display());
         request(&url, &words(line), false, Duration::from_secs(10)).unwrap()
     };
+    // Each stack of a split host shows the shared queues and its own tables.
+    let shown = ask("s.1", "show isr").text;
+    assert!(shown.contains("Dispatched to stacks:\n\tnode.split.received"), "{shown}");
+    let json: serde_json::Value = serde_json::from_str(&ask("s.1", "-j show isr").text).unwrap();
+    assert!(json.to_string().contains("node.split.received"), "{json}");
+    assert!(ask("s.0", "sysctl net.isr.proto.ip.qlimit=5").ok);
+    assert!(ask("s.1", "netstat -Q").text.contains("ip         1      5   flow"));
+    assert!(ask("s.0", "capture open eth0").ok && ask("s.0", "arp -a").ok && ask("s.0", "show drops").ok);
     assert!(ask("a", "sysctl kern.locks").text.contains("light"));
     assert!(ask("b", "show sockets").text.contains("[::]:9"));
     // The discard service reads all 100 datagrams.
@@ -93,7 +113,7 @@ fn hosts_run_and_end_with_a_balanced_audit() {
     assert!(!ask("b", "stp").ok);
     assert!(ask("b", "stop").ok);
     let outcomes = runner.join().unwrap().unwrap();
-    assert_eq!(outcomes.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+    assert_eq!(outcomes.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["a", "b", "s.0", "s.1", "s", "p", "c"]);
     assert!(outcomes.iter().all(|o| o.is_balanced()), "{outcomes:?}");
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "the socket files are removed");
     std::fs::remove_dir(&dir).unwrap();

@@ -9,7 +9,7 @@ use anyhow::Context;
 use bridge::{ADDRESSES, FdbConfig, MAX_PORTS, StpVersion};
 use clap::{Args, ValueHint};
 use clock::{Clock, Strategy};
-use commands::bridge as commands;
+use commands::bridge as control;
 use node::control::SwitchServer;
 use node::run::Event;
 use node::switch::run::Until;
@@ -97,7 +97,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     config.pool.stride = port::stride_for(&specs);
     let mut sysctls = Vec::new();
     for (name, value) in &args.set {
-        if !commands::preset(&mut config, name, value).map_err(Fault::usage)? {
+        if !control::preset(&mut config, name, value).map_err(Fault::usage)? {
             sysctls.push((name, value));
         }
     }
@@ -113,35 +113,32 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     }
     // The sysctls of simulated NICs exist only after their ports are opened.
     for (name, value) in sysctls {
-        commands::set(&switch, name, value).map_err(Fault::usage)?;
+        control::set(&switch, name, value).map_err(Fault::usage)?;
     }
     if let Some(proto) = &args.stp {
-        let version = StpVersion::named(proto).unwrap_or(StpVersion::Rstp); // the parser accepts only these
+        let version = StpVersion::named(proto).context("--stp")?; // the parser accepts these names only
         switch.span(version).map_err(Fault::usage)?;
     }
     for line in &args.words {
         let said: Vec<&str> = line.split_whitespace().collect();
         let answer =
-            commands::run(&switch, &said, false).map_err(|why| Fault::usage(format!("--do '{line}': {why}")))?;
+            control::run(&switch, &said, false).map_err(|why| Fault::usage(format!("--do '{line}': {why}")))?;
         print(&answer)?;
     }
-    let mut control = args.control.as_deref().map(serve).transpose()?;
-    args.sandbox.with_control(control.is_some()).enter()?.into_iter().for_each(notice);
-    let path = control.as_ref().map(|control| control.server.path().to_path_buf());
+    let mut socket = args.control.as_deref().map(serve).transpose()?;
+    args.sandbox.with_control(socket.is_some()).enter()?.into_iter().for_each(notice);
+    let path = socket.as_ref().map(|socket| socket.server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     hosts::print_event(&running, &mut ready);
-    let at_start = commands::warnings(&switch);
+    let at_start = control::warnings(&switch);
     at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };
-    let ran = switch.run(control.as_mut(), until, dispatch::stop_requested);
-    commands::warnings(&switch)
-        .iter()
-        .filter(|warning| !at_start.contains(warning))
-        .for_each(|warning| notice(warning));
-    commands::report(&switch).lines().for_each(notice);
+    let ran = switch.run(socket.as_mut(), until, dispatch::stop_requested);
+    control::warnings(&switch).iter().filter(|warning| !at_start.contains(warning)).for_each(|warning| notice(warning));
+    control::report(&switch).lines().for_each(notice);
     warn_if_unavailable();
     ran.context("waiting for ports")?;
-    let lost = commands::lost(&switch);
+    let lost = control::lost(&switch);
     lost.iter().for_each(|port| notice(port));
     let audit = switch.audit();
     if !audit.holds() {
@@ -149,7 +146,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Failed);
     }
     if args.json {
-        print(&commands::run(&switch, &["audit"], true).unwrap_or_default())?;
+        print(&control::run(&switch, &["audit"], true).unwrap_or_default())?;
     }
     // A bridge that was stopped has succeeded, even if ports were lost.
     let ended_by_itself = !dispatch::stop_requested();
@@ -171,7 +168,7 @@ fn word(text: &str) -> Result<String, String> {
 }
 
 fn serve(path: &Path) -> anyhow::Result<SwitchServer> {
-    SwitchServer::bind::<::commands::All>(path).with_context(|| format!("control socket {}", path.display()))
+    SwitchServer::bind::<commands::All>(path).with_context(|| format!("control socket {}", path.display()))
 }
 
 /// Parses the names of the ports.

@@ -101,10 +101,8 @@ impl Change {
 }
 
 fn member(switch: &Switch, name: &str) -> Result<PortNo, Error> {
-    let members = switch.members();
-    let found = members.iter().find(|(_, info)| info.name == name);
-    found.map(|(number, _)| *number).ok_or_else(|| {
-        let names: Vec<&str> = members.iter().map(|(_, info)| info.name.as_str()).collect();
+    switch.member(name).map(|(number, _)| number).ok_or_else(|| {
+        let names: Vec<String> = switch.members().into_iter().map(|(_, info)| info.name).collect();
         Error::Value { what: "port", value: name.to_owned(), expected: format!("one of {}", names.join(", ")) }
     })
 }
@@ -161,7 +159,8 @@ impl BridgeBuilder {
         self
     }
 
-    /// Sets parameters as `ifconfig bridge0 PARAMETERS` does, such as `edge a` or `-learn a`.
+    /// Sets parameters as `ifconfig bridge0 PARAMETERS` does, such as `edge a` or `-learn a`
+    /// (feature `commands`).
     #[cfg(feature = "commands")]
     pub fn ifconfig(self, parameters: &str) -> BridgeBuilder {
         self.with(Change::Ifconfig(parameters.to_owned()))
@@ -175,8 +174,9 @@ impl BridgeBuilder {
     /// Builds the bridge and starts its thread.
     ///
     /// # Errors
-    /// Returns [`Error::Bridge`] for a port that could not be opened, and [`Error::Value`] for a
-    /// name of a port or a VLAN that is not valid.
+    /// Returns [`Error::Bridge`] for a port that could not be opened, [`Error::Value`] for a name
+    /// of a port or a VLAN that is not valid, [`Error::Rejected`] for parameters of `ifconfig`, and
+    /// [`Error::Thread`].
     pub fn build(self) -> Result<Bridge, Error> {
         let mut file = self.file;
         if file.name.is_empty() {
@@ -237,7 +237,8 @@ impl Bridge {
         stations.map(addr).collect()
     }
 
-    /// Runs a control command, such as `["ifconfig", "bridge0", "addr"]`, and returns its output.
+    /// Runs a control command, such as `["ifconfig", "bridge0", "addr"]`, and returns its output
+    /// (feature `commands`).
     ///
     /// # Errors
     /// Returns [`Error::Rejected`] if the command is invalid or fails.

@@ -128,7 +128,7 @@ impl HostBuilder {
     ///
     /// # Errors
     /// Returns [`Error::Config`] with the place in the file, and [`Error::Rejected`] for a key
-    /// without effect.
+    /// without effect, or for a control socket without the feature `commands`.
     #[cfg(feature = "files")]
     pub fn from_file(path: impl AsRef<Path>) -> Result<HostBuilder, Error> {
         let mut hosts = node::config::load(path.as_ref())?;
@@ -425,7 +425,7 @@ impl HostBuilder {
     }
 
     /// Opens a control socket at `path`, which the commands `linerate ctl`, `ss`, `ifconfig` and
-    /// others use. Only for a [`Host`].
+    /// others use (feature `commands`). Only for a [`Host`].
     #[cfg(feature = "commands")]
     pub fn control(mut self, path: impl AsRef<Path>) -> HostBuilder {
         self.control = Some(ControlSocket::new(path.as_ref().to_owned()));

@@ -249,8 +249,8 @@ macro_rules! controls {
             }
 
             /// Runs a control command, such as `["sysctl", "net.inet.ip.ttl=32"]`, and returns its
-            /// output. The commands are those of `linerate ctl`; `linerate ifconfig --help` and
-            /// others describe them.
+            /// output (feature `commands`). The commands are those of `linerate ctl`; `linerate
+            /// ifconfig --help` and others describe them.
             ///
             /// # Errors
             /// Returns [`Error::Rejected`].

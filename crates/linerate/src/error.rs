@@ -3,6 +3,12 @@
 use std::{fmt, io};
 
 #[doc(inline)]
+pub use ::bridge::StpError;
+#[doc(inline)]
+pub use ::buf::PoolError;
+#[doc(inline)]
+pub use ::grammar::CommandError;
+#[doc(inline)]
 pub use ::node::AddPortError;
 #[doc(inline)]
 pub use ::node::config::ConfigError;
@@ -12,6 +18,8 @@ pub use ::node::run::BuildError;
 pub use ::node::switch::AddError;
 #[doc(inline)]
 pub use ::node::switch::node::{NodeError, NodeFault};
+#[doc(inline)]
+pub use ::port::spec::SpecError;
 #[doc(inline)]
 pub use ::sim::shape::ShapeError;
 

@@ -32,6 +32,8 @@
 use clock::Instant;
 use std::time::Duration;
 
+#[doc(inline)]
+pub use ::clock::Random;
 pub use ::sim::Stalled;
 
 /// Hosts, links and tasks with a common virtual time.

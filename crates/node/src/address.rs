@@ -8,10 +8,12 @@ use inet::iface::IfaceAddr;
 use std::net::Ipv4Addr;
 use wire::Mac;
 
+/// Parses an IPv4 address. `what` names it in the error.
 pub fn ip4(what: &str, word: &str) -> Result<Ipv4Addr, CommandError> {
     word.parse().map_err(|_| CommandError::bad(what, word, "an IPv4 address such as 10.0.0.1"))
 }
 
+/// Parses a number from `min` to `max`. `what` names it in the error.
 pub fn number(what: &str, word: &str, min: i64, max: i64) -> Result<i64, CommandError> {
     let found = word.parse().ok().filter(|n| (min..=max).contains(n));
     found.ok_or_else(|| CommandError::bad(what, word, format!("a number from {min} to {max}")))

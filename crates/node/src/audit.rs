@@ -1,4 +1,4 @@
-//! The final audit of a host as text, and its comparison with the counters of the ports.
+//! The audit of a host as text, and its comparison with the counters of the ports.
 
 use crate::Host;
 use inet::counters::AuditReport;

@@ -357,7 +357,7 @@ impl Captures {
 
     /// Records a frame that is dropped at `place` for the reason `why`. Ignores a frame that was
     /// consumed rather than lost ([`End::Consumed`]).
-    pub fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
+    pub(crate) fn note_dropped(&self, place: Place, frame: &Frame, why: DropReason, now: Instant) {
         if why.end() == End::Consumed {
             return;
         }
@@ -389,7 +389,7 @@ impl Captures {
     }
 
     /// Sets or removes the policy of the port at `place`. Returns `false` if there is no such port.
-    pub fn set_policy(&self, place: Place, policy: Option<&Policy>) -> bool {
+    pub(crate) fn set_policy(&self, place: Place, policy: Option<&Policy>) -> bool {
         let watches = self.lock().watches.clone();
         let of_place = watches.iter().filter_map(Weak::upgrade).filter(|watch| watch.place == place);
         of_place.inspect(|watch| watch.set_policy(policy)).count() > 0
@@ -417,7 +417,7 @@ impl Captures {
 
     /// Opens a capture of the whole frames that match `filter` at any capture point, which lasts
     /// until the reader is dropped. Returns `None` if [`CAPTURES_MAX`] captures are open.
-    pub fn open_reader(self: &Arc<Captures>, filter: Filter) -> Option<CaptureReader> {
+    pub(crate) fn open_reader(self: &Arc<Captures>, filter: Filter) -> Option<CaptureReader> {
         let mut shared = self.lock();
         let id = shared.add(Wants::Any, SNAPLEN, Some(filter), None)?;
         self.switch(&shared);

@@ -1,5 +1,5 @@
-//! Changes to a running host: addresses, routes and neighbors. The configuration, the commands and
-//! the library all call these functions.
+//! Methods that change a running host: addresses, routes and neighbors. The configuration, the
+//! commands and the library all call them.
 
 mod six;
 
@@ -41,7 +41,8 @@ fn nowhere(addr: impl std::fmt::Display) -> CommandError {
     CommandError::failed(format!("{addr} is not on the link of an interface: add an address on its link first"))
 }
 
-fn has_route(prefix: impl std::fmt::Display) -> CommandError {
+/// Returns the error for a route that exists already.
+pub fn has_route(prefix: impl std::fmt::Display) -> CommandError {
     CommandError::failed(format!("{prefix}: a route exists; use replace"))
 }
 

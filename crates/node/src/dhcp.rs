@@ -8,8 +8,8 @@
 mod lease;
 #[cfg(test)]
 mod tests;
-pub mod v4;
-pub mod v6;
+pub(crate) mod v4;
+pub(crate) mod v6;
 
 use clock::Instant;
 use dhcproto::v4::{CLIENT_PORT, SERVER_PORT};
@@ -76,7 +76,7 @@ impl Dhcp {
 
     /// Returns whether there are clients.
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
@@ -116,7 +116,7 @@ impl Dhcp {
     }
 
     /// Releases all leases, before the host shuts down.
-    pub fn release_all<L: Locks>(&self, calls: &Calls<'_, L>) {
+    pub(crate) fn release_all<L: Locks>(&self, calls: &Calls<'_, L>) {
         if self.any() {
             let ifaces: Vec<_> = self.lock().v4.iter().map(|entry| entry.iface).collect();
             ifaces.into_iter().for_each(|iface| _ = self.release(calls, iface));
@@ -127,7 +127,7 @@ impl Dhcp {
     /// the next turn.
     #[cold]
     #[inline(never)]
-    pub fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
+    pub(crate) fn turn<L: Locks>(&self, calls: &Calls<'_, L>) -> Instant {
         let (stack, cx) = (calls.stack(), calls.cx());
         let clients = &mut *self.lock();
         clients.v4.retain(|entry| {
@@ -163,7 +163,7 @@ impl Dhcp {
     }
 
     /// Returns the first interface whose client has not obtained a lease yet.
-    pub fn awaiting(&self) -> Option<IfaceId> {
+    pub(crate) fn awaiting(&self) -> Option<IfaceId> {
         if !self.any() {
             return None;
         }

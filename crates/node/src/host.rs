@@ -513,7 +513,7 @@ impl<L: Locks> Host<L> {
 
     /// Returns the frame counts of all removed ports: (frames passed to the stack, frames passed to
     /// the ports).
-    pub fn removed_ports(&self) -> [u64; 2] {
+    pub(crate) fn removed_ports(&self) -> [u64; 2] {
         [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 

@@ -138,7 +138,7 @@ impl<L: Locks> Jobs<L> {
 
     /// Returns whether there are jobs.
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
@@ -156,7 +156,7 @@ impl<L: Locks> Jobs<L> {
     }
 
     /// Records that the loop around the host runs programs as jobs ([`Jobs::take_wanted`]).
-    pub fn run_programs(&self) {
+    pub(crate) fn run_programs(&self) {
         self.lock().runs_programs = true;
     }
 
@@ -174,13 +174,13 @@ impl<L: Locks> Jobs<L> {
     }
 
     /// Returns the programs that were requested, and clears their list.
-    pub fn take_wanted(&self) -> Vec<Wanted> {
+    pub(crate) fn take_wanted(&self) -> Vec<Wanted> {
         if self.any() { std::mem::take(&mut self.lock().wanted) } else { Vec::new() }
     }
 
     /// Adds output of a program, and its result if it has ended. Returns `false` if the job was
     /// stopped. Discards `text` if [`BUFFER_MAX`] bytes of output are already unread.
-    pub fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
+    pub(crate) fn report(&self, id: u32, text: &str, ended: Option<End>) -> bool {
         let mut open = self.lock();
         let found = open.jobs.iter_mut().find(|job| job.id == id && job.ended.is_none());
         let Some(job) = found else { return false };

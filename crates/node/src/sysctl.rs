@@ -72,7 +72,7 @@ pub fn in_range(info: &SysctlInfo, text: &str) -> Result<i64, CommandError> {
 
 /// Checks a number for the sysctl `name`, as [`check`] would return it. Used for configurations
 /// that were not parsed from text.
-pub fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
+pub(crate) fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
     if name == ALGORITHM {
         let known = usize::try_from(value).is_ok_and(|at| at < ALGORITHMS.len());
         return known.then_some(()).ok_or_else(|| CommandError::bad(name, &value.to_string(), ALGORITHMS.join(" or ")));
@@ -84,7 +84,7 @@ pub fn check_number(name: &str, value: i64) -> Result<(), CommandError> {
 }
 
 /// Returns every sysctl accepted by [`check`], as (name, values, default, description).
-pub fn documented() -> Vec<[String; 4]> {
+pub(crate) fn documented() -> Vec<[String; 4]> {
     let own = Sysctls::INFO.iter().map(|info| {
         let range = format!("integer, {} to {}", info.min, info.max);
         [info.name.to_string(), range, info.default.to_string(), info.sentence.to_string()]

@@ -223,5 +223,4 @@ impl Topology {
             }
         }
     }
-
 }

@@ -21,7 +21,9 @@ const DEV_BELOW: &[(&str, &str, &str)] = &[];
 const FOREIGN: &[&str] = &["smoltcp", "etherparse", "prefix-trie", "pcap", "cc", "cmake", "bindgen", "pkg-config"];
 
 /// The crates that make up a host, and the crate that must use them through the library.
-const PARTS: &[&str] = &["bridge", "buf", "fib", "inet", "lock", "node", "pkt", "port", "sim", "socket", "tcp"];
+const PARTS: &[&str] = &[
+    "bridge", "buf", "clock", "commands", "fib", "inet", "lock", "node", "pkt", "port", "sim", "socket", "tcp", "wire",
+];
 const ON_THE_LIBRARY: &str = "crates/apps";
 
 /// Crate names that are rejected as uninformative.

@@ -5,8 +5,8 @@
 
 use super::proto::{Answer, Attributes, DATA_MAX, Kind, Op, ROOT, Status};
 use crate::table::Table;
-use clock::Instant;
-use wire::hash::Key;
+use linerate::stack::Instant;
+use linerate::wire::hash::Key;
 
 /// Maximum length of a name in bytes.
 pub const NAME_MAX: usize = 255;

@@ -13,7 +13,7 @@ use super::line::{Line, Lines};
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::files::Source;
 use crate::streams::{Ends, Failure, StreamOption};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -16,7 +16,7 @@ use super::{Config, FtpCounts};
 use crate::app::{Action, Chan};
 use crate::slots::Connection;
 use crate::streams::Ends;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 

@@ -8,9 +8,10 @@ use crate::netperf::sockets::{Pace, Setup, Sizes, Sockets};
 use crate::netrate::services::{Kind, Services};
 use crate::slots::Limits;
 use crate::streams::Failure;
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// Maximum number of records executed per input.
 const RECORDS: usize = 100;

@@ -6,7 +6,7 @@ use super::request::{Bad, Method, Request};
 use super::{Config, mime};
 use crate::date;
 use crate::files::{Meta, Name, Refusal, Source};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::fmt::Write;
 use std::sync::Arc;
 

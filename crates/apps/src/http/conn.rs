@@ -8,7 +8,7 @@ use super::answer::{self, Answer};
 use super::request::{Bad, Request, Scan};
 use super::{Config, HEAD_MAX, HttpCounts};
 use crate::files::Source;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::io;
 
 /// State of a connection.

@@ -19,7 +19,7 @@ use super::{CpuTimes, STREAMS_MAX};
 use crate::app::{Accept, Action, App, Chan, Event};
 use crate::date::Wall;
 use crate::streams::{Ends, Failure, any_towards, at_port};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};

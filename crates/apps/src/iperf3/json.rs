@@ -4,7 +4,7 @@ use super::report::{EndRow, Interval, StreamInterval, percent, rate, sum_of, sum
 use super::stream::{Datagrams, Stream};
 use super::test::{Role, Test};
 use crate::date::{self, Wall};
-use clock::Instant;
+use linerate::stack::Instant;
 use serde_json::{Map, Value, json};
 
 const VERSION: &str = concat!("linerate ", env!("CARGO_PKG_VERSION"));

@@ -6,7 +6,7 @@
 //! tokens that it gains within [`DEPTH`] if this is more, but at most [`DEPTH_BURSTS`] bursts. A
 //! thread that runs on time never sends more than one burst at once.
 
-use clock::Instant;
+use linerate::stack::Instant;
 use std::time::Duration;
 
 /// Depth of the token bucket, as a time. A thread on a busy processor can run late by this much and

@@ -6,7 +6,7 @@
 //! sides, as it would in any program.
 
 use super::proto::{COOKIE, PROBE, PROBE_BYTES};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::time::Duration;
 
 /// Interval between two requests.

@@ -9,7 +9,7 @@
 //!
 //! Source: traffic between two stock iperf3 3.12 programs, recorded with strace.
 
-use clock::Instant;
+use linerate::stack::Instant;
 
 /// Length of a cookie in bytes, including the NUL at its end.
 pub const COOKIE: usize = 37;

@@ -11,7 +11,7 @@ use super::server::Config;
 use super::test::{Role, Test, Watch};
 use crate::app::Chan;
 use crate::streams::Ends;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::time::Duration;
 
 /// Time by which a test may exceed its duration. As in stock iperf3, this is the total time of ten

@@ -6,7 +6,7 @@ use super::pace::Pace;
 use super::proto::Stamp;
 use crate::app::Chan;
 use crate::streams::{Ends, StreamInfo};
-use clock::Instant;
+use linerate::stack::Instant;
 
 /// A stream of a test.
 #[derive(Debug)]

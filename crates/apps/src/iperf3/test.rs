@@ -11,7 +11,8 @@ use super::report::{Interval, RateUnit, StreamInterval};
 use super::stream::{Datagrams, Stream};
 use crate::app::Chan;
 use crate::streams::{Ends, StreamInfo};
-use clock::{Instant, Random};
+use linerate::sim::Random;
+use linerate::stack::Instant;
 use std::time::Duration;
 
 /// Maximum number of interval rows kept for the report, one per stream and interval.

@@ -8,7 +8,7 @@ use super::store::Store;
 use super::transaction::Session;
 use super::{KvCounts, Refusal, connection, keys, lists, members, scan, server, strings, transaction};
 use crate::resp::{Args, Replies};
-use clock::Instant;
+use linerate::stack::Instant;
 
 /// Context for executing a request.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::store::Store;
 use super::transaction::Session;
 use crate::resp::{Limits, Replies, Requests};
 use crate::slots::Connection;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::IpAddr;
 
 /// Number of buffered reply bytes at which the connection stops processing requests until it has

@@ -4,7 +4,7 @@ use super::Refusal;
 use super::command::Call;
 use super::strings::after;
 use crate::resp::integer;
-use clock::Instant;
+use linerate::stack::Instant;
 
 type Done = Result<(), Refusal>;
 

@@ -5,7 +5,7 @@ use super::command::Call;
 use super::lists::{how_many, places};
 use super::value::{Members, Score, Sorted};
 use crate::resp::integer;
-use clock::Random;
+use linerate::sim::Random;
 
 type Done = Result<(), Refusal>;
 type Set = Members<()>;

@@ -2,7 +2,7 @@
 
 use crate::resp::Version;
 use crate::streams::Ends;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::fmt::Write;
 
 /// Maximum length of a client or library name in bytes.

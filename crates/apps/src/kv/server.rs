@@ -4,7 +4,7 @@ use super::Refusal;
 use super::command::{self, Arity, COMMANDS, Call, Command, Effect, Keys};
 use super::connection::REFERENCE;
 use crate::glob::{Fuel, Glob};
-use clock::Instant;
+use linerate::stack::Instant;
 
 /// Maximum number of steps for matching the pattern of CONFIG GET against the names of parameters.
 const FUEL: Fuel = Fuel(1 << 20);

@@ -7,9 +7,9 @@
 use super::Refusal;
 use super::value::{ELEMENT, Kind, Value};
 use crate::table::Table;
-use clock::Instant;
+use linerate::stack::Instant;
+use linerate::wire::hash::Key;
 use std::collections::BTreeSet;
-use wire::hash::Key;
 
 /// Memory charged for a key in addition to its name and value, in bytes.
 pub const KEY: usize = ELEMENT + 192;

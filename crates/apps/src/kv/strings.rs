@@ -5,7 +5,8 @@ use super::command::Call;
 use super::value::Value;
 use crate::resp::integer;
 use crate::resp::replies::decimal;
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
+use std::time::Duration;
 
 /// Maximum length of a string in bytes, equal to the maximum length of an argument.
 const TEXT_MAX: usize = 1 << 20;

@@ -10,7 +10,7 @@ use super::command::{self, Call};
 use super::roster::Roster;
 use super::store::Store;
 use crate::resp::{Args, Saved};
-use clock::Instant;
+use linerate::stack::Instant;
 
 type Done = Result<(), Refusal>;
 

@@ -7,8 +7,8 @@
 
 use super::Refusal;
 use crate::table::Table;
+use linerate::wire::hash::Key;
 use std::collections::{BTreeSet, VecDeque};
-use wire::hash::Key;
 
 /// Memory charged for an element in addition to its content, in bytes.
 pub const ELEMENT: usize = 160;

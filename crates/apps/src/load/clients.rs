@@ -8,9 +8,10 @@ use crate::netperf::sockets::{PATIENCE, Pace, Round, Setup, Sockets, connect};
 use crate::span::Span;
 use crate::streams::Failure;
 use anyhow::Context;
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Number of bytes read at a time.
 const READ: usize = 64 * 1024;

@@ -11,7 +11,7 @@ use super::{CLIENTS_MAX, Mix};
 use crate::filed::proto::{self, Kind, Op, ROOT, Status};
 use crate::filed::{Bounds, Config, Filed, PORT};
 use anyhow::Context;
-use clock::Random;
+use linerate::sim::Random;
 use std::collections::VecDeque;
 
 /// Number of bytes per READ or WRITE: the usual transfer size of SFS.

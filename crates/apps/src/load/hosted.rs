@@ -9,7 +9,7 @@ use crate::app::{Accept, Action, App, Chan, Event};
 use crate::netperf::session::Turn;
 use crate::netperf::sockets::{Setup, Sockets, Waits};
 use crate::streams::{Ends, Failure};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::SocketAddr;
 
 /// Maximum number of connections accepted per turn.

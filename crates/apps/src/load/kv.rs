@@ -8,7 +8,7 @@ use super::Mix;
 use super::zipf::Zipf;
 use crate::kv::{Bounds, Config, Kv, PORT};
 use crate::resp::reply::{Says, first};
-use clock::Random;
+use linerate::sim::Random;
 use std::io::Write;
 
 /// Maximum number of keys in the data set.

@@ -1,5 +1,5 @@
 use super::*;
-use clock::Random;
+use linerate::sim::Random;
 
 /// Limits use no memory in advance, so the largest service that the flags permit can be created.
 #[test]

@@ -4,7 +4,7 @@
 //! al., SoCC 2010) uses s = 0.99. Each draw takes constant time, by the method of Gray et al.
 //! ("Quickly generating billion-record synthetic databases", SIGMOD 1994, figure 3).
 
-use clock::Random;
+use linerate::sim::Random;
 
 /// Zipf distribution over the ranks 0 to n - 1; rank 0 is the most popular.
 #[derive(Clone, Copy, Debug)]

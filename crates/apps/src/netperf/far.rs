@@ -13,8 +13,9 @@ use super::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use super::{DATAGRAM_MAX, LENGTH_MAX, MESSAGE_MAX, Test};
 use crate::slots::{Connection, Limits, Room, Slots, room};
 use crate::streams::{Failure, any_towards};
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Number of turns after which the control connections are checked even if data is being
 /// transferred.

@@ -16,8 +16,9 @@ use super::{DATAGRAM_MAX, Length, MESSAGE_MAX, Options, Outcome, Test};
 use crate::span::{Span, Took};
 use crate::streams::{Failure, any_towards, at_port};
 use anyhow::{Context, bail};
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Maximum time without progress of a test that is limited by a number of bytes or transactions.
 pub const STALL: Duration = Duration::from_secs(30);

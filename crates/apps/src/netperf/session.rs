@@ -11,7 +11,7 @@ use super::sockets::Sockets;
 use super::{Options, PORT};
 use crate::slots::Limits;
 use crate::streams::Failure;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -6,9 +6,10 @@
 //! the caller then calls [`Sockets::step`] and retries.
 
 use crate::streams::Failure;
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// Options of a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -7,8 +7,9 @@ use crate::netperf::session::{FarEnd, Play, Round};
 use crate::netperf::sockets::{Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
 use crate::streams::{Failure, any_towards};
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Default L4 port of netreceive.
 const AT: u16 = 9000;

@@ -7,8 +7,8 @@ use crate::netperf::sockets::{Pace, Setup, Sockets, Waits, connect};
 use crate::slots::Limits;
 use crate::span::{Span, Took};
 use crate::streams::Failure;
-use clock::Duration;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Default L4 port of tcpreceive.
 const AT: u16 = 6060;

@@ -12,9 +12,9 @@ use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits};
 use crate::slots::Limits;
 use crate::span::{Span, Took};
 use crate::streams::Failure;
-use clock::Duration;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Default L4 port of httpd.
 const AT: u16 = 80;

@@ -12,8 +12,9 @@ use crate::netperf::sockets::{PATIENCE, Pace, Setup, Sockets, Waits, connect, wa
 use crate::slots::Limits;
 use crate::streams::{Failure, any_towards};
 use anyhow::Context;
-use clock::{Duration, Instant};
+use linerate::stack::Instant;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// Length of a message in bytes.
 pub const MESSAGE: usize = 128;

@@ -5,7 +5,7 @@ use crate::netperf::session::Turn;
 use crate::netperf::sockets::{Setup, Sockets, Waits};
 use crate::slots::{Connection, Limits, Room, room};
 use crate::streams::Failure;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Default maximum number of connections.

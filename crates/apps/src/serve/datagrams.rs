@@ -4,7 +4,7 @@
 use super::{Server, TURN};
 use crate::app::{App, Chan, Event};
 use crate::streams::{Failure, Streams};
-use clock::Instant;
+use linerate::stack::Instant;
 
 /// Number of bytes charged per datagram in addition to its payload, so that a turn with many short
 /// datagrams does not take too long.

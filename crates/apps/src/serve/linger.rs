@@ -3,7 +3,7 @@
 
 use super::ServeCounts;
 use crate::streams::{Failure, Streams};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::collections::VecDeque;
 use std::time::Duration;
 

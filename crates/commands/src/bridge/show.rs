@@ -4,7 +4,7 @@ use super::context::{Control, DONE, Parameter, listing};
 use super::counters::{counters, object};
 use super::{guard, ifconfig};
 use crate::cards::shown as cards_shown;
-use crate::host::statement;
+use crate::statement;
 use bridge::{FdbCounts, Kind, PortNo, StpCounts};
 use grammar::{CommandError, Form, Words};
 use node::switch::{Counts, Info, Queue, Switch, SwitchThread};

@@ -132,3 +132,21 @@ fn switch_commands_hold() {
     ];
     hold("commands_bridge", &seeds, super::bridge);
 }
+
+/// Clients may send any text, and their lines may be cut anywhere.
+#[test]
+fn cut_seeds_hold() {
+    for entry in std::fs::read_dir(format!("{}/../../fuzz/corpus/commands_host", env!("CARGO_MANIFEST_DIR"))).unwrap() {
+        let seed = std::fs::read(entry.unwrap().path()).unwrap();
+        (0..seed.len()).step_by(7).for_each(|cut| super::host(&seed[..cut]));
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::test_runner::Config { cases: 64, ..Default::default() })]
+    #[test]
+    fn arbitrary_text_holds(text in "\\PC{0,200}") {
+        super::host(text.as_bytes());
+        super::bridge(text.as_bytes());
+    }
+}

@@ -10,7 +10,7 @@ use inet::fib::Prefix;
 use inet::iface::IfaceId;
 use inet::route::{Path, Route, Via};
 use lock::Locks;
-use node::change::no_route;
+use node::change::{has_route, no_route};
 use serde_json::{Value, json};
 use std::fmt::Display;
 
@@ -28,9 +28,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         verb => {
             let (prefix, paths) = describe(ctl, words, Wanted::Whole)?;
             match (verb, ctl.route_at(prefix)) {
-                ("add" | "append", Some(_)) => {
-                    Err(CommandError::failed(format!("{prefix}: a route exists; use replace")))
-                }
+                ("add" | "append", Some(_)) => Err(has_route(prefix)),
                 ("change", None) => Err(no_route(prefix)),
                 _ => ctl.host.replace_paths(prefix, &paths).map(|()| String::new()),
             }

@@ -2,7 +2,8 @@
 //! ledger (CPU ticks by processing stage), sockets, topology.
 
 use super::context::{Ctl, DONE, HostForm};
-use super::{isr, places, ss, statement, topology};
+use super::{isr, places, ss, topology};
+use crate::statement;
 use buf::PoolStats;
 use grammar::Form;
 use lock::Locks;

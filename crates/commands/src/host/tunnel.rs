@@ -202,9 +202,9 @@ fn iproute2(config: &mut Config, word: &str, words: &mut Words<'_>) -> Result<()
             words.next("an iface")?;
             return Err(CommandError::failed("dev: not supported: the route to the remote end selects the iface"));
         }
-        "tos" | "dsfield" => crate::parse::only(words, word, &["inherit"], "the TOS is inherited (RFC 6040)")?,
-        "mode" => crate::parse::only(words, word, &["any"], "a tunnel accepts both IPv4 and IPv6")?,
-        "encaplimit" => crate::parse::only(words, word, &["none"], "the option is never sent")?,
+        "tos" | "dsfield" => parse::only(words, word, &["inherit"], "the TOS is inherited (RFC 6040)")?,
+        "mode" => parse::only(words, word, &["any"], "a tunnel accepts both IPv4 and IPv6")?,
+        "encaplimit" => parse::only(words, word, &["none"], "the option is never sent")?,
         "nolearning" | "noudpcsum" => {} // no effect: one remote end, no UDP checksum
         other => return Err(CommandError::unknown("word", other, WORDS.iter().copied())),
     }

@@ -13,6 +13,7 @@ mod devices;
 mod examples;
 mod extcap;
 mod flow;
+mod guide;
 mod help;
 mod interop;
 mod iperf3;

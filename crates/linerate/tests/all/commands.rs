@@ -45,7 +45,9 @@ fn a_rejected_command_has_a_source() {
     let host = Host::builder().build_local().unwrap();
     let rejected = host.command(&["sysctl", "net.inet.ip.tll"]).unwrap_err();
     assert!(matches!(&rejected, Error::Rejected { what, .. } if what == "sysctl net.inet.ip.tll"), "{rejected}");
-    assert!(rejected.source().unwrap().to_string().contains("net.inet.ip.ttl"), "the nearest name");
+    let source = rejected.source().unwrap();
+    assert!(source.is::<linerate::error::CommandError>());
+    assert!(source.to_string().contains("net.inet.ip.ttl"), "the nearest name");
     let host = Host::builder().sysctl("net.inet.tcp.cc.algorithm", "cubic").build_local().unwrap();
     assert!(host.command(&["sysctl", "net.inet.tcp.cc.algorithm"]).unwrap().contains("cubic"));
 }

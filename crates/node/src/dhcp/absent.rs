@@ -11,7 +11,7 @@ pub struct Dhcp {}
 
 impl Dhcp {
     #[inline(always)]
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         false
     }
 
@@ -20,13 +20,13 @@ impl Dhcp {
         Err("this build has no DHCP client: enable the cargo feature 'dhcp'".to_string())
     }
 
-    pub fn release_all<L: Locks>(&self, _: &Calls<'_, L>) {}
+    pub(crate) fn release_all<L: Locks>(&self, _: &Calls<'_, L>) {}
 
-    pub fn turn<L: Locks>(&self, _: &Calls<'_, L>) -> Instant {
+    pub(crate) fn turn<L: Locks>(&self, _: &Calls<'_, L>) -> Instant {
         Instant::NEVER
     }
 
-    pub fn awaiting(&self) -> Option<IfaceId> {
+    pub(crate) fn awaiting(&self) -> Option<IfaceId> {
         None
     }
 }

@@ -38,7 +38,7 @@ pub struct Lease {
 impl Lease {
     /// Reads the lease from an offer or acknowledgment. Returns `None` if the address is not a host
     /// address, or a lease time or server identifier is missing.
-    pub fn of(message: &Message, now: Instant) -> Option<Lease> {
+    pub(crate) fn of(message: &Message, now: Instant) -> Option<Lease> {
         let addr = Some(message.yiaddr()).filter(|addr| is_host(*addr))?;
         let server = match option(message, OptionCode::ServerIdentifier)? {
             DhcpOption::ServerIdentifier(server) => Some(*server).filter(|server| is_host(*server))?,

@@ -160,7 +160,8 @@ impl<L: Locks> Host<L> {
     }
 
     /// Returns whether a port has an open capture.
-    pub fn receivers_watched(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn receivers_watched(&self) -> bool {
         let mut watched = false;
         self.each_receiver(|r| watched |= r.watch.is_on());
         watched

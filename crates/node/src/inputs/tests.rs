@@ -258,3 +258,15 @@ fn a_thread_that_runs_a_part_wakes_when_its_ports_change() {
     assert!(added < quick && unchanged > quick, "{added:?}, {unchanged:?}");
     assert!(sleeps(&|iface| assert!(host.remove_port(iface))).1 < quick);
 }
+
+/// A receiver copies frames only while a capture of its iface is open.
+#[test]
+fn receivers_are_watched_while_a_capture_is_open() {
+    let host = host::<Up>();
+    let (iface, _) = plug(&host, 1);
+    assert!(!host.receivers_watched());
+    let wants = crate::capture::Wants::Places(vec![iface.0]);
+    let id = host.captures().open(wants, crate::capture::SNAPLEN, None, Instant::ZERO).unwrap();
+    assert!(host.receivers_watched());
+    assert!(host.captures().close(id) && !host.receivers_watched());
+}

@@ -109,7 +109,8 @@ impl<L: Locks> Host<L> {
     /// Sets a sysctl of netisr, which [`sysctl::check`](super::sysctl::check) has accepted.
     ///
     /// # Errors
-    /// Returns an [`IsrError`] if the queues could not be resized.
+    /// Returns an [`IsrError`] if the host has no netisr, or if the mode, policy or limit is not
+    /// available.
     pub fn set_isr_sysctl(&self, name: &str, value: i64) -> Result<(), IsrError> {
         super::sysctl::set(self.isr.as_ref().map(|isr| isr.netisr.as_ref()), name, value)
     }

@@ -59,7 +59,7 @@ pub enum NodeFault {
 }
 
 impl NodeFault {
-    fn of(self, switch: &str) -> NodeError {
+    fn at_switch(self, switch: &str) -> NodeError {
         NodeError { name: switch.to_owned(), why: Box::new(self) }
     }
 }
@@ -121,11 +121,11 @@ impl Switch {
         clock: Clock,
         seed: Option<u64>,
     ) -> Result<Switch, NodeError> {
-        let switch = Switch::with_ports(file, pairs, clock, seed).map_err(|why| why.of(&file.name))?;
+        let switch = Switch::with_ports(file, pairs, clock, seed).map_err(|why| why.at_switch(&file.name))?;
         for line in &file.commands {
             let words: Vec<&str> = line.split_whitespace().collect();
             let ran = C::bridge(&switch, &words, false);
-            ran.map_err(|why| NodeFault::Command { line: line.clone(), why }.of(&file.name))?;
+            ran.map_err(|why| NodeFault::Command { line: line.clone(), why }.at_switch(&file.name))?;
         }
         Ok(switch)
     }
@@ -190,7 +190,7 @@ impl Switch {
         stop: impl Fn() -> bool + Sync,
     ) -> Result<Outcome, NodeError> {
         let ran = self.run(control, Until::Stopped, stop);
-        ran.map_err(|why| NodeFault::Run(why).of(&self.name))?;
+        ran.map_err(|why| NodeFault::Run(why).at_switch(&self.name))?;
         Ok(self.outcome())
     }
 

@@ -11,7 +11,7 @@ use crate::iperf3::proto::{
 };
 use crate::iperf3::results::{self, REPORT_MAX, RESULTS_MAX};
 use crate::streams::StreamOption;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::SocketAddr;
 
 impl Client {

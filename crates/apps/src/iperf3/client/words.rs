@@ -4,7 +4,7 @@ use super::{Client, OUTPUT_MAX};
 use crate::iperf3::json;
 use crate::iperf3::params::{Params, Refused};
 use crate::streams::Failure;
-use clock::Instant;
+use linerate::stack::Instant;
 use serde_json::json;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use crate::slots::Connection;
 use crate::streams::Ends;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::IpAddr;
 
 /// A stream: index of its test, and index of the stream in the test.

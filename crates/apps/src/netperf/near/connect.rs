@@ -7,7 +7,7 @@ use crate::netperf::sockets::NO_LOCAL_END;
 use crate::netperf::{Options, Test};
 use crate::streams::Failure;
 use anyhow::{Context, anyhow};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::SocketAddr;
 
 /// Result of waiting for a call on a connection.

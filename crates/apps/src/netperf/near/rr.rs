@@ -6,7 +6,7 @@ use crate::netperf::Options;
 use crate::netperf::hist::Histogram;
 use crate::streams::Failure;
 use anyhow::anyhow;
-use clock::Instant;
+use linerate::stack::Instant;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 

@@ -5,7 +5,7 @@ use crate::netperf::Options;
 use crate::netperf::hist::Histogram;
 use crate::streams::Failure;
 use anyhow::{Context, anyhow};
-use clock::Instant;
+use linerate::stack::Instant;
 use std::net::SocketAddr;
 
 /// Number of send or receive calls between two calls of `step`.

@@ -17,7 +17,7 @@ use inet::iface::{Iface, LOOPBACK};
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
 use inet::route::{Path, Route6, Via6};
 use lock::Locks;
-use node::change::no_route;
+use node::change::{has_route, no_route};
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 
@@ -122,9 +122,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
         verb => {
             let (prefix, paths) = wanted(ctl, words)?;
             match (verb, stack.route6_at(ctl.cx, prefix)) {
-                ("add" | "append", Some(_)) => {
-                    Err(CommandError::failed(format!("{prefix}: a route exists; use replace")))
-                }
+                ("add" | "append", Some(_)) => Err(has_route(prefix)),
                 ("change", None) => Err(no_route(prefix)),
                 _ => ctl.host.replace_paths6(prefix, &paths).map(|()| String::new()),
             }

@@ -1,4 +1,4 @@
-//! IPv6 addresses with zones, the lookup of an address's iface, and changes of IPv6 routes.
+//! IPv6 addresses with zones, and routes that belong to addresses.
 
 use crate::host::context::Ctl;
 use grammar::CommandError;
