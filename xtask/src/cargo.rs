@@ -41,16 +41,20 @@ pub fn target_dir(root: &Path) -> anyhow::Result<PathBuf> {
 const IN_WORKSPACE: &[(&str, &str)] = &[
     ("linerate", "commands"),
     ("linerate", "dhcp"),
+    ("linerate", "files"),
     ("linerate", "full"),
     ("linerate", "quinn"),
     ("linerate", "tokio"),
     ("linerate-socket", "tokio"),
 ];
 
+/// Tests of features that other features replace, as (package, feature, arguments of `cargo test`).
+const ALONE: &[(&str, &str, &[&str])] = &[("linerate", "files", &["--test", "all", "files::"])];
+
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
 /// none, and with all. Default features are not tested alone, since the tests of the workspace run
-/// with them. For the same reason, the tests of [`IN_WORKSPACE`]'s features are compiled alone, but
-/// not run.
+/// with them. For the same reason, packages are only compiled with each feature of [`IN_WORKSPACE`]
+/// alone, and only the tests [`ALONE`] are run with it.
 ///
 /// # Errors
 /// Returns an error if a build or a test fails.
@@ -75,8 +79,10 @@ pub fn features(root: &Path) -> anyhow::Result<ExitCode> {
         let alone: Vec<String> = alone.cloned().collect();
         succeed(cargo(root).args(["clippy", "-p", name, "--no-default-features", "--", "-D", "warnings"]))?;
         for (_, feature) in IN_WORKSPACE.iter().filter(|(package, _)| *package == name) {
-            let with = ["clippy", "-p", name, "--no-default-features", "--features", feature, "--all-targets"];
-            succeed(cargo(root).args(with).args(["--", "-D", "warnings"]))?;
+            let with = ["-p", name, "--no-default-features", "--features", feature];
+            succeed(cargo(root).arg("clippy").args(with).args(["--", "-D", "warnings"]))?;
+            let mut alone = ALONE.iter().filter(|(package, tested, _)| (*package, *tested) == (name, *feature));
+            alone.try_for_each(|(.., tests)| succeed(cargo(root).arg("test").args(with).args(*tests)))?;
         }
         let all = if alone.len() > 1 { alone.join(",") } else { String::new() };
         for chosen in alone.iter().chain(Some(&all)).filter(|chosen| !chosen.is_empty()) {

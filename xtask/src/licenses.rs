@@ -63,12 +63,18 @@ fn missing_files(root: &Path) -> anyhow::Result<Vec<String>> {
     let metadata: serde_json::Value =
         serde_json::from_slice(&output.stdout).context("cargo metadata printed no JSON")?;
     let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
+    missing_beside(packages, Path::is_file)
+}
+
+/// Returns the published packages among `packages`, as `cargo metadata` lists them, beside whose
+/// manifest a text of the licenses is missing.
+fn missing_beside(packages: &[serde_json::Value], is_file: impl Fn(&Path) -> bool) -> anyhow::Result<Vec<String>> {
     let is_published = |package: &&serde_json::Value| package["publish"].as_array().is_none_or(|list| !list.is_empty());
     let mut missing = Vec::new();
     for package in packages.iter().filter(is_published) {
         let manifest = Path::new(package["manifest_path"].as_str().context("a package has no path")?);
         for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
-            if !manifest.with_file_name(file).is_file() {
+            if !is_file(&manifest.with_file_name(file)) {
                 missing.push(format!("{}: {file} is missing; link it to that of the repository", package["name"]));
             }
         }
@@ -191,6 +197,17 @@ mod tests {
         ] {
             assert_eq!(is_satisfied(expression, ALLOWED).unwrap_err().to_string(), expected, "{expression}");
         }
+    }
+
+    #[test]
+    fn published_packages_have_the_texts_of_their_licenses() {
+        let package = |name: &str, publish: serde_json::Value| serde_json::json!({ "name": name, "manifest_path": format!("/{name}/Cargo.toml"), "publish": publish });
+        let none = serde_json::Value::Null;
+        let packages = [package("whole", none.clone()), package("half", none), package("own", serde_json::json!([]))];
+        let is_file = |path: &Path| path.starts_with("/whole") || path == Path::new("/half/LICENSE-MIT");
+        let missing = missing_beside(&packages, is_file).unwrap();
+        assert_eq!(missing, ["\"half\": LICENSE-APACHE is missing; link it to that of the repository"]);
+        assert!(missing_beside(&[serde_json::json!({ "name": "lost" })], is_file).is_err());
     }
 
     #[test]

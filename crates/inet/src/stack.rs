@@ -612,6 +612,11 @@ impl<L: Locks> Stack<L> {
         self.routes.lock(cx).iter().collect()
     }
 
+    /// Returns the numbers of IPv4 and IPv6 routes.
+    pub fn route_counts(&self, cx: Cx) -> [usize; 2] {
+        [self.routes.lock(cx).len(), self.six.routes.lock(cx).len()]
+    }
+
     /// Returns the route that packets to `dst` use.
     pub fn route_to(&self, cx: Cx, dst: Ipv4Addr) -> Option<Route> {
         self.routes.lock(cx).explain(dst)

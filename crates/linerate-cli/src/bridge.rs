@@ -67,6 +67,9 @@ pub struct BridgeArgs {
     /// Create the control socket at this path [default: none]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = crate::args::control_path)]
     pub control: Option<PathBuf>,
+    /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<metrics::Address>,
     /// Keep running when all ports are closed
     #[arg(long)]
     pub stay: bool,
@@ -126,6 +129,10 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         print(&answer)?;
     }
     let mut socket = args.control.as_deref().map(serve).transpose()?;
+    let (collector, server) = hosts::serve_metrics(args.metrics.as_ref())?;
+    if let Some(collector) = &collector {
+        switch.report_to(collector).context("--metrics")?;
+    }
     args.sandbox.with_control(socket.is_some()).enter()?.into_iter().for_each(notice);
     let path = socket.as_ref().map(|socket| socket.server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
@@ -134,6 +141,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };
     let ran = switch.run(socket.as_mut(), until, dispatch::stop_requested);
+    drop(server);
     control::warnings(&switch).iter().filter(|warning| !at_start.contains(warning)).for_each(|warning| notice(warning));
     control::report(&switch).lines().for_each(notice);
     warn_if_unavailable();

@@ -7,31 +7,51 @@ use crate::ready::Ready;
 use crate::sandbox::warn_if_unavailable;
 use anyhow::Context;
 use dispatch::sandbox::Sandbox;
+use metrics::{Address, Server};
 use node::config::{HostConfig, IfaceConfig, Network};
+use node::figures::Collector;
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
 use std::ffi::OsString;
+use std::sync::Arc;
 
 /// Runs `host --port SPEC ...`.
 pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     let host = from_flags(&args.host, words).map_err(Fault::usage)?;
     let sandbox = args.sandbox.with_control(host.control.is_some());
-    run(Network { hosts: vec![host], switches: Vec::new() }, &sandbox, args.host.ready_fd)
+    run(Network { hosts: vec![host], switches: Vec::new() }, &sandbox, args.host.ready_fd, args.metrics.as_ref())
 }
 
-/// Runs until Ctrl-C or until no port is left; then prints the audits.
-pub fn run(network: Network, sandbox: &Sandbox, ready_fd: Option<u32>) -> anyhow::Result<Exit> {
+/// Runs until Ctrl-C or until no port is left; then prints the audits. Meanwhile, serves metrics at
+/// the address `metrics`.
+pub fn run(
+    network: Network,
+    sandbox: &Sandbox,
+    ready_fd: Option<u32>,
+    metrics: Option<&Address>,
+) -> anyhow::Result<Exit> {
     let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let outcomes = node::run::up_network(network, programs::servers::Servers::LIVE, sandbox, |event| {
-        print_event(event, &mut ready)
-    });
+    let (collector, server) = serve_metrics(metrics)?;
+    let programs = programs::servers::Servers::LIVE;
+    let outcomes = node::run::up_network(network, programs, collector, sandbox, |event| print_event(event, &mut ready));
+    drop(server);
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
     })?;
     report(&outcomes, audits)
+}
+
+/// Starts the server of metrics, if an address is given, and prints its address. Returns the
+/// collector to which nodes report.
+pub fn serve_metrics(address: Option<&Address>) -> anyhow::Result<(Option<Arc<Collector>>, Option<Server>)> {
+    let Some(address) = address else { return Ok((None, None)) };
+    let collector = Arc::new(Collector::default());
+    let server = Server::start(address, collector.clone()).with_context(|| format!("--metrics {address}"))?;
+    notice(&format!("metrics at {}", server.address()));
+    Ok((Some(collector), Some(server)))
 }
 
 /// Stream to which the frame audits of hosts are printed.

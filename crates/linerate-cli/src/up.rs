@@ -45,7 +45,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
             *control = Some(dir.join(format!("{name}.sock")));
         }
     }
-    run(network, &args.sandbox.with_control(true), args.ready_fd)
+    run(network, &args.sandbox.with_control(true), args.ready_fd, args.metrics.as_ref())
 }
 
 /// Runs `up --sim SECONDS FILE`: the same hosts in virtual time. First runs the commands of --do,

@@ -12,6 +12,7 @@ pub use error::{AddPortError, NewHostError};
 use crate::capture::{CaptureReader, Captures, NOWHERE, PortPolicy, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
+use crate::figures::Source;
 use crate::inputs::{Parts, Receiver};
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
@@ -30,10 +31,10 @@ use port::spec::{Kind, Spec};
 use port::{Caps, Pairs, PortCounts, TxHalf};
 use socket::net::Net;
 use socket::{Calls, Drive, Errno};
-use stats::{Described, Entry, Shards};
+use stats::{Entry, Shards};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use wire::Mac;
 use wire::filter::Filter;
 use wire::hash::{Key, Keyed};
@@ -144,13 +145,7 @@ pub struct PortInfo {
 impl PortInfo {
     /// Returns the counters of the queue, with their names and descriptions.
     pub fn counters(&self) -> Vec<Entry> {
-        let mut out = Vec::new();
-        let mut add = |prefix: &str, field: &str, sentence, value| {
-            out.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
-        };
-        self.counts.rx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
-        self.counts.tx.visit(&mut |prefix, field, sentence, value| add(prefix, field, sentence, value));
-        out
+        [stats::entries(&self.counts.rx), stats::entries(&self.counts.tx)].concat()
     }
 }
 
@@ -201,14 +196,18 @@ pub struct Host<L: Locks> {
     dhcp: Dhcp,
     /// Topology displayed by `show topology`, fixed before the host runs.
     pub(crate) topology: Arc<Topology>,
+    /// Connection with the collector of figures; unset if there is none.
+    pub(crate) figures: OnceLock<Source>,
 }
 
 /// Dropping a host on a live clock attempts a short [`Host::shutdown`], for at most 500 ms, and at
-/// most 50 ms if a peer does not respond. Connections with unacknowledged data are then reset.
+/// most 50 ms if a peer does not respond. Connections with unacknowledged data are then reset. A
+/// host that was stopped has been shut down already, or its thread has panicked, in a port that
+/// would panic again.
 impl<L: Locks> Drop for Host<L> {
     #[inline(never)]
     fn drop(&mut self) {
-        if self.clock.strategy().is_some() && !std::thread::panicking() {
+        if self.clock.strategy().is_some() && !self.stack.is_stopped() && !std::thread::panicking() {
             self.attempt_shutdown();
         }
         if crate::ledgers::keeping() {
@@ -284,6 +283,7 @@ impl<L: Locks> Host<L> {
             jobs: Jobs::default(),
             dhcp: Dhcp::default(),
             topology,
+            figures: OnceLock::new(),
         })
     }
 

@@ -16,10 +16,12 @@ pub mod address;
 mod audit;
 pub mod capture;
 pub mod change;
+mod collect;
 pub mod config;
 pub mod control;
 #[cfg_attr(not(feature = "dhcp"), path = "dhcp/absent.rs")]
 pub mod dhcp;
+pub mod figures;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;

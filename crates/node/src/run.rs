@@ -17,6 +17,7 @@ pub use programs::{Program, Programs, Running};
 pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up_network, up_with};
 
 use crate::control::HostServer;
+use crate::figures::Source;
 use crate::service::{self, Service};
 use crate::{Host, config};
 use clock::{Duration, Instant};
@@ -133,7 +134,8 @@ impl<L: Locks> Runner<L> {
         let is_writing = self.control.as_ref().is_some_and(|control| control.server.is_writing());
         let most = if is_writing { LOOK } else { IDLE }.min(patience);
         let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
-        let fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
+        let mut fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
+        fds.extend(host.figures.get().map(Source::fd));
         if host.wait_for_any(until, &fds) || is_writing {
             self.look = Instant::ZERO;
         }
@@ -164,6 +166,7 @@ impl<L: Locks> Runner<L> {
         if let Some(control) = &mut self.control {
             control.serve(host, pairs);
         }
+        host.serve_figures();
         for (id, why) in host.gone() {
             if !self.gone.contains(&id) {
                 self.gone.push(id);

@@ -40,6 +40,7 @@ pub use thread::{Counts, SwitchThread};
 pub use tree::{LocalCounts, Tree};
 
 use crate::capture::Captures;
+use crate::figures::Source;
 use bridge::{BridgeConfig, MAX_PORTS, Member, PortNo};
 use buf::{Pool, PoolConfig, PoolError, PoolLocks};
 use clock::Clock;
@@ -53,7 +54,7 @@ use poison::lock;
 use port::spec::Kind;
 use port::{Env, Pairs, Port, Spec};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use sync::SyncExchange;
 use thread::{Common, Role};
 use tree::{Links, SharedInbox};
@@ -116,6 +117,8 @@ pub struct Switch {
     tree: Mutex<Option<Tree>>,
     links: Mutex<Links>,
     captures: Arc<Captures>,
+    /// Connection with the collector of figures; unset if there is none.
+    pub(crate) figures: OnceLock<Source>,
 }
 
 /// Returns a random MAC address, locally administered (IEEE 802 8.4).
@@ -196,6 +199,7 @@ impl Switch {
             tree: Mutex::new(None),
             links: Mutex::default(),
             captures,
+            figures: OnceLock::new(),
         })
     }
 

@@ -56,6 +56,15 @@ pub trait Described {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64));
 }
 
+/// Returns the counters of `of` with their names and descriptions.
+pub fn entries(of: &dyn Described) -> Vec<Entry> {
+    let mut all = Vec::new();
+    of.visit(&mut |prefix, field, sentence, value| {
+        all.push(Entry { name: format!("{prefix}.{field}"), sentence, value });
+    });
+    all
+}
+
 /// Declares a set of counters, and generates its struct, dotted names and descriptions.
 ///
 /// ```

@@ -24,7 +24,7 @@ mod sysctl;
 mod tests;
 pub mod trace;
 
-pub use counter::{Counter, Described, Entry};
+pub use counter::{Counter, Described, Entry, entries};
 pub use drops::{DropReason, Drops, End};
 #[cfg(feature = "std")]
 pub use ledger::{Costs, Lap, Ledger, Outer, Probe, Row, Stage, StageCost, Statement};

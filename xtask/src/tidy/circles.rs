@@ -19,6 +19,7 @@ const CRATES: &[&str] = &[
     "crates/grammar/src",
     "crates/inet/src",
     "crates/lock/src",
+    "crates/metrics/src",
     "crates/node/src",
     "crates/pipe/src",
     "crates/pkt/src",

@@ -28,6 +28,8 @@ const ROOMS: &[Room] = &[
     },
     Room { path: "crates/node/src/switch/average", why: "measures the ticks of forwarding in the bridge" },
     Room { path: "crates/node/src/switch/run", why: "owns the threads of loops" },
+    Room { path: "crates/node/src/figures/collector", why: "waits for the threads of nodes with a timeout" },
+    Room { path: "crates/metrics/src/server", why: "owns the thread that serves clients" },
     Room { path: "crates/lab", why: "measures" },
     Room { path: "crates/linerate/src", why: "starts the hosts and bridges of a program" },
     Room { path: "crates/linerate-cli", why: "interacts with a user" },

@@ -22,7 +22,8 @@ const FOREIGN: &[&str] = &["smoltcp", "etherparse", "prefix-trie", "pcap", "cc",
 
 /// The crates that make up a host, and the crate that must use them through the library.
 const PARTS: &[&str] = &[
-    "bridge", "buf", "clock", "commands", "fib", "inet", "lock", "node", "pkt", "port", "sim", "socket", "tcp", "wire",
+    "bridge", "buf", "clock", "commands", "fib", "inet", "lock", "metrics", "node", "pkt", "port", "sim", "socket",
+    "tcp", "wire",
 ];
 const ON_THE_LIBRARY: &str = "crates/apps";
 

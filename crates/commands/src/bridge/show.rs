@@ -1,7 +1,7 @@
 //! `show`, `audit`, and the final report of a switch.
 
 use super::context::{Control, DONE, Parameter, listing};
-use super::counters::{counters, object};
+use super::counters::object;
 use super::{guard, ifconfig};
 use crate::cards::shown as cards_shown;
 use crate::statement;
@@ -9,7 +9,7 @@ use bridge::{FdbCounts, Kind, PortNo, StpCounts};
 use grammar::{CommandError, Form, Words};
 use node::switch::{Counts, Info, Queue, Switch, SwitchThread};
 use serde_json::{Map, Value, json};
-use stats::{DropReason, Entry, Stage};
+use stats::{Entry, Stage};
 
 /// Syntax forms of `show`.
 pub(super) const FORMS: &[Parameter] = &[
@@ -47,7 +47,7 @@ pub(super) const FORMS: &[Parameter] = &[
     Form {
         grammar: "drops",
         about: "Show dropped frames by reason.",
-        run: |of, _| Ok(listed(&dropped(of.switch), of.json)),
+        run: |of, _| Ok(listed(&drops(of.switch), of.json)),
     },
     Form {
         grammar: "rules",
@@ -105,8 +105,8 @@ fn polling(switch: &Switch, json: bool) -> String {
         let thread = switch.thread(number)?;
         let own = members.iter().filter(|(_, info)| info.is_polled_by(number));
         let ports = own.map(|(_, info)| info.name.clone()).collect();
-        let posted = switch.dataflow().map(|flow| counters(&flow.posted)).unwrap_or_default();
-        let (levels, mut counts) = (thread.polling.gauges().list(), counters(&thread.polling.counts));
+        let posted = switch.dataflow().map(|flow| stats::entries(&flow.posted)).unwrap_or_default();
+        let (levels, mut counts) = (thread.polling.gauges().list(), stats::entries(&thread.polling.counts));
         counts.extend(sync(&thread));
         Some(Loop { number, ports, levels, counts, posted })
     };
@@ -139,7 +139,7 @@ fn polling(switch: &Switch, json: bool) -> String {
 fn workers(switch: &Switch) -> Vec<Worker> {
     let Some(flow) = switch.dataflow() else { return Vec::new() };
     let of = |number| {
-        let mut counts = counters(flow.work(number));
+        let mut counts = stats::entries(flow.work(number));
         counts.extend(switch.thread(switch.loops() + number).iter().flat_map(|thread| sync(thread)));
         Worker { number, counts }
     };
@@ -148,7 +148,7 @@ fn workers(switch: &Switch) -> Vec<Worker> {
 
 /// Returns the counters of the events that a thread exchanges with the other threads.
 fn sync(thread: &SwitchThread) -> Vec<Entry> {
-    thread.sync().map(|sync| counters(sync)).unwrap_or_default()
+    thread.sync().map(|sync| stats::entries(sync)).unwrap_or_default()
 }
 
 /// Returns the nonzero counters, one per line.
@@ -174,7 +174,7 @@ fn ports(switch: &Switch, json: bool) -> String {
     });
     let of = |(number, info, queue): (PortNo, Info, Queue)| {
         let (warnings, gone) = switch.thread(queue.thread)?.warnings(number);
-        let counts = [counters(&queue.counts.rx), counters(&queue.counts.tx)].concat();
+        let counts = [stats::entries(&queue.counts.rx), stats::entries(&queue.counts.tx)].concat();
         Some(Row { info, queue, warnings, gone, counts })
     };
     let rows: Vec<Row> = queues.filter_map(of).collect();
@@ -214,11 +214,14 @@ fn counted(switch: &Switch) -> Vec<Entry> {
         all
     });
     let snoop = switch.thread(0).map(|thread| thread.bridge.snoop_counts()).unwrap_or_default();
-    let mut all = counters(&fdb);
+    let mut all = stats::entries(&fdb);
     all.push(Entry { name: "bridge.mute.times".into(), sentence: "Times that a port was muted.", value: mutings });
     let sentence = "Moves of addresses missing in 'show moves', because they occurred before its first use.";
     all.push(Entry { name: "bridge.moves.unlogged".into(), sentence, value: unlogged });
-    all.extend([counters(switch.local_counts()), counters(&snoop), counters(&stp.unwrap_or_default())].concat());
+    all.extend(
+        [stats::entries(switch.local_counts()), stats::entries(&snoop), stats::entries(&stp.unwrap_or_default())]
+            .concat(),
+    );
     all
 }
 
@@ -260,42 +263,9 @@ fn pool(switch: &Switch, json: bool) -> String {
     listing(json, || Value::Array(vec![row()]), text)
 }
 
-/// Names of the counters of the dispatcher and its workers that count dropped frames.
-const LOST: &[&str] = &[
-    "dataflow.post.lane_full",
-    "dataflow.post.no_worker",
-    "dataflow.post.discarded",
-    "dataflow.work.unfinished",
-    "dataflow.work.lost",
-];
-
-/// Returns the drop reasons with their counts, summed over all threads.
-fn dropped(switch: &Switch) -> Vec<Entry> {
-    let mut all = Vec::new();
-    for reason in DropReason::ALL {
-        let value =
-            (0..switch.threads()).filter_map(|number| Some(switch.thread(number)?.bridge.drops().get(*reason))).sum();
-        if value > 0 {
-            all.push(Entry { name: reason.name().to_string(), sentence: reason.sentence(), value });
-        }
-    }
-    let audit = switch.audit();
-    let behind = [
-        (DropReason::BridgePortFailed, audit.failed),
-        (DropReason::BridgeQueueFull, audit.full),
-        (DropReason::BridgePortRemoved, audit.late),
-    ];
-    let entry = |(reason, value): (DropReason, u64)| Entry {
-        name: reason.name().to_string(),
-        sentence: reason.sentence(),
-        value,
-    };
-    all.extend(behind.into_iter().filter(|(_, value)| *value > 0).map(entry));
-    if let Some(flow) = switch.dataflow() {
-        let counted = counters(&flow.posted).into_iter().chain(flow.worked());
-        all.extend(counted.filter(|entry| entry.value > 0 && LOST.contains(&entry.name.as_str())));
-    }
-    all
+/// Returns the drop reasons that have a count.
+fn drops(switch: &Switch) -> Vec<Entry> {
+    switch.drops().into_iter().filter(|reason| reason.value > 0).collect()
 }
 
 fn listed(entries: &[Entry], json: bool) -> String {
@@ -339,7 +309,7 @@ pub fn report(switch: &Switch) -> String {
             info.spec()
         );
     }
-    for entry in dropped(switch) {
+    for entry in drops(switch) {
         out += &format!("\n{:>10} {}: {}", entry.value, entry.name, entry.sentence);
     }
     let mut counts = FdbCounts::default();

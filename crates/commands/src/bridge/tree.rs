@@ -2,7 +2,7 @@
 //! guard, loop guard).
 
 use super::context::{Control, DONE, Parameter};
-use super::counters::{counters, object};
+use super::counters::object;
 use bridge::{
     Guarded, Link, PointToPoint, PortNo, PortRole, PortState, StpConfig, StpPort, StpPortView, StpVersion, path_cost,
 };
@@ -315,7 +315,7 @@ pub(super) fn to_json(switch: &Switch) -> Value {
                                "rootguard": port.requested.root_guard, "loopguard": port.requested.loop_guard,
                                "bpdufilter": port.requested.bpdu_filter },
                     "guarded": port.guarded.map(|guarded| format!("{guarded:?}").to_lowercase()),
-                    "counters": object(&counters(&port.counts)) })
+                    "counters": object(&stats::entries(&port.counts)) })
         };
         json!({ "id": view.bridge.to_string(), "root": view.root.to_string(), "root_cost": view.root_cost,
                 "root_port": view.root_port.and_then(name), "hello": config.hello_s, "fwd_delay": config.forward_delay_s,

@@ -33,6 +33,9 @@ pub struct UpArgs {
     /// Write a newline to open file descriptor N when all hosts run
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
+    /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
+    #[arg(long, value_name = "ADDR", conflicts_with = "sim")]
+    pub metrics: Option<metrics::Address>,
     /// Set a key or sysctl of every host, as in pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
@@ -125,6 +128,9 @@ fn service_help() -> String {
 pub struct AloneArgs {
     #[command(flatten)]
     pub host: HostArgs,
+    /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<metrics::Address>,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
 }

@@ -47,7 +47,7 @@ impl Page {
     fn new(name: &str) -> Page {
         let dir = std::env::temp_dir().join(format!("lr-guide-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        for link in ["topo", "crates"] {
+        for link in ["topo", "crates", "examples"] {
             std::os::unix::fs::symlink(root().join(link), dir.join(link)).unwrap();
         }
         let home = ("HOME".to_owned(), dir.display().to_string());
@@ -152,7 +152,7 @@ fn runs(name: &str, first: Option<&str>) {
 
 /// Pages with shell blocks. Each has a test.
 const PAGES: &[&str] =
-    &["bridge-and-router", "configuration", "first-host", "install", "measuring", "pipes", "simulation"];
+    &["bridge-and-router", "configuration", "first-host", "install", "measuring", "metrics", "pipes", "simulation"];
 
 #[test]
 fn every_page_with_a_shell_block_has_a_test() {
@@ -203,6 +203,17 @@ fn measuring() {
     isolated("measuring", || {
         assert!(run(Command::new("ip").args(["link", "set", "lo", "up"])).status.success());
         runs("measuring", None);
+    });
+}
+
+#[test]
+fn metrics() {
+    if !has("ip") || !has("curl") || !has("promtool") {
+        return println!("skipped: metrics: iproute2, curl and promtool are not all installed");
+    }
+    isolated("metrics", || {
+        assert!(run(Command::new("ip").args(["link", "set", "lo", "up"])).status.success());
+        runs("metrics", None);
     });
 }
 

@@ -21,6 +21,7 @@ mod isr;
 mod kv;
 mod lab;
 mod lines;
+mod metrics;
 mod mount;
 mod names;
 mod netperf;

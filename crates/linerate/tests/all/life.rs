@@ -75,6 +75,39 @@ fn a_dropped_local_host_waits_for_a_slow_path() {
     assert_eq!(all.len(), 30_000);
 }
 
+/// A panic of the owner drops its hosts as usual: what was written arrives, and nothing panics
+/// twice, which would abort the process.
+#[test]
+fn hosts_are_dropped_while_their_owner_unwinds() {
+    let (a, b) = two("pair:unwinds");
+    let listener = TcpListener::bind(&b, "10.0.0.2:7").unwrap();
+    let owner = std::thread::spawn(move || {
+        let mut client = TcpStream::connect(&a, "10.0.0.2:7").unwrap();
+        client.write_all(&[7; 30_000]).unwrap();
+        let _local = Host::builder().port("null:n0").addr("10.1.0.1/24").build_local().unwrap();
+        std::panic::resume_unwind(Box::new("a panic of this test")); // prints no message
+    });
+    let mut all = Vec::new();
+    listener.accept().unwrap().0.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 30_000);
+    assert!(owner.join().is_err());
+}
+
+/// The last handle of a host may be dropped in the host's own thread, which then ends.
+#[test]
+fn the_last_handle_is_dropped_by_the_hosts_own_thread() {
+    let last = std::sync::Arc::new(std::sync::Mutex::new(None::<Host>));
+    let (dropped, drops) = std::sync::mpsc::channel();
+    let own = last.clone();
+    let on_warning = move |_: &str| dropped.send(own.lock().unwrap().take().is_some()).unwrap();
+    let (end, sender, receiver) = linerate::port::channel(4);
+    let host = Host::builder().channel("chan0", end).addr("10.0.0.1/24").on_warning(on_warning).build().unwrap();
+    *last.lock().unwrap() = Some(host);
+    drop((sender, receiver)); // the port closes, of which the host warns
+    assert!(drops.recv_timeout(Duration::from_secs(10)).unwrap());
+    assert!(drops.recv_timeout(Duration::from_secs(10)).is_err(), "the thread has ended and dropped its closure");
+}
+
 #[test]
 fn ports_addresses_and_routes_change_while_the_host_runs() {
     let (a, b) = two("pair:change");

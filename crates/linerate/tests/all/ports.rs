@@ -35,6 +35,25 @@ fn a_port_that_fails_is_reported_and_the_host_goes_on() {
     assert_eq!(socket.recv(&mut [0; 4]).unwrap(), 1);
 }
 
+/// A port that panics on its first use.
+struct Panics;
+
+impl FrameSource for Panics {
+    fn recv(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        std::panic::resume_unwind(Box::new("a panic of this test")) // prints no message
+    }
+}
+
+/// The panic ends the host's thread. Waiting calls return an error, and the drop does not wait.
+#[test]
+fn a_port_that_panics_ends_its_host_but_not_its_owner() {
+    let host = Host::builder().frames("bad0", Panics, Broken).addr("10.0.0.1/24").build().unwrap();
+    let socket = UdpSocket::bind(&host, "10.0.0.1:9").unwrap();
+    assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionAborted);
+    assert_eq!(TcpStream::connect(&host, "10.0.0.2:9").unwrap_err().kind(), ErrorKind::ConnectionAborted);
+    drop((socket, host));
+}
+
 #[test]
 fn a_channel_wakes_an_idle_host() {
     let (end, sender, receiver) = channel(4);

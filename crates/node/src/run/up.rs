@@ -10,6 +10,7 @@ use super::{BuildError, IDLE, Outcome, Programs, Runner, build, build_sharded};
 use crate::Host;
 use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
 use crate::control::{HostServer, SwitchServer};
+use crate::figures::Collector;
 use crate::service::{LONGEST, Service};
 use crate::split::{self, Dispatcher, Shard};
 use crate::switch::Switch;
@@ -52,6 +53,8 @@ struct Shared<P> {
     pairs: Arc<Pairs>,
     topology: Arc<Topology>,
     programs: P,
+    /// Collector of the nodes' figures; `None` if there is none.
+    collector: Option<Arc<Collector>>,
     /// Number of hosts that are still running. Switches end when it is 0.
     hosts: AtomicUsize,
     /// Number of hosts that may have unacknowledged data. Hosts without such data keep running
@@ -87,6 +90,12 @@ impl Gate {
 }
 
 impl<P> Shared<P> {
+    /// Calls `join`, which connects the node `name` with the collector, if there is one.
+    fn collect_from(&self, name: &str, join: impl FnOnce(&Collector) -> io::Result<()>) -> Result<(), UpError> {
+        let joined = self.collector.as_deref().map_or(Ok(()), join);
+        joined.map_err(|why| UpError::Figures { node: name.to_owned(), why })
+    }
+
     fn is_over(&self) -> bool {
         self.end.load(Ordering::Relaxed) || dispatch::stop_requested()
     }
@@ -104,19 +113,20 @@ pub fn up_with<P: Programs + 'static>(
     programs: P,
     each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    up_network(Network { hosts: configs, switches: Vec::new() }, programs, &Sandbox::off(), each)
+    up_network(Network { hosts: configs, switches: Vec::new() }, programs, None, &Sandbox::off(), each)
 }
 
 /// Runs hosts like [`up_with`], and the switches between them, until the last host has ended. Each
 /// switch has its own thread. In the result, the outcomes of the switches follow the outcomes of
-/// the hosts. The process enters `sandbox` when all ports are open, before the first frame is
-/// processed.
+/// the hosts. All of them report to `collector`. The process enters `sandbox` when all ports are
+/// open, before the first frame is processed.
 ///
 /// # Errors
 /// Returns an [`UpError`] after all threads have ended.
 pub fn up_network<P: Programs + 'static>(
     network: Network,
     programs: P,
+    collector: Option<Arc<Collector>>,
     sandbox: &Sandbox,
     mut each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
@@ -125,7 +135,8 @@ pub fn up_network<P: Programs + 'static>(
     let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
     let unfinished = AtomicUsize::new(0);
     let gate = Gate::default();
-    let shared = Arc::new(Shared { pairs: Arc::default(), topology, programs, hosts, unfinished, end, gate });
+    let shared =
+        Arc::new(Shared { pairs: Arc::default(), topology, programs, collector, hosts, unfinished, end, gate });
     let (say, said) = channel();
     let nodes = configs.iter().map(|config| config.stacks.max(1)).sum::<usize>() + switches.len();
     let mut threads = Vec::new();
@@ -213,6 +224,7 @@ fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Repor
             .as_ref()
             .map(|path| SwitchServer::bind::<P::Commands>(path).map_err(control_error(&file.name, path)))
             .transpose()?;
+        shared.collect_from(&file.name, |collector| switch.report_to(collector))?;
         let path = control.as_ref().map(|control| control.server.path().to_path_buf());
         let _ = say.send(Report::Running(Event::Running { name: file.name.clone(), control: path }));
         shared.gate.pass();
@@ -311,6 +323,7 @@ fn live_sharded<P: Programs>(
     }
     let mut host = build_sharded(part, Clock::live(part.clock), shard)?;
     host.set_topology(shared.topology.clone());
+    shared.collect_from(&part.name, |collector| host.report_to(collector))?;
     let runner = runner::<_, P>(part, &host, &part.services)?;
     run(part, &host, runner, shared, say)
 }
@@ -455,6 +468,7 @@ fn help<L: Locks>(host: &Host<L>, services: &[Service], over: &AtomicBool) {
 fn prepare<L: Locks, P>(config: &HostConfig, shared: &Shared<P>) -> Result<Host<L>, UpError> {
     let mut host = build(config, &shared.pairs, Clock::live(config.clock))?;
     host.set_topology(shared.topology.clone());
+    shared.collect_from(&config.name, |collector| host.report_to(collector))?;
     Ok(host)
 }
 

@@ -2,6 +2,7 @@
 
 use super::Switch;
 use dispatch::dataflow;
+use stats::{DropReason, Entry};
 
 /// Frame totals over all threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,6 +22,15 @@ pub struct Audit {
     /// Frames queued and not sent yet.
     pub held: u64,
 }
+
+/// Names of the counters of the dispatcher and its workers that count dropped frames.
+const LOST: &[&str] = &[
+    "dataflow.post.lane_full",
+    "dataflow.post.no_worker",
+    "dataflow.post.discarded",
+    "dataflow.work.unfinished",
+    "dataflow.work.lost",
+];
 
 impl Audit {
     /// Returns whether all frames passed to ports are accounted for.
@@ -71,6 +81,32 @@ impl Switch {
             all.full += counts.full;
             all.late += counts.late;
             all.held += counts.held;
+        }
+        all
+    }
+
+    /// Returns the drop reasons with their counts, summed over all threads. All reasons are
+    /// included, also those without drops.
+    pub fn drops(&self) -> Vec<Entry> {
+        let audit = self.audit();
+        let behind = [
+            (DropReason::BridgePortFailed, audit.failed),
+            (DropReason::BridgeQueueFull, audit.full),
+            (DropReason::BridgePortRemoved, audit.late),
+        ];
+        let value = |reason: DropReason| match behind.iter().find(|(other, _)| *other == reason) {
+            Some((_, value)) => *value,
+            None => (0..self.threads()).filter_map(|at| Some(self.thread(at)?.bridge.drops().get(reason))).sum(),
+        };
+        let reasons = DropReason::ALL.iter().map(|&reason| Entry {
+            name: reason.name().to_owned(),
+            sentence: reason.sentence(),
+            value: value(reason),
+        });
+        let mut all: Vec<Entry> = reasons.collect();
+        if let Some(flow) = self.dataflow() {
+            let counted = stats::entries(&flow.posted).into_iter().chain(flow.worked());
+            all.extend(counted.filter(|entry| LOST.contains(&entry.name.as_str())));
         }
         all
     }

@@ -145,8 +145,13 @@ impl Switch {
                 server.serve(self);
                 look = now.after(LOOK);
             }
+            self.serve_figures();
             look = look.min(self.tend());
-            let fds = control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
+            let mut fds = control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
+            if let Some(source) = self.figures.get() {
+                fds.push(source.fd());
+                look = look.min(now.after(LOOK));
+            }
             self.keep(0, &fds, over, |ready, now| ready || now >= look || self.inbox.is_some() || ends())?;
         }
         Ok(())

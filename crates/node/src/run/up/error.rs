@@ -20,6 +20,13 @@ pub enum UpError {
         /// Error reported by the system.
         why: io::Error,
     },
+    /// A node could not be connected with the collector of figures.
+    Figures {
+        /// Name of the host or switch.
+        node: String,
+        /// Error reported by the system.
+        why: io::Error,
+    },
     /// A switch could not run.
     Switch(NodeError),
     /// The port of a service is in use, or the service is not available here.
@@ -47,6 +54,7 @@ impl fmt::Display for UpError {
         match self {
             UpError::Build(error) => error.fmt(f),
             UpError::Control { host, path, why } => write!(f, "{host}: control socket {path}: {why}"),
+            UpError::Figures { node, why } => write!(f, "{node}: figures for metrics: {why}"),
             UpError::Switch(error) => error.fmt(f),
             UpError::Service { host, what, why } => write!(f, "{host}: {what}: {why}"),
             UpError::Sandbox(error) => error.fmt(f),

@@ -1,0 +1,202 @@
+//! `--metrics`: figures for Prometheus, compared with `netstat`, and read by promtool and by
+//! Prometheus itself.
+
+use crate::common::{self, has, isolated, linerate, run};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const FILE: &str = r#"
+[[host]]
+name = "a"
+[[host.iface]]
+port = "pair:as"
+addresses = ["10.0.0.1/24"]
+[[host.service]]
+kind = "echo"
+[[host]]
+name = "b"
+locks = "light"
+threads = 2
+[[host.iface]]
+port = "pair:bs"
+addresses = ["10.0.0.2/24"]
+[[host]]
+name = "c"
+stacks = 2
+[[host.iface]]
+port = "pair:cs"
+addresses = ["10.0.0.3/24"]
+[[switch]]
+name = "s"
+ports = ["pair:as", "pair:bs", "pair:cs"]
+"#;
+
+/// A running network, with the address of its metrics.
+struct Network {
+    dir: PathBuf,
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    metrics: String,
+}
+
+impl Network {
+    fn up(name: &str, metrics: &str) -> Network {
+        let dir = std::env::temp_dir().join(format!("lr-metrics-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("up.toml"), FILE).unwrap();
+        let words = ["up", "up.toml", "--control-dir", ".", "--metrics", metrics];
+        let mut command = linerate(&words);
+        let mut child = command.current_dir(&dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        let metrics = line.trim().split("metrics at ").nth(1).unwrap_or_else(|| panic!("{line}")).to_owned();
+        for _ in 0..5 {
+            line.clear();
+            stderr.read_line(&mut line).unwrap();
+            assert!(line.contains(": running"), "{line}");
+        }
+        Network { dir, child, stderr, metrics }
+    }
+
+    /// Returns the address without scheme and path.
+    fn address(&self) -> &str {
+        self.metrics.trim_start_matches("http://").trim_end_matches("/metrics")
+    }
+
+    fn get(&self, accept: &str) -> String {
+        let mut stream = TcpStream::connect(self.address()).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    fn ctl(&self, node: &str, words: &[&str]) -> String {
+        let url = self.dir.join(format!("{node}.sock")).display().to_string();
+        let output = run(&mut linerate(&[&["ctl", "--url", &url], words].concat()));
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let code = common::wait(&mut self.child);
+        let mut rest = String::new();
+        let _ = self.stderr.read_to_string(&mut rest);
+        let _ = std::fs::remove_dir_all(&self.dir);
+        if !std::thread::panicking() {
+            assert_eq!(code, Some(0), "{rest}");
+        }
+    }
+}
+
+/// Returns the value of the only sample that begins with `sample`.
+fn value(text: &str, sample: &str) -> f64 {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(sample));
+    let (found, more) = (lines.next(), lines.next());
+    assert!(more.is_none(), "several {sample}");
+    found.unwrap_or_else(|| panic!("no {sample} in\n{text}")).trim().parse().unwrap()
+}
+
+#[test]
+fn hosts_and_bridges_are_in_one_answer_with_the_values_of_netstat() {
+    let network = Network::up("values", "127.0.0.1:0");
+    let url = network.dir.join("b.sock").display().to_string();
+    assert!(run(&mut linerate(&["ping", "--url", &url, "-c", "3", "10.0.0.1"])).status.success());
+    let deadline = Instant::now() + common::PATIENCE;
+    loop {
+        let text = network.get("text/plain");
+        for node in ["a", "b", "c.0", "c.1", "s"] {
+            assert_eq!(value(&text, &format!("linerate_up{{host=\"{node}\"}}")), 1.0);
+        }
+        assert_eq!(value(&text, "linerate_port_up{host=\"s\",port=\"as\"}"), 1.0);
+        assert!(value(&text, "linerate_bridge_addresses{host=\"s\"}") >= 2.0);
+        assert!(value(&text, "linerate_neighbors{host=\"a\",family=\"ipv4\",state=\"reachable\"}") >= 1.0);
+        let netstat: serde_json::Value = serde_json::from_str(&network.ctl("a", &["-j", "netstat", "-s"])).unwrap();
+        let same = ["inet.icmp4.received", "inet.arp.requests_received", "inet.ip4.sent"].iter().all(|counter| {
+            let metric = value(&text, &format!("linerate_statistic{{host=\"a\",name=\"{counter}\"}}"));
+            netstat[counter].as_u64() == Some(metric as u64)
+        });
+        if same && value(&text, "linerate_frames_unaccounted{host=\"a\"}") == 0.0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{text}\n{netstat}"); // frames may pass between the two requests
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = network.get("application/openmetrics-text; version=1.0.0");
+    assert!(text.ends_with("# EOF\n") && text.contains("# TYPE linerate_drops counter\n"), "{text}");
+}
+
+#[test]
+fn an_address_in_use_is_an_error_before_anything_runs() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for words in [&["host", "--port", "null:n"][..], &["bridge", "null:a", "null:b"]] {
+        let output = run(&mut linerate(&[words, &["--metrics", &address]].concat()));
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains("--metrics") && text.contains("in use"), "{text}");
+    }
+    let output = run(&mut linerate(&["host", "--port", "null:n", "--metrics", "9273"]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("127.0.0.1:9273"), "{output:?}");
+}
+
+#[test]
+fn promtool_accepts_the_metrics_and_the_example_rules() {
+    if !has("promtool") {
+        return println!("skipped: promtool_accepts_the_metrics_and_the_example_rules: promtool is not installed");
+    }
+    let network = Network::up("promtool", "127.0.0.1:0");
+    let text = network.get("text/plain");
+    let mut promtool = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn().unwrap();
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(promtool.wait().unwrap().success(), "{text}");
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/prometheus");
+    for words in [&["check", "config", "prometheus.yml"][..], &["test", "rules", "rules_test.yml"]] {
+        let output = run(Command::new("promtool").args(words).current_dir(&examples));
+        assert!(output.status.success(), "{words:?}: {output:?}");
+    }
+}
+
+/// Prometheus scrapes the OpenMetrics form, and answers queries with its values.
+#[test]
+fn prometheus_scrapes_a_network() {
+    if !has("prometheus") || !has("promtool") || !has("ip") {
+        return println!("skipped: prometheus_scrapes_a_network: prometheus and iproute2 are not both installed");
+    }
+    isolated("prometheus_scrapes_a_network", || {
+        assert!(run(Command::new("ip").args(["link", "set", "lo", "up"])).status.success());
+        let network = Network::up("prometheus", "127.0.0.1:9273");
+        let config = std::fs::read_to_string(
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/prometheus/prometheus.yml"),
+        );
+        let config = config.unwrap().replace("rule_files:\n  - rules.yml\n", "").replace("5s", "200ms");
+        std::fs::write(network.dir.join("prometheus.yml"), config).unwrap();
+        let words = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", "--web.listen-address=127.0.0.1:9090"];
+        let mut command = Command::new("prometheus");
+        command.args(words).current_dir(&network.dir).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut prometheus = command.spawn().unwrap();
+        let deadline = Instant::now() + common::PATIENCE;
+        let query = |expression: &str| {
+            let output = run(Command::new("promtool").args(["query", "instant", "http://127.0.0.1:9090", expression]));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        while query("sum(linerate_up)").split_whitespace().nth(2) != Some("5") {
+            assert!(Instant::now() < deadline, "{}", query("linerate_up"));
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(query("linerate_port_receive_packets_total{host=\"s\"}").contains("port=\"as\""));
+        // A rate needs two scrapes.
+        while !query("rate(linerate_drops_total{host=\"a\"}[1m])").contains("reason=") {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        let _ = prometheus.kill();
+        let _ = prometheus.wait();
+    });
+}

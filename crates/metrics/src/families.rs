@@ -1,0 +1,228 @@
+//! Figures of nodes as metric families.
+//!
+//! Labels come from the configuration and from lists in the code only: names of nodes and ports,
+//! reasons, states, stages. No label is an address, a flow or a prefix.
+
+#[cfg(test)]
+mod tests;
+
+use node::figures::{Collected, Figures, NEIGHBOR_STATES, TCP_STATES};
+use stats::{DropReason, End, Entry};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Maximum number of samples in one answer. Further samples are left out, and
+/// `linerate_metrics_truncated` is 1.
+pub const SERIES_MAX: usize = 10_000;
+
+/// Type of a metric family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A value that only increases while the process runs.
+    Counter,
+    /// A value that increases and decreases.
+    Gauge,
+    /// A value of either kind.
+    Unknown,
+}
+
+/// Value of a metric with its labels.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sample {
+    /// Names and values of the labels.
+    pub labels: Vec<(&'static str, String)>,
+    /// The value.
+    pub value: f64,
+}
+
+/// Metrics of the same name.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Family {
+    /// Name, without the suffix `_total` of counters.
+    pub name: &'static str,
+    /// Type of the values.
+    pub kind: Kind,
+    /// Description in one sentence.
+    pub help: &'static str,
+    /// The samples, one for each combination of labels.
+    pub samples: Vec<Sample>,
+}
+
+impl Family {
+    fn new(name: &'static str, kind: Kind, help: &'static str) -> Family {
+        Family { name, kind, help, samples: Vec::new() }
+    }
+
+    fn add(&mut self, labels: &[(&'static str, &str)], value: f64) {
+        let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        self.samples.push(Sample { labels, value });
+    }
+}
+
+/// Time at which the process started, as seconds since 1970, and the time of this collection.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// Start of the process.
+    pub started: f64,
+    /// Duration of the collection in seconds.
+    pub took: f64,
+}
+
+/// Counters of a port that have a family of their own, as (name of the counter, index in
+/// [`port_families`]).
+const PORT_COUNTERS: [(&str, usize); 6] = [
+    ("port.rx.frames", 0),
+    ("port.rx.bytes", 1),
+    ("port.rx.errors", 2),
+    ("port.tx.frames", 3),
+    ("port.tx.bytes", 4),
+    ("port.tx.errors", 5),
+];
+
+fn port_families() -> [Family; 6] {
+    use Kind::Counter;
+    [
+        Family::new("linerate_port_receive_packets", Counter, "Frames received."),
+        Family::new("linerate_port_receive_bytes", Counter, "Bytes received, without FCS."),
+        Family::new("linerate_port_receive_errors", Counter, "Errors that ended the port or one of its connections."),
+        Family::new("linerate_port_transmit_packets", Counter, "Frames sent."),
+        Family::new("linerate_port_transmit_bytes", Counter, "Bytes sent, without FCS."),
+        Family::new("linerate_port_transmit_errors", Counter, "Frames that the device rejected, or without a peer."),
+    ]
+}
+
+/// Returns the metric families of all nodes, at most [`SERIES_MAX`] samples in total.
+pub fn families(collected: &Collected, times: Times) -> Vec<Family> {
+    let mut all = process(collected, times);
+    all.extend(of_ports(&collected.figures));
+    all.extend(of_stacks(&collected.figures));
+    all.extend(of_counters(&collected.figures));
+    all.retain(|family| !family.samples.is_empty());
+    let (mut left, mut is_cut) = (SERIES_MAX, false);
+    for family in &mut all {
+        is_cut |= family.samples.len() > left;
+        family.samples.truncate(left);
+        left -= family.samples.len();
+    }
+    let mut cut = Family::new("linerate_metrics_truncated", Kind::Gauge, "1 if samples were left out, otherwise 0.");
+    cut.add(&[], f64::from(u8::from(is_cut)));
+    all.retain(|family| !family.samples.is_empty());
+    all.push(cut);
+    all
+}
+
+fn process(collected: &Collected, times: Times) -> Vec<Family> {
+    let mut build = Family::new("linerate_build_info", Kind::Gauge, "Version of the program; the value is always 1.");
+    build.add(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    let mut started = Family::new(
+        "process_start_time_seconds",
+        Kind::Gauge,
+        "Start time of the process since unix epoch in seconds.",
+    );
+    started.add(&[], times.started);
+    let help = "Duration of collecting the figures of all nodes.";
+    let mut took = Family::new("linerate_scrape_duration_seconds", Kind::Gauge, help);
+    took.add(&[], times.took);
+    let mut up = Family::new("linerate_up", Kind::Gauge, "1 if the node answered, 0 if its thread did not in time.");
+    collected.figures.iter().for_each(|figures| up.add(&[("host", &figures.node)], 1.0));
+    collected.silent.iter().for_each(|node| up.add(&[("host", node)], 0.0));
+    vec![build, started, took, up]
+}
+
+fn of_ports(nodes: &[Figures]) -> Vec<Family> {
+    let mut counted = port_families();
+    let mut up = Family::new("linerate_port_up", Kind::Gauge, "1 if the link of the port is up, otherwise 0.");
+    let mut others =
+        Family::new("linerate_port_statistic", Kind::Unknown, "Counters of ports, by the names of 'netstat -s'.");
+    for figures in nodes {
+        // The queues of a port are added up.
+        let mut ports: BTreeMap<&str, (bool, BTreeMap<&str, u64>)> = BTreeMap::new();
+        for port in &figures.ports {
+            let (is_up, counters) = ports.entry(&port.name).or_default();
+            *is_up |= port.is_up;
+            for counter in &port.counters {
+                *counters.entry(&counter.name).or_default() += counter.value;
+            }
+        }
+        for (port, (is_up, counters)) in ports {
+            let labels = [("host", figures.node.as_str()), ("port", port)];
+            up.add(&labels, f64::from(u8::from(is_up)));
+            for (counter, value) in counters {
+                let own = PORT_COUNTERS.iter().find(|(name, _)| *name == counter);
+                match own.and_then(|(_, place)| counted.get_mut(*place)) {
+                    Some(family) => family.add(&labels, value as f64),
+                    None => others.add(&[labels[0], labels[1], ("name", counter)], value as f64),
+                }
+            }
+        }
+    }
+    let mut all = counted.to_vec();
+    all.extend([up, others]);
+    all
+}
+
+fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
+    let mut unaccounted = Family::new(
+        "linerate_frames_unaccounted",
+        Kind::Gauge,
+        "Frames received and created, minus those sent, consumed, dropped and held; 0 unless frames were lost.",
+    );
+    let mut routes = Family::new("linerate_routes", Kind::Gauge, "Routes by address family.");
+    let mut neighbors = Family::new("linerate_neighbors", Kind::Gauge, "Neighbor entries by address family and state.");
+    let mut connections =
+        Family::new("linerate_tcp_connections", Kind::Gauge, "TCP connections and listeners by state.");
+    let mut addresses = Family::new("linerate_bridge_addresses", Kind::Gauge, "Addresses that a bridge knows.");
+    let mut pool = Family::new("linerate_pool_buffers", Kind::Gauge, "Buffers of the pool by state.");
+    let mut busy =
+        Family::new("linerate_stage_busy_seconds", Kind::Counter, "Processor time by stage, while the ledger is on.");
+    let mut packets =
+        Family::new("linerate_stage_packets", Kind::Counter, "Packets or calls by stage, while the ledger is on.");
+    for figures in nodes {
+        let host = ("host", figures.node.as_str());
+        unaccounted.add(&[host], figures.unaccounted as f64);
+        for (family, count) in ["ipv4", "ipv6"].into_iter().zip(figures.routes.into_iter().flatten()) {
+            routes.add(&[host, ("family", family)], count as f64);
+        }
+        for (family, counts) in ["ipv4", "ipv6"].into_iter().zip(figures.neighbors.into_iter().flatten()) {
+            for (state, count) in NEIGHBOR_STATES.into_iter().zip(counts) {
+                neighbors.add(&[host, ("family", family), ("state", state)], count as f64);
+            }
+        }
+        for (state, count) in TCP_STATES.into_iter().zip(figures.connections.into_iter().flatten()) {
+            connections.add(&[host, ("state", state)], count as f64);
+        }
+        figures.addresses.into_iter().for_each(|count| addresses.add(&[host], count as f64));
+        let [used, size] = figures.pool;
+        pool.add(&[host, ("state", "used")], used as f64);
+        pool.add(&[host, ("state", "free")], size.saturating_sub(used) as f64);
+        for cost in &figures.stages {
+            let labels = [host, ("stage", cost.stage.word())];
+            busy.add(&labels, cost.ticks as f64 / clock::tsc::hertz() as f64);
+            packets.add(&labels, cost.units as f64);
+        }
+    }
+    vec![unaccounted, routes, neighbors, connections, addresses, pool, busy, packets]
+}
+
+fn of_counters(nodes: &[Figures]) -> Vec<Family> {
+    let reasons = DropReason::ALL.iter().filter(|reason| reason.end() == End::Lost);
+    let reasons: BTreeSet<&str> = reasons.map(|reason| reason.name()).collect();
+    let mut drops = Family::new("linerate_drops", Kind::Counter, "Frames dropped, by reason.");
+    let mut forwarded =
+        Family::new("linerate_forwarded_packets", Kind::Counter, "Packets forwarded between interfaces, by family.");
+    let mut retransmits = Family::new("linerate_tcp_retransmits", Kind::Counter, "TCP segments retransmitted.");
+    let mut others =
+        Family::new("linerate_statistic", Kind::Unknown, "Counters of the stack, by the names of 'netstat -s'.");
+    for figures in nodes {
+        let host = ("host", figures.node.as_str());
+        for Entry { name, value, .. } in &figures.counters {
+            match name.as_str() {
+                "inet.ip4.forwarded" => forwarded.add(&[host, ("family", "ipv4")], *value as f64),
+                "inet.ip6.forwarded" => forwarded.add(&[host, ("family", "ipv6")], *value as f64),
+                "tcp.out.retransmitted" => retransmits.add(&[host], *value as f64),
+                reason if reasons.contains(reason) => drops.add(&[host, ("reason", reason)], *value as f64),
+                other => others.add(&[host, ("name", other)], *value as f64),
+            }
+        }
+    }
+    vec![drops, forwarded, retransmits, others]
+}

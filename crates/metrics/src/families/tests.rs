@@ -1,0 +1,77 @@
+use super::*;
+use node::figures::PortFigures;
+
+fn entry(name: &str, value: u64) -> Entry {
+    Entry { name: name.to_owned(), sentence: "", value }
+}
+
+fn sample<'f>(all: &'f [Family], name: &str, labels: &[&str]) -> &'f Sample {
+    let family = all.iter().find(|family| family.name == name).unwrap_or_else(|| panic!("no {name}"));
+    let has = |sample: &&Sample| sample.labels.iter().map(|(_, value)| value.as_str()).eq(labels.iter().copied());
+    family.samples.iter().find(has).unwrap_or_else(|| panic!("{family:?}"))
+}
+
+fn host() -> Figures {
+    let queue = |frames| PortFigures {
+        name: "eth0".to_owned(),
+        counters: vec![entry("port.rx.frames", frames), entry("port.rx.malformed", 1)],
+        is_up: frames > 3,
+    };
+    Figures {
+        node: "h".to_owned(),
+        counters: vec![
+            entry("inet.ip4.forwarded", 5),
+            entry("tcp.out.retransmitted", 2),
+            entry("inet.arp.x", 9),
+            entry("inet.ip4.forward.no_route", 0),
+        ],
+        ports: vec![queue(3), queue(4)],
+        pool: [10, 100],
+        routes: Some([1_000_000, 3]),
+        neighbors: Some([[0, 1, 0, 0, 2], [0; 5]]),
+        connections: Some([1; 11]),
+        ..Figures::default()
+    }
+}
+
+#[test]
+fn figures_of_hosts_and_bridges_become_families() {
+    let bridge = Figures { node: "b".to_owned(), addresses: Some(12), ..Figures::default() };
+    let collected = Collected { figures: vec![host(), bridge], silent: vec!["s".to_owned()] };
+    let all = families(&collected, Times { started: 1.5, took: 0.25 });
+    for (name, labels, value) in [
+        ("linerate_build_info", &[env!("CARGO_PKG_VERSION")][..], 1.0),
+        ("process_start_time_seconds", &[], 1.5),
+        ("linerate_scrape_duration_seconds", &[], 0.25),
+        ("linerate_up", &["h"], 1.0),
+        ("linerate_up", &["s"], 0.0),
+        ("linerate_port_receive_packets", &["h", "eth0"], 7.0),
+        ("linerate_port_statistic", &["h", "eth0", "port.rx.malformed"], 2.0),
+        ("linerate_port_up", &["h", "eth0"], 1.0),
+        ("linerate_drops", &["h", "inet.ip4.forward.no_route"], 0.0),
+        ("linerate_frames_unaccounted", &["b"], 0.0),
+        ("linerate_forwarded_packets", &["h", "ipv4"], 5.0),
+        ("linerate_tcp_retransmits", &["h"], 2.0),
+        ("linerate_statistic", &["h", "inet.arp.x"], 9.0),
+        ("linerate_routes", &["h", "ipv4"], 1e6),
+        ("linerate_neighbors", &["h", "ipv4", "permanent"], 2.0),
+        ("linerate_tcp_connections", &["h", "listen"], 1.0),
+        ("linerate_pool_buffers", &["h", "free"], 90.0),
+        ("linerate_bridge_addresses", &["b"], 12.0),
+        ("linerate_metrics_truncated", &[], 0.0),
+    ] {
+        assert_eq!(sample(&all, name, labels).value, value, "{name} {labels:?}");
+    }
+    assert!(all.iter().all(|family| !family.samples.is_empty()), "a family without samples is left out");
+    let names: std::collections::BTreeSet<_> = all.iter().map(|family| family.name).collect();
+    assert_eq!(names.len(), all.len(), "a family has one place");
+}
+
+#[test]
+fn too_many_samples_are_cut_and_this_is_a_metric() {
+    let many: Vec<Entry> = (0..SERIES_MAX as u64).map(|n| entry(&format!("c{n}"), n)).collect();
+    let collected = Collected { figures: vec![Figures { counters: many, ..host() }], silent: Vec::new() };
+    let all = families(&collected, Times::default());
+    assert_eq!(all.iter().map(|family| family.samples.len()).sum::<usize>(), SERIES_MAX + 1);
+    assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, 1.0);
+}

@@ -1,0 +1,305 @@
+//! The HTTP server. It has one thread, which no frame passes. A client has two seconds to send its
+//! request and to read the answer, and the number of clients is limited, so slow clients do not
+//! keep others away for long.
+
+#[cfg(test)]
+mod tests;
+
+use crate::families::{Times, families};
+use crate::request::{Parsed, REQUEST_MAX, Request, RequestError, parse};
+use clock::Duration;
+use node::figures::{Collected, Collector};
+use port::os::unix::{SocketFile, listen};
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Maximum number of clients. If there are more, the one that connected first is disconnected.
+pub(crate) const CLIENTS_MAX: usize = 64;
+/// Time for a client to send its request and to read the answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+/// Maximum time to wait for the figures of the nodes.
+const COLLECT: Duration = Duration::from_secs(1);
+/// Age up to which figures are used again, so that many clients do not burden the nodes.
+const FRESH: Duration = Duration::from_millis(20);
+/// Interval at which the server checks whether it is to end, and clients whose time is over.
+const TICK: Duration = Duration::from_millis(100);
+/// Interval at which an answer is continued that a client reads slowly.
+const WRITE: Duration = Duration::from_millis(2);
+
+/// Address at which metrics are served.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// A TCP address of the kernel, such as `127.0.0.1:9273`.
+    Tcp(SocketAddr),
+    /// Path of a UNIX socket, to which only this user can connect.
+    Unix(PathBuf),
+}
+
+/// Error for a text that is no [`Address`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AddressError(String);
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}': expected an address with a port such as 127.0.0.1:9273, or unix:PATH", self.0)
+    }
+}
+
+impl std::error::Error for AddressError {}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        let error = || AddressError(text.to_owned());
+        match text.strip_prefix("unix:") {
+            Some("") => Err(error()),
+            Some(path) => Ok(Address::Unix(PathBuf::from(path))),
+            None => text.parse().map(Address::Tcp).map_err(|_| error()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(addr) => write!(f, "http://{addr}/metrics"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Byte stream of a client.
+trait Stream: Read + Write + AsFd + Send {}
+
+impl<S: Read + Write + AsFd + Send> Stream for S {}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, #[expect(dead_code, reason = "its drop removes the file")] SocketFile),
+}
+
+impl Listener {
+    fn open(address: &Address) -> io::Result<Listener> {
+        Ok(match address {
+            Address::Tcp(addr) => {
+                let listener = TcpListener::bind(addr)?;
+                listener.set_nonblocking(true)?;
+                Listener::Tcp(listener)
+            }
+            Address::Unix(path) => {
+                let (listener, file) = listen(path)?;
+                Listener::Unix(listener, file)
+            }
+        })
+    }
+
+    fn accept(&self) -> io::Result<Box<dyn Stream>> {
+        Ok(match self {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Box::new(stream)
+            }
+            Listener::Unix(listener, _) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nonblocking(true)?;
+                Box::new(stream)
+            }
+        })
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Tcp(listener) => listener.as_fd(),
+            Listener::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+/// A client, with its incomplete request or its unread answer.
+struct Client {
+    stream: Box<dyn Stream>,
+    request: Vec<u8>,
+    answer: Option<(Vec<u8>, usize)>,
+    until: Instant,
+}
+
+/// Server of the metrics of a process. Dropping it ends its thread.
+#[derive(Debug)]
+pub struct Server {
+    address: Address,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens at `address`, and serves the figures of `collector` in a thread of its own.
+    ///
+    /// # Errors
+    /// Returns errors of the system: the address is in use or not permitted, or no thread can be
+    /// created.
+    pub fn start(address: &Address, collector: Arc<Collector>) -> io::Result<Server> {
+        let listener = Listener::open(address)?;
+        let address = match &listener {
+            Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?), // the port may have been 0
+            Listener::Unix(..) => address.clone(),
+        };
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let mut serving = Serving { listener, collector, started, clients: Vec::new(), last: None };
+        let thread = dispatch::spawn_worker("metrics", None, move |_| {
+            while !over.load(Ordering::Relaxed) {
+                serving.round();
+            }
+        })?;
+        Ok(Server { address, is_over, thread: Some(thread) })
+    }
+
+    /// Returns the address at which the server listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join(); // a panic of the thread was already reported
+        }
+    }
+}
+
+/// State of the server's thread.
+struct Serving {
+    listener: Listener,
+    collector: Arc<Collector>,
+    started: f64,
+    clients: Vec<Client>,
+    /// The last figures, with their time and the duration of collecting them.
+    last: Option<(Instant, Duration, Collected)>,
+}
+
+impl Serving {
+    /// Waits for clients, accepts them, and continues reading from and writing to each of them.
+    fn round(&mut self) {
+        let is_writing = self.clients.iter().any(|client| client.answer.is_some());
+        let readers = self.clients.iter().filter(|client| client.answer.is_none());
+        let mut fds = vec![self.listener.fd()];
+        fds.extend(readers.map(|client| client.stream.as_fd()));
+        if dispatch::wait_readable(&fds, Some(if is_writing { WRITE } else { TICK })).is_err() {
+            std::thread::sleep(WRITE); // no memory for the call: later
+        }
+        self.accept();
+        let mut clients = std::mem::take(&mut self.clients);
+        let now = Instant::now();
+        clients.retain_mut(|client| now < client.until && self.turn(client));
+        self.clients = clients;
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..CLIENTS_MAX {
+            let Ok(stream) = self.listener.accept() else { return };
+            if self.clients.len() >= CLIENTS_MAX {
+                self.clients.remove(0);
+            }
+            let until = Instant::now() + PATIENCE;
+            self.clients.push(Client { stream, request: Vec::new(), answer: None, until });
+        }
+    }
+
+    /// Reads from or writes to a client, as far as possible without waiting. Returns `false` if the
+    /// connection is to be closed.
+    fn turn(&mut self, client: &mut Client) -> bool {
+        if client.answer.is_none() {
+            let mut bytes = [0; 2048];
+            match client.stream.read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(read) => client.request.extend(bytes.get(..read).unwrap_or_default()),
+                Err(why) => return is_temporary(&why),
+            }
+            match parse(&client.request) {
+                Ok(None) => {}
+                Ok(Some(parsed)) => client.answer = Some((self.answer(parsed), 0)),
+                Err(why) => client.answer = Some((refusal(why), 0)),
+            }
+            client.request.truncate(REQUEST_MAX + 1);
+        }
+        let Some((answer, sent)) = &mut client.answer else { return true };
+        match client.stream.write(answer.get(*sent..).unwrap_or_default()) {
+            Ok(written) => {
+                *sent += written;
+                *sent < answer.len()
+            }
+            Err(why) => is_temporary(&why),
+        }
+    }
+
+    fn answer(&mut self, parsed: Parsed) -> Vec<u8> {
+        let (status, media_type, body) = match parsed.request {
+            Request::Healthy => ("200 OK", "text/plain", "The process runs.\n".to_owned()),
+            Request::Ready => match self.collected() {
+                (_, collected) if collected.silent.is_empty() => {
+                    ("200 OK", "text/plain", "All nodes run.\n".to_owned())
+                }
+                (_, collected) => {
+                    let silent = collected.silent.join(", ");
+                    ("503 Service Unavailable", "text/plain", format!("No answer from: {silent}\n"))
+                }
+            },
+            Request::Metrics(format) => {
+                let started = self.started;
+                let (took, collected) = self.collected();
+                let families = families(collected, Times { started, took: took.as_secs_f64() });
+                ("200 OK", format.media_type(), format.text(&families))
+            }
+        };
+        response(status, media_type, &body, parsed.is_head)
+    }
+
+    /// Returns figures that are at most [`FRESH`] old, and the duration of collecting them.
+    fn collected(&mut self) -> (Duration, &Collected) {
+        let now = Instant::now();
+        if self.last.as_ref().is_none_or(|(at, ..)| now.duration_since(*at) > FRESH) {
+            let collected = self.collector.collect(COLLECT);
+            self.last = Some((Instant::now(), now.elapsed(), collected));
+        }
+        let (_, took, collected) = self
+            .last
+            .get_or_insert_with(|| (now, Duration::ZERO, Collected { figures: Vec::new(), silent: Vec::new() }));
+        (*took, collected)
+    }
+}
+
+fn is_temporary(why: &io::Error) -> bool {
+    matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+fn refusal(why: RequestError) -> Vec<u8> {
+    let status = why.status();
+    response(status, "text/plain", &format!("{status}: GET /metrics, /-/healthy or /-/ready\n"), false)
+}
+
+fn response(status: &str, media_type: &str, body: &str, is_head: bool) -> Vec<u8> {
+    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {media_type}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+        body.len()
+    );
+    let mut out = head.into_bytes();
+    if !is_head {
+        out.extend(body.as_bytes());
+    }
+    out
+}

@@ -1,0 +1,77 @@
+use super::*;
+use crate::config::{HostConfig, IfaceConfig};
+use clock::{Clock, SimClock};
+use lock::Up;
+use port::Pairs;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn value(entries: &[Entry], name: &str) -> u64 {
+    entries.iter().find(|entry| entry.name == name).unwrap_or_else(|| panic!("no {name}")).value
+}
+
+#[test]
+fn a_host_has_counters_ports_routes_neighbors_and_connections() {
+    let mut config = HostConfig { name: "h".to_owned(), ..HostConfig::default() };
+    config.ifaces.push(IfaceConfig::on("null:eth0"));
+    config.set_iface("addresses", "10.0.0.1/24").unwrap();
+    let host: Host<Up> = crate::build(&config, &Pairs::new(), Clock::sim(&SimClock::new())).unwrap();
+    host.set_static_neighbor(host.iface("eth0").unwrap().id, [10, 0, 0, 2].into(), wire::Mac([2; 6])).unwrap();
+    let calls = host.calls();
+    let listener = calls.stream_socket().unwrap();
+    calls.bind(listener, "10.0.0.1:80".parse().unwrap()).unwrap();
+    calls.listen(listener, 1).unwrap();
+    let datagrams = calls.socket().unwrap();
+    calls.send_to(datagrams, b"x", &"10.0.0.2:9".parse().unwrap()).unwrap();
+    let figures = Figures::of_host(&host);
+    assert_eq!((figures.node.as_str(), figures.unaccounted), ("h", 0));
+    let [port] = &figures.ports[..] else { panic!("{:?}", figures.ports) };
+    assert_eq!(
+        (port.name.as_str(), port.is_up, value(&port.counters, "port.tx.frames")),
+        ("eth0", true, 2),
+        "an announcement and a datagram"
+    );
+    assert_eq!(figures.neighbors.unwrap()[0], [0, 0, 0, 0, 1], "permanent");
+    assert_eq!(figures.connections.unwrap()[0], 1, "listen");
+    assert!(figures.routes.unwrap()[0] >= 2, "{:?}", figures.routes);
+    for reason in stats::DropReason::ALL {
+        value(&figures.counters, reason.name()); // reasons without drops are included
+    }
+    assert!(figures.addresses.is_none() && figures.pool[1] > 0);
+}
+
+#[test]
+fn figures_are_collected_from_the_threads_of_the_nodes() {
+    let collector = Arc::new(Collector::default());
+    let answers = collector.join("answers").unwrap();
+    let silent = collector.join("silent").unwrap();
+    let ends = collector.join("ends").unwrap();
+    drop(ends);
+    let node = std::thread::spawn(move || {
+        for n in 1..=2 {
+            while !dispatch::wait_readable(&[answers.fd()], None).unwrap()[0] {}
+            answers.serve(|| Figures { node: "answers".to_owned(), unaccounted: n, ..Figures::default() });
+        }
+    });
+    for n in 1..=2 {
+        let all = collector.collect(Duration::from_millis(500));
+        let figures: Vec<_> = all.figures.iter().map(|of| (of.node.as_str(), of.unaccounted)).collect();
+        assert_eq!((figures, all.silent), (vec![("answers", n)], vec!["silent".to_owned()]));
+    }
+    node.join().unwrap();
+    drop(silent);
+    assert!(collector.collect(Duration::from_secs(10)).figures.is_empty(), "both have ended");
+}
+
+/// A source that ends during a request is not waited for.
+#[test]
+fn a_node_that_ends_is_not_waited_for() {
+    let collector = Arc::new(Collector::default());
+    let source = collector.join("ends").unwrap();
+    let waits = collector.clone();
+    let collecting = std::thread::spawn(move || waits.collect(Duration::from_secs(600)));
+    while !dispatch::wait_readable(&[source.fd()], None).unwrap()[0] {}
+    drop(source);
+    let all = collecting.join().unwrap();
+    assert!(all.figures.is_empty() && all.silent.is_empty(), "{all:?}");
+}
