@@ -647,6 +647,13 @@ impl<L: Locks> Stack<L> {
         known
     }
 
+    /// Calls `each` with the address family (0 for IPv4, 1 for IPv6) and the state of each
+    /// neighbor.
+    pub fn for_each_neighbor_state(&self, cx: Cx, mut each: impl FnMut(usize, neigh::State)) {
+        self.neighbors.lock(cx).iter().for_each(|neighbor| each(0, neighbor.state));
+        self.six.neighbors.lock(cx).iter().for_each(|neighbor| each(1, neighbor.state));
+    }
+
     /// Returns all IPv4 neighbors.
     pub fn neighbors(&self, cx: Cx) -> Vec<Neighbor> {
         let mut all: Vec<_> = self.neighbors.lock(cx).iter().collect();

@@ -92,6 +92,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         return ctl::run(args.url.as_deref(), args.json, words);
     }
     let specs = specs(args)?;
+    let mut metrics = args.metrics.as_ref().map(hosts::Metrics::bind).transpose()?;
     let mut ready = Ready::new(args.ready_fd, 1)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut config = SwitchConfig { name: args.name.clone(), loops: args.loops.into(), ..SwitchConfig::default() };
@@ -129,19 +130,20 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         print(&answer)?;
     }
     let mut socket = args.control.as_deref().map(serve).transpose()?;
-    let (collector, server) = hosts::serve_metrics(args.metrics.as_ref())?;
-    if let Some(collector) = &collector {
-        switch.report_to(collector).context("--metrics")?;
+    if let Some(metrics) = &metrics {
+        switch.report_to(&metrics.collector).context("--metrics")?;
     }
     args.sandbox.with_control(socket.is_some()).enter()?.into_iter().for_each(notice);
     let path = socket.as_ref().map(|socket| socket.server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     hosts::print_event(&running, &mut ready);
+    metrics.as_mut().map_or(Ok(()), hosts::Metrics::serve)?;
     let at_start = control::warnings(&switch);
     at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };
     let ran = switch.run(socket.as_mut(), until, dispatch::stop_requested);
-    drop(server);
+    switch.end_report();
+    drop(metrics);
     control::warnings(&switch).iter().filter(|warning| !at_start.contains(warning)).for_each(|warning| notice(warning));
     control::report(&switch).lines().for_each(notice);
     warn_if_unavailable();

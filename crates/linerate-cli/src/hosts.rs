@@ -7,7 +7,7 @@ use crate::ready::Ready;
 use crate::sandbox::warn_if_unavailable;
 use anyhow::Context;
 use dispatch::sandbox::Sandbox;
-use metrics::{Address, Server};
+use metrics::{Address, Bound, Server};
 use node::config::{HostConfig, IfaceConfig, Network};
 use node::figures::Collector;
 use node::run::{Event, Outcome, UpError};
@@ -33,10 +33,15 @@ pub fn run(
     let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
-    let (collector, server) = serve_metrics(metrics)?;
-    let programs = programs::servers::Servers::LIVE;
-    let outcomes = node::run::up_network(network, programs, collector, sandbox, |event| print_event(event, &mut ready));
-    drop(server);
+    let mut metrics = metrics.map(Metrics::bind).transpose()?;
+    let (programs, collector) = (programs::servers::Servers::LIVE, metrics.as_ref().map(|of| of.collector.clone()));
+    let outcomes = node::run::up_network(network, programs, collector, sandbox, |event| {
+        print_event(event, &mut ready);
+        // The first event is passed on when all nodes run and the privileges are dropped.
+        let served = metrics.as_mut().map_or(Ok(()), Metrics::serve);
+        served.unwrap_or_else(|why| notice(&format!("{why:#}")));
+    });
+    drop(metrics);
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
         other => other.into(),
@@ -44,14 +49,33 @@ pub fn run(
     report(&outcomes, audits)
 }
 
-/// Starts the server of metrics, if an address is given, and prints its address. Returns the
-/// collector to which nodes report.
-pub fn serve_metrics(address: Option<&Address>) -> anyhow::Result<(Option<Arc<Collector>>, Option<Server>)> {
-    let Some(address) = address else { return Ok((None, None)) };
-    let collector = Arc::new(Collector::default());
-    let server = Server::start(address, collector.clone()).with_context(|| format!("--metrics {address}"))?;
-    notice(&format!("metrics at {}", server.address()));
-    Ok((Some(collector), Some(server)))
+/// Metrics of a process, for --metrics.
+pub struct Metrics {
+    /// Collector to which the nodes report.
+    pub collector: Arc<Collector>,
+    /// The address, until the server is started.
+    bound: Option<Bound>,
+    server: Option<Server>,
+}
+
+impl Metrics {
+    /// Listens at `address`, and prints it.
+    pub fn bind(address: &Address) -> anyhow::Result<Metrics> {
+        let bound = Bound::new(address).with_context(|| format!("--metrics {address}"))?;
+        match bound.address() {
+            Address::Tcp(addr) => notice(&format!("metrics at http://{addr}/metrics")),
+            unix => notice(&format!("metrics at {unix}")),
+        }
+        Ok(Metrics { collector: Arc::default(), bound: Some(bound), server: None })
+    }
+
+    /// Starts the server, unless it runs.
+    pub fn serve(&mut self) -> anyhow::Result<()> {
+        if let Some(bound) = self.bound.take() {
+            self.server = Some(bound.serve(self.collector.clone()).context("--metrics")?);
+        }
+        Ok(())
+    }
 }
 
 /// Stream to which the frame audits of hosts are printed.

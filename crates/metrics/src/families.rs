@@ -7,6 +7,7 @@
 mod tests;
 
 use node::figures::{Collected, Figures, NEIGHBOR_STATES, TCP_STATES};
+use node::switch::LOST;
 use stats::{DropReason, End, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +97,7 @@ pub fn families(collected: &Collected, times: Times) -> Vec<Family> {
     all.extend(of_ports(&collected.figures));
     all.extend(of_stacks(&collected.figures));
     all.extend(of_counters(&collected.figures));
+    all.sort_by_key(|family| family.kind == Kind::Unknown); // these are cut first
     all.retain(|family| !family.samples.is_empty());
     let (mut left, mut is_cut) = (SERIES_MAX, false);
     for family in &mut all {
@@ -205,7 +207,7 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
 
 fn of_counters(nodes: &[Figures]) -> Vec<Family> {
     let reasons = DropReason::ALL.iter().filter(|reason| reason.end() == End::Lost);
-    let reasons: BTreeSet<&str> = reasons.map(|reason| reason.name()).collect();
+    let reasons: BTreeSet<&str> = reasons.map(|reason| reason.name()).chain(LOST.iter().copied()).collect();
     let mut drops = Family::new("linerate_drops", Kind::Counter, "Frames dropped, by reason.");
     let mut forwarded =
         Family::new("linerate_forwarded_packets", Kind::Counter, "Packets forwarded between interfaces, by family.");

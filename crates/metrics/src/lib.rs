@@ -23,5 +23,5 @@ mod text;
 
 pub use families::{Family, Kind, SERIES_MAX, Sample, families};
 pub use request::{Request, RequestError};
-pub use server::{Address, AddressError, Server};
+pub use server::{Address, AddressError, Bound, Server};
 pub use text::Format;

@@ -1,4 +1,5 @@
-//! Requests of HTTP clients: as much of HTTP/1.1 (RFC 9112) as a scrape needs.
+//! Requests of HTTP clients: as much of HTTP/1.1 (RFC 9112) as a scrape needs. A target with a
+//! scheme and a host, which only proxies send, is rejected.
 
 #[cfg(test)]
 mod tests;
@@ -80,7 +81,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, RequestError> {
     };
     let accepts = lines.filter_map(|line| line.split_once(':'));
     let mut accepts = accepts.filter(|(name, _)| name.trim().eq_ignore_ascii_case("accept"));
-    let format = match accepts.any(|(_, value)| value.to_ascii_lowercase().contains("application/openmetrics-text")) {
+    let format = match accepts.any(|(_, value)| value.split(',').any(accepts_openmetrics)) {
         true => Format::OpenMetrics,
         false => Format::Prometheus,
     };
@@ -91,6 +92,15 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, RequestError> {
         _ => return Err(RequestError::NotFound),
     };
     Ok(Some(Parsed { request, is_head }))
+}
+
+/// Returns whether a media range of an Accept header (RFC 9110 12.5.1) is that of OpenMetrics, with
+/// a weight other than 0.
+fn accepts_openmetrics(range: &str) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let is_it = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/openmetrics-text"));
+    let weights = parts.filter_map(|part| part.split_once('=')).filter(|(name, _)| name.eq_ignore_ascii_case("q"));
+    is_it && !weights.map(|(_, weight)| weight).any(|weight| weight.parse() == Ok(0.0))
 }
 
 fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {

@@ -1,20 +1,20 @@
 //! The HTTP server. It has one thread, which no frame passes. A client has two seconds to send its
-//! request and to read the answer, and the number of clients is limited, so slow clients do not
+//! request and two to read the answer, and the number of clients is limited, so slow clients do not
 //! keep others away for long.
 
 #[cfg(test)]
 mod tests;
 
 use crate::families::{Times, families};
-use crate::request::{Parsed, REQUEST_MAX, Request, RequestError, parse};
+use crate::request::{Parsed, Request, RequestError, parse};
 use clock::Duration;
 use node::figures::{Collected, Collector};
 use port::os::unix::{SocketFile, listen};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const COLLECT: Duration = Duration::from_secs(1);
 const FRESH: Duration = Duration::from_millis(20);
 /// Interval at which the server checks whether it is to end, and clients whose time is over.
 const TICK: Duration = Duration::from_millis(100);
-/// Interval at which an answer is continued that a client reads slowly.
+/// Interval between attempts to write the rest of an answer to a client that reads slowly.
 const WRITE: Duration = Duration::from_millis(2);
 
 /// Address at which metrics are served.
@@ -72,17 +72,31 @@ impl FromStr for Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(addr) => write!(f, "http://{addr}/metrics"),
+            Address::Tcp(addr) => addr.fmt(f),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
 }
 
 /// Byte stream of a client.
-trait Stream: Read + Write + AsFd + Send {}
+trait Stream: Read + Write + AsFd + Send {
+    /// Ends the sending direction.
+    fn finish(&self);
+}
 
-impl<S: Read + Write + AsFd + Send> Stream for S {}
+impl Stream for TcpStream {
+    fn finish(&self) {
+        let _ = self.shutdown(Shutdown::Write); // fails if the client has closed already
+    }
+}
 
+impl Stream for UnixStream {
+    fn finish(&self) {
+        let _ = self.shutdown(Shutdown::Write); // fails if the client has closed already
+    }
+}
+
+#[derive(Debug)]
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, #[expect(dead_code, reason = "its drop removes the file")] SocketFile),
@@ -126,50 +140,75 @@ impl Listener {
     }
 }
 
-/// A client, with its incomplete request or its unread answer.
+/// A client, and what is done for it until its time is over.
 struct Client {
     stream: Box<dyn Stream>,
-    request: Vec<u8>,
-    answer: Option<(Vec<u8>, usize)>,
+    state: State,
     until: Instant,
 }
 
-/// Server of the metrics of a process. Dropping it ends its thread.
-#[derive(Debug)]
-pub struct Server {
-    address: Address,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+enum State {
+    /// Its request is incomplete.
+    Reads(Vec<u8>),
+    /// Its answer is written; the number is that of the bytes written so far.
+    Writes(Vec<u8>, usize),
+    /// The answer was written. What the client still sends is read and discarded, since closing the
+    /// connection before would reset it, and the client might not see the answer.
+    Drains,
 }
 
-impl Server {
-    /// Listens at `address`, and serves the figures of `collector` in a thread of its own.
+/// Address at which a [`Server`] will answer. Clients that connect meanwhile wait.
+#[derive(Debug)]
+pub struct Bound {
+    listener: Listener,
+    address: Address,
+    started: f64,
+}
+
+impl Bound {
+    /// Listens at `address`.
     ///
     /// # Errors
-    /// Returns errors of the system: the address is in use or not permitted, or no thread can be
-    /// created.
-    pub fn start(address: &Address, collector: Arc<Collector>) -> io::Result<Server> {
+    /// Returns errors of the system: the address is in use or not permitted.
+    pub fn new(address: &Address) -> io::Result<Bound> {
         let listener = Listener::open(address)?;
         let address = match &listener {
             Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?), // the port may have been 0
             Listener::Unix(..) => address.clone(),
         };
+        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        Ok(Bound { listener, address, started })
+    }
+
+    /// Returns the address.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Answers with the figures of `collector`, in a thread of its own. Called when all nodes run
+    /// and the process has dropped its privileges.
+    ///
+    /// # Errors
+    /// Returns errors of the system: no thread can be created.
+    pub fn serve(self, collector: Arc<Collector>) -> io::Result<Server> {
+        let Bound { listener, started, .. } = self;
         let is_over = Arc::new(AtomicBool::new(false));
         let over = is_over.clone();
-        let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let mut serving = Serving { listener, collector, started, clients: Vec::new(), last: None };
         let thread = dispatch::spawn_worker("metrics", None, move |_| {
             while !over.load(Ordering::Relaxed) {
                 serving.round();
             }
         })?;
-        Ok(Server { address, is_over, thread: Some(thread) })
+        Ok(Server { is_over, thread: Some(thread) })
     }
+}
 
-    /// Returns the address at which the server listens.
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
+/// Server of the metrics of a process. Dropping it ends its thread.
+#[derive(Debug)]
+pub struct Server {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Server {
@@ -194,55 +233,73 @@ struct Serving {
 impl Serving {
     /// Waits for clients, accepts them, and continues reading from and writing to each of them.
     fn round(&mut self) {
-        let is_writing = self.clients.iter().any(|client| client.answer.is_some());
-        let readers = self.clients.iter().filter(|client| client.answer.is_none());
+        let is_writing = |client: &&Client| matches!(client.state, State::Writes(..));
+        let readers = self.clients.iter().filter(|client| !is_writing(client));
         let mut fds = vec![self.listener.fd()];
         fds.extend(readers.map(|client| client.stream.as_fd()));
-        if dispatch::wait_readable(&fds, Some(if is_writing { WRITE } else { TICK })).is_err() {
+        let timeout = if self.clients.iter().any(|client| is_writing(&client)) { WRITE } else { TICK };
+        if dispatch::wait_readable(&fds, Some(timeout)).is_err() {
             std::thread::sleep(WRITE); // no memory for the call: later
         }
         self.accept();
         let mut clients = std::mem::take(&mut self.clients);
-        let now = Instant::now();
-        clients.retain_mut(|client| now < client.until && self.turn(client));
+        clients.retain_mut(|client| Instant::now() < client.until && self.turn(client));
         self.clients = clients;
     }
 
     fn accept(&mut self) {
         for _ in 0..CLIENTS_MAX {
-            let Ok(stream) = self.listener.accept() else { return };
+            let stream = match self.listener.accept() {
+                Ok(stream) => stream,
+                Err(why) => {
+                    if why.kind() != ErrorKind::WouldBlock {
+                        std::thread::sleep(WRITE); // too many open descriptors: the listener stays readable
+                    }
+                    return;
+                }
+            };
             if self.clients.len() >= CLIENTS_MAX {
                 self.clients.remove(0);
             }
-            let until = Instant::now() + PATIENCE;
-            self.clients.push(Client { stream, request: Vec::new(), answer: None, until });
+            self.clients.push(Client { stream, state: State::Reads(Vec::new()), until: Instant::now() + PATIENCE });
         }
     }
 
     /// Reads from or writes to a client, as far as possible without waiting. Returns `false` if the
     /// connection is to be closed.
     fn turn(&mut self, client: &mut Client) -> bool {
-        if client.answer.is_none() {
+        if let State::Reads(request) = &mut client.state {
             let mut bytes = [0; 2048];
             match client.stream.read(&mut bytes) {
                 Ok(0) => return false,
-                Ok(read) => client.request.extend(bytes.get(..read).unwrap_or_default()),
+                Ok(read) => request.extend(bytes.get(..read).unwrap_or_default()),
                 Err(why) => return is_temporary(&why),
             }
-            match parse(&client.request) {
-                Ok(None) => {}
-                Ok(Some(parsed)) => client.answer = Some((self.answer(parsed), 0)),
-                Err(why) => client.answer = Some((refusal(why), 0)),
-            }
-            client.request.truncate(REQUEST_MAX + 1);
+            let answer = match parse(request) {
+                Ok(None) => return true,
+                Ok(Some(parsed)) => self.answer(parsed),
+                Err(why) => refusal(why, request.starts_with(b"HEAD ")),
+            };
+            client.state = State::Writes(answer, 0);
+            client.until = Instant::now() + PATIENCE;
         }
-        let Some((answer, sent)) = &mut client.answer else { return true };
-        match client.stream.write(answer.get(*sent..).unwrap_or_default()) {
-            Ok(written) => {
-                *sent += written;
-                *sent < answer.len()
+        if let State::Writes(answer, sent) = &mut client.state {
+            match client.stream.write(answer.get(*sent..).unwrap_or_default()) {
+                Ok(written) => *sent += written,
+                Err(why) => return is_temporary(&why),
             }
-            Err(why) => is_temporary(&why),
+            if *sent < answer.len() {
+                return true;
+            }
+            client.stream.finish();
+            client.state = State::Drains;
+        }
+        loop {
+            match client.stream.read(&mut [0; 2048]) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(why) => return is_temporary(&why),
+            }
         }
     }
 
@@ -286,9 +343,9 @@ fn is_temporary(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn refusal(why: RequestError) -> Vec<u8> {
+fn refusal(why: RequestError, is_head: bool) -> Vec<u8> {
     let status = why.status();
-    response(status, "text/plain", &format!("{status}: GET /metrics, /-/healthy or /-/ready\n"), false)
+    response(status, "text/plain", &format!("{status}: GET /metrics, /-/healthy or /-/ready\n"), is_head)
 }
 
 fn response(status: &str, media_type: &str, body: &str, is_head: bool) -> Vec<u8> {

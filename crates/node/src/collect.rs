@@ -12,36 +12,48 @@ use lock::Locks;
 use stats::Entry;
 use std::io;
 
-fn place_of(state: Option<tcp::State>) -> usize {
+/// Returns the place of a state in [`TCP_STATES`](crate::figures::TCP_STATES).
+fn place_of(state: tcp::State) -> usize {
     use tcp::State;
     match state {
-        None => 0,
-        Some(State::SynSent) => 1,
-        Some(State::SynReceived) => 2,
-        Some(State::Established) => 3,
-        Some(State::FinWait1) => 4,
-        Some(State::FinWait2) => 5,
-        Some(State::CloseWait) => 6,
-        Some(State::Closing) => 7,
-        Some(State::LastAck) => 8,
-        Some(State::TimeWait) => 9,
-        Some(State::Closed) => 10,
+        State::SynSent => 1,
+        State::SynReceived => 2,
+        State::Established => 3,
+        State::FinWait1 => 4,
+        State::FinWait2 => 5,
+        State::CloseWait => 6,
+        State::Closing => 7,
+        State::LastAck => 8,
+        State::TimeWait => 9,
+        State::Closed => 10,
     }
 }
 
-fn by_state(states: impl Iterator<Item = State>) -> [u64; 5] {
-    let mut all = [0; 5];
-    for state in states {
-        let place = match state {
-            State::Incomplete => &mut all[0],
-            State::Reachable => &mut all[1],
-            State::Stale => &mut all[2],
-            State::Probe => &mut all[3],
-            State::Permanent => &mut all[4],
-        };
-        *place += 1;
-    }
+/// Returns the numbers of TCP connections by state. A listener's handshakes are in SYN-RECEIVED. A
+/// socket that neither listens nor was connected is not counted.
+fn connections<L: Locks>(host: &Host<L>) -> [u64; 11] {
+    let (stack, cx) = (&host.stack, host.cx());
+    let mut all = [0; 11];
+    stack.for_each_sock(cx, |_, sock| match (sock.tcb().map(tcp::Tcb::state), sock.embryonic()) {
+        (Some(state), _) => all.get_mut(place_of(state)).into_iter().for_each(|count| *count += 1),
+        (None, Some((handshakes, _))) => {
+            all[0] += 1;
+            all[2] += handshakes as u64;
+        }
+        (None, None) => {}
+    });
+    all[9] += stack.tcp_time_wait_count(cx) as u64;
     all
+}
+
+fn place_of_neighbor(state: State) -> usize {
+    match state {
+        State::Incomplete => 0,
+        State::Reachable => 1,
+        State::Stale => 2,
+        State::Probe => 3,
+        State::Permanent => 4,
+    }
 }
 
 impl Figures {
@@ -56,11 +68,10 @@ impl Figures {
             is_up: port.counts.link.is_up() && !gone.iter().any(|(id, _)| *id == port.iface),
         });
         let (unseen, lost) = host.isr_lost();
-        let mut connections = [0; 11];
-        stack.for_each_sock(cx, |_, sock| {
-            if let Some(count) = connections.get_mut(place_of(sock.tcb().map(tcp::Tcb::state))) {
-                *count += 1;
-            }
+        let mut neighbors = [[0; 5]; 2];
+        stack.for_each_neighbor_state(cx, |family, state| {
+            let counts = neighbors.get_mut(family).and_then(|counts| counts.get_mut(place_of_neighbor(state)));
+            counts.into_iter().for_each(|count| *count += 1);
         });
         let pool = stack.pool.stats();
         Figures {
@@ -70,11 +81,8 @@ impl Figures {
             ports: ports.collect(),
             pool: [pool.live(), pool.buffers as u64],
             routes: Some(stack.route_counts(cx).map(|count| count as u64)),
-            neighbors: Some([
-                by_state(stack.neighbors(cx).into_iter().map(|neighbor| neighbor.state)),
-                by_state(stack.neighbors6(cx).into_iter().map(|neighbor| neighbor.state)),
-            ]),
-            connections: Some(connections),
+            neighbors: Some(neighbors),
+            connections: Some(connections(host)),
             addresses: None,
             stages: stack.ledger().stages,
         }
@@ -103,12 +111,12 @@ impl Figures {
                 total("bridge.sent", "Frames sent through ports.", audit.sent),
             ]
             .into_iter()
-            .chain(switch.drops())
+            .chain(switch.drops(&audit))
             .collect(),
-            unaccounted: audit.imbalance()[..2].iter().sum(),
+            unaccounted: audit.unaccounted(),
             ports: ports.collect(),
             pool: [pool.live(), pool.buffers as u64],
-            addresses: Some(switch.addresses().len() as u64),
+            addresses: Some(switch.address_count() as u64),
             ..Figures::default()
         }
     }
@@ -148,6 +156,14 @@ impl Switch {
     pub(crate) fn serve_figures(&self) {
         if let Some(source) = self.figures.get() {
             source.serve(|| Figures::of_switch(self));
+        }
+    }
+
+    /// Ends the connection with the collector, which otherwise waits for a switch that no longer
+    /// runs.
+    pub fn end_report(&self) {
+        if let Some(source) = self.figures.get() {
+            source.end();
         }
     }
 }

@@ -30,7 +30,7 @@ mod thread;
 mod tree;
 mod vlans;
 
-pub use audit::Audit;
+pub use audit::{Audit, LOST};
 pub use average::Average;
 pub use costs::SwitchCosts;
 pub use members::{AddError, Info, Queue};

@@ -265,7 +265,7 @@ fn pool(switch: &Switch, json: bool) -> String {
 
 /// Returns the drop reasons that have a count.
 fn drops(switch: &Switch) -> Vec<Entry> {
-    switch.drops().into_iter().filter(|reason| reason.value > 0).collect()
+    switch.drops(&switch.audit()).into_iter().filter(|reason| reason.value > 0).collect()
 }
 
 fn listed(entries: &[Entry], json: bool) -> String {

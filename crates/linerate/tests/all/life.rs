@@ -105,7 +105,8 @@ fn the_last_handle_is_dropped_by_the_hosts_own_thread() {
     *last.lock().unwrap() = Some(host);
     drop((sender, receiver)); // the port closes, of which the host warns
     assert!(drops.recv_timeout(Duration::from_secs(10)).unwrap());
-    assert!(drops.recv_timeout(Duration::from_secs(10)).is_err(), "the thread has ended and dropped its closure");
+    let ended = drops.recv_timeout(Duration::from_secs(10)).unwrap_err();
+    assert_eq!(ended, std::sync::mpsc::RecvTimeoutError::Disconnected, "the thread has dropped its closure");
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn host() -> Figures {
             entry("tcp.out.retransmitted", 2),
             entry("inet.arp.x", 9),
             entry("inet.ip4.forward.no_route", 0),
+            entry("dataflow.post.lane_full", 8),
         ],
         ports: vec![queue(3), queue(4)],
         pool: [10, 100],
@@ -49,6 +50,7 @@ fn figures_of_hosts_and_bridges_become_families() {
         ("linerate_port_statistic", &["h", "eth0", "port.rx.malformed"], 2.0),
         ("linerate_port_up", &["h", "eth0"], 1.0),
         ("linerate_drops", &["h", "inet.ip4.forward.no_route"], 0.0),
+        ("linerate_drops", &["h", "dataflow.post.lane_full"], 8.0),
         ("linerate_frames_unaccounted", &["b"], 0.0),
         ("linerate_forwarded_packets", &["h", "ipv4"], 5.0),
         ("linerate_tcp_retransmits", &["h"], 2.0),
@@ -69,9 +71,11 @@ fn figures_of_hosts_and_bridges_become_families() {
 
 #[test]
 fn too_many_samples_are_cut_and_this_is_a_metric() {
-    let many: Vec<Entry> = (0..SERIES_MAX as u64).map(|n| entry(&format!("c{n}"), n)).collect();
+    let mut many: Vec<Entry> = (0..SERIES_MAX as u64).map(|n| entry(&format!("c{n}"), n)).collect();
+    many.push(entry("inet.ip4.forward.no_route", 1));
     let collected = Collected { figures: vec![Figures { counters: many, ..host() }], silent: Vec::new() };
     let all = families(&collected, Times::default());
     assert_eq!(all.iter().map(|family| family.samples.len()).sum::<usize>(), SERIES_MAX + 1);
     assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, 1.0);
+    sample(&all, "linerate_drops", &["h", "inet.ip4.forward.no_route"]); // statistics are cut first
 }

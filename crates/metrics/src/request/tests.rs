@@ -11,6 +11,8 @@ fn the_format_follows_from_the_accept_header() {
     for (header, format) in [
         (prometheus, Format::OpenMetrics),
         ("ACCEPT:Application/OpenMetrics-Text", Format::OpenMetrics),
+        ("Accept: text/plain, application/openmetrics-text ; q=0.1", Format::OpenMetrics),
+        ("Accept: application/openmetrics-text;q=0, */*", Format::Prometheus),
         ("Accept: text/plain", Format::Prometheus),
         ("X-Accept: application/openmetrics-text", Format::Prometheus),
         ("Host: a", Format::Prometheus),

@@ -23,6 +23,7 @@ fn a_host_has_counters_ports_routes_neighbors_and_connections() {
     calls.listen(listener, 1).unwrap();
     let datagrams = calls.socket().unwrap();
     calls.send_to(datagrams, b"x", &"10.0.0.2:9".parse().unwrap()).unwrap();
+    calls.stream_socket().unwrap(); // neither listens nor was connected: not counted
     let figures = Figures::of_host(&host);
     assert_eq!((figures.node.as_str(), figures.unaccounted), ("h", 0));
     let [port] = &figures.ports[..] else { panic!("{:?}", figures.ports) };
@@ -32,7 +33,7 @@ fn a_host_has_counters_ports_routes_neighbors_and_connections() {
         "an announcement and a datagram"
     );
     assert_eq!(figures.neighbors.unwrap()[0], [0, 0, 0, 0, 1], "permanent");
-    assert_eq!(figures.connections.unwrap()[0], 1, "listen");
+    assert_eq!(figures.connections.unwrap(), [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "one listener");
     assert!(figures.routes.unwrap()[0] >= 2, "{:?}", figures.routes);
     for reason in stats::DropReason::ALL {
         value(&figures.counters, reason.name()); // reasons without drops are included
@@ -54,13 +55,45 @@ fn figures_are_collected_from_the_threads_of_the_nodes() {
         }
     });
     for n in 1..=2 {
-        let all = collector.collect(Duration::from_millis(500));
+        let all = collector.collect(Duration::from_secs(2));
         let figures: Vec<_> = all.figures.iter().map(|of| (of.node.as_str(), of.unaccounted)).collect();
         assert_eq!((figures, all.silent), (vec![("answers", n)], vec!["silent".to_owned()]));
     }
     node.join().unwrap();
     drop(silent);
-    assert!(collector.collect(Duration::from_secs(10)).figures.is_empty(), "both have ended");
+    let all = collector.collect(Duration::from_secs(10));
+    assert!(all.figures.is_empty() && all.silent.is_empty(), "both have ended: {all:?}");
+}
+
+/// A node whose thread has panicked is not forgotten.
+#[test]
+fn a_panicked_node_is_silent() {
+    let collector = Collector::default();
+    let source = collector.join("broken").unwrap();
+    let panics = move || {
+        let _source = source;
+        std::panic::resume_unwind(Box::new("a panic of this test")) // prints no message
+    };
+    let ended: std::thread::Result<()> = std::thread::spawn(panics).join();
+    assert!(ended.is_err());
+    for _ in 0..2 {
+        assert_eq!(collector.collect(Duration::from_secs(10)).silent, ["broken"]);
+    }
+}
+
+/// A ring without a request is removed from the doorbell, which would otherwise keep the node
+/// awake.
+#[test]
+fn a_doorbell_is_emptied_without_a_request() {
+    let collector: Arc<Collector> = Arc::default();
+    let source = collector.join("h").unwrap();
+    let waits = collector.clone();
+    let collecting = std::thread::spawn(move || waits.collect(Duration::from_secs(600)));
+    while !dispatch::wait_readable(&[source.fd()], None).unwrap()[0] {}
+    source.serve(Figures::default);
+    assert_eq!(collecting.join().unwrap().figures.len(), 1);
+    source.serve(|| panic!("nothing is requested"));
+    assert!(!dispatch::wait_readable(&[source.fd()], Some(Duration::ZERO)).unwrap()[0]);
 }
 
 /// A source that ends during a request is not waited for.

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,21 +24,26 @@ impl<T> Default for Collector<T> {
 #[derive(Debug)]
 struct Node<T> {
     name: String,
-    bell: UnixStream,
+    doorbell: UnixStream,
     shared: Arc<Shared<T>>,
 }
 
-/// Node's end. Dropped when the node ends, which the collector then no longer reports.
+/// Node's end. After it was dropped, the collector no longer reports the node, unless its thread
+/// has panicked.
 #[derive(Debug)]
 pub struct Source<T> {
-    bell: UnixStream,
+    doorbell: UnixStream,
     shared: Arc<Shared<T>>,
 }
 
 #[derive(Debug)]
 struct Shared<T> {
-    is_requested: AtomicBool,
+    /// Number of the last request.
+    requested: AtomicU64,
+    /// Number of the last request that was answered.
+    answered: AtomicU64,
     has_ended: AtomicBool,
+    has_panicked: AtomicBool,
     response: Mutex<Option<T>>,
     arrived: Condvar,
 }
@@ -47,6 +52,10 @@ impl<T> Shared<T> {
     fn response(&self) -> MutexGuard<'_, Option<T>> {
         self.response.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn is_over(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
 }
 
 /// Answers of the nodes to one request.
@@ -54,7 +63,7 @@ impl<T> Shared<T> {
 pub struct Collected<T> {
     /// Values of the nodes that answered, in the order in which they joined.
     pub figures: Vec<T>,
-    /// Names of the nodes that did not answer in time.
+    /// Names of the nodes that did not answer in time, or whose threads have panicked.
     pub silent: Vec<String>,
 }
 
@@ -68,13 +77,15 @@ impl<T> Collector<T> {
         ours.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let shared = Arc::new(Shared {
-            is_requested: AtomicBool::new(false),
+            requested: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
+            has_panicked: AtomicBool::new(false),
             response: Mutex::new(None),
             arrived: Condvar::new(),
         });
-        let source = Source { bell: theirs, shared: shared.clone() };
-        self.nodes().push(Node { name: name.to_owned(), bell: ours, shared });
+        let source = Source { doorbell: theirs, shared: shared.clone() };
+        self.nodes().push(Node { name: name.to_owned(), doorbell: ours, shared });
         Ok(source)
     }
 
@@ -82,23 +93,23 @@ impl<T> Collector<T> {
     pub fn collect(&self, timeout: Duration) -> Collected<T> {
         let end = Instant::now() + timeout;
         let mut nodes = self.nodes();
-        nodes.retain(|node| !node.shared.has_ended.load(Ordering::Acquire));
+        nodes.retain(|node| !node.shared.is_over() || node.shared.has_panicked.load(Ordering::Acquire));
         for node in nodes.iter() {
-            *node.shared.response() = None;
-            node.shared.is_requested.store(true, Ordering::Release);
-            let _ = (&node.bell).write(&[1]); // a full socket wakes its reader, too
+            node.shared.requested.fetch_add(1, Ordering::AcqRel);
+            let _ = (&node.doorbell).write(&[1]); // a full socket wakes its reader, too
         }
         let mut all = Collected { figures: Vec::new(), silent: Vec::new() };
-        for node in nodes.iter() {
-            let is_awaited =
-                |response: &mut Option<T>| response.is_none() && !node.shared.has_ended.load(Ordering::Acquire);
+        for Node { name, shared, .. } in nodes.iter() {
+            let request = shared.requested.load(Ordering::Acquire);
+            let is_answered = || shared.answered.load(Ordering::Acquire) >= request;
             let left = end.saturating_duration_since(Instant::now());
-            let waited = node.shared.arrived.wait_timeout_while(node.shared.response(), left, is_awaited);
+            let is_awaited = |_: &mut Option<T>| !is_answered() && !shared.is_over();
+            let waited = shared.arrived.wait_timeout_while(shared.response(), left, is_awaited);
             let (mut response, _) = waited.unwrap_or_else(PoisonError::into_inner);
-            match response.take() {
+            match response.take().filter(|_| is_answered()) {
                 Some(figures) => all.figures.push(figures),
-                None if node.shared.has_ended.load(Ordering::Acquire) => {}
-                None => all.silent.push(node.name.clone()),
+                None if shared.is_over() && !shared.has_panicked.load(Ordering::Acquire) => {}
+                None => all.silent.push(name.clone()),
             }
         }
         all
@@ -112,27 +123,42 @@ impl<T> Collector<T> {
 impl<T> Source<T> {
     /// Returns the descriptor that is readable when a value is requested.
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.doorbell.as_fd()
     }
 
-    /// If a value is requested, calls `figures` and passes them to the collector. Called by the
-    /// thread of the node.
+    /// If a value is requested, calls `figures` and passes the result to the collector. Called by
+    /// the thread of the node.
     pub fn serve(&self, figures: impl FnOnce() -> T) {
-        if !self.shared.is_requested.swap(false, Ordering::AcqRel) {
+        // The doorbell is emptied before the request is read. A request between the two rings
+        // again, which costs one round.
+        let mut rings = [0; 16];
+        while (&self.doorbell).read(&mut rings).is_ok_and(|read| read == rings.len()) {}
+        let request = self.shared.requested.load(Ordering::Acquire);
+        if request == self.shared.answered.load(Ordering::Acquire) {
             return;
         }
-        let mut rings = [0; 16];
-        while (&self.bell).read(&mut rings).is_ok_and(|read| read == rings.len()) {}
         let figures = figures();
-        *self.shared.response() = Some(figures);
+        let mut response = self.shared.response();
+        *response = Some(figures);
+        self.shared.answered.store(request, Ordering::Release);
+        drop(response);
+        self.shared.arrived.notify_all();
+    }
+
+    /// Ends the connection, so that the collector no longer waits for the node.
+    pub fn end(&self) {
+        let response = self.shared.response(); // a collector that checked before now waits
+        self.shared.has_ended.store(true, Ordering::Release);
+        drop(response);
         self.shared.arrived.notify_all();
     }
 }
 
 impl<T> Drop for Source<T> {
     fn drop(&mut self) {
-        self.shared.has_ended.store(true, Ordering::Release);
-        drop(self.shared.response()); // a collector that checked before now waits
-        self.shared.arrived.notify_all();
+        if std::thread::panicking() {
+            self.shared.has_panicked.store(true, Ordering::Release);
+        }
+        self.end();
     }
 }

@@ -5,6 +5,14 @@ use bridge::{Entry, LOCAL};
 use std::collections::BTreeMap;
 
 impl Switch {
+    /// Returns the number of known addresses. Each thread has a replica of the table; the largest
+    /// one has received all changes of the others.
+    pub fn address_count(&self) -> usize {
+        let mut most = 0;
+        self.each_thread(|thread| most = most.max(thread.bridge.fdb().len()));
+        most
+    }
+
     /// Returns each known address once, with the name of its member and the number of seconds until
     /// it expires. If several threads have an entry for the address, the entry of the thread that
     /// last received a frame from it is used.

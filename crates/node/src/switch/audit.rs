@@ -24,7 +24,7 @@ pub struct Audit {
 }
 
 /// Names of the counters of the dispatcher and its workers that count dropped frames.
-const LOST: &[&str] = &[
+pub const LOST: &[&str] = &[
     "dataflow.post.lane_full",
     "dataflow.post.no_worker",
     "dataflow.post.discarded",
@@ -46,6 +46,15 @@ impl Audit {
     /// Returns whether all frames are accounted for.
     pub fn holds(&self) -> bool {
         self.is_posted() && self.bridge.holds() && self.is_sent()
+    }
+
+    /// Returns the number of frames that are not accounted for between the ports, the dispatcher,
+    /// the bridge and the ports again. It is 0 if no frame was lost.
+    pub fn unaccounted(&self) -> i64 {
+        let [bridge, ports, _] = self.imbalance();
+        let offered = self.posted.offered as i64;
+        let posted = offered - (self.posted.done + self.posted.dropped + self.posted.held) as i64;
+        bridge.abs() + ports.abs() + posted.abs()
     }
 
     /// Returns the numbers of frames that are (unaccounted for in the bridge, unaccounted for
@@ -86,24 +95,24 @@ impl Switch {
     }
 
     /// Returns the drop reasons with their counts, summed over all threads. All reasons are
-    /// included, also those without drops.
-    pub fn drops(&self) -> Vec<Entry> {
-        let audit = self.audit();
+    /// included, also those without drops. `audit` are the frame totals.
+    pub fn drops(&self, audit: &Audit) -> Vec<Entry> {
+        let mut sums = vec![0; DropReason::ALL.len()];
+        self.each_thread(|thread| {
+            let drops = thread.bridge.drops();
+            sums.iter_mut().zip(DropReason::ALL).for_each(|(sum, reason)| *sum += drops.get(*reason));
+        });
         let behind = [
             (DropReason::BridgePortFailed, audit.failed),
             (DropReason::BridgeQueueFull, audit.full),
             (DropReason::BridgePortRemoved, audit.late),
         ];
-        let value = |reason: DropReason| match behind.iter().find(|(other, _)| *other == reason) {
-            Some((_, value)) => *value,
-            None => (0..self.threads()).filter_map(|at| Some(self.thread(at)?.bridge.drops().get(reason))).sum(),
+        let of = |(&reason, sum): (&DropReason, u64)| {
+            let behind = behind.iter().find(|(other, _)| *other == reason);
+            let value = behind.map_or(sum, |(_, value)| *value);
+            Entry { name: reason.name().to_owned(), sentence: reason.sentence(), value }
         };
-        let reasons = DropReason::ALL.iter().map(|&reason| Entry {
-            name: reason.name().to_owned(),
-            sentence: reason.sentence(),
-            value: value(reason),
-        });
-        let mut all: Vec<Entry> = reasons.collect();
+        let mut all: Vec<Entry> = DropReason::ALL.iter().zip(sums).map(of).collect();
         if let Some(flow) = self.dataflow() {
             let counted = stats::entries(&flow.posted).into_iter().chain(flow.worked());
             all.extend(counted.filter(|entry| LOST.contains(&entry.name.as_str())));
