@@ -1,6 +1,8 @@
 //! Counters: numbers that only grow, each with a dotted name and a description.
 
+use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A number that only grows, written by one thread at a time and readable by all.

@@ -278,7 +278,7 @@ fn streams_and_datagrams_work_in_every_mode() {
     }
 }
 
-/// Runs for $SWITCH_SECONDS seconds, by default 2; .ci/run sets 10.
+/// Runs for $SWITCH_SECONDS seconds, by default 2; .ci/run sets 6.
 #[test]
 fn switches_under_load_lose_no_frame() {
     let seconds = std::env::var("SWITCH_SECONDS").map_or(2, |said| said.parse().unwrap());
