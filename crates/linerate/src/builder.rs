@@ -263,8 +263,8 @@ impl HostBuilder {
     }
 
     /// Sends router advertisements with the IPv6 prefixes of the interface, from which the hosts on
-    /// its link configure themselves ([`HostBuilder::autoconf`]). Only a
-    /// [`Router`](crate::Router) sends them.
+    /// its link configure themselves ([`HostBuilder::autoconf`]). Building a host that is not a
+    /// [`Router`](crate::Router) with it is an error.
     pub fn advertise(self) -> HostBuilder {
         self.iface(|iface| {
             iface.advertise = true;
@@ -438,6 +438,11 @@ impl HostBuilder {
             let name = |iface: &IfaceConfig| iface.name.clone().or_else(|| Some(Spec::parse(&iface.port).ok()?.name));
             let dev = self.config.ifaces.get(at).and_then(name); // the port is checked later
             self.config.neighbors.push(NeighborConfig { dev, ..neighbor });
+        }
+        let advertises = self.config.ifaces.iter().any(|iface| iface.advertise);
+        if advertises && self.config.sysctl.get("net.inet6.ip6.forwarding") != Some(&1) {
+            let why = "only a router sends router advertisements: use Router::builder()";
+            self.fault.get_or_insert(Error::rejected("advertise", why));
         }
         self.fault.take().map_or(Ok(self), Err)
     }

@@ -7,7 +7,7 @@
 mod tests;
 
 use node::figures::{Collected, Figures, NEIGHBOR_STATES, TCP_STATES};
-use node::switch::LOST;
+use node::switch::DISPATCH_DROPS;
 use stats::{DropReason, End, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,8 +133,7 @@ fn process(collected: &Collected, times: Times) -> Vec<Family> {
 fn of_ports(nodes: &[Figures]) -> Vec<Family> {
     let mut counted = port_families();
     let mut up = Family::new("linerate_port_up", Kind::Gauge, "1 if the link of the port is up, otherwise 0.");
-    let mut others =
-        Family::new("linerate_port_statistic", Kind::Unknown, "Counters of ports, by the names of 'netstat -s'.");
+    let mut others = Family::new("linerate_port_statistic", Kind::Unknown, "Other counters of ports.");
     for figures in nodes {
         // The queues of a port are added up.
         let mut ports: BTreeMap<&str, (bool, BTreeMap<&str, u64>)> = BTreeMap::new();
@@ -172,7 +171,8 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
     let mut neighbors = Family::new("linerate_neighbors", Kind::Gauge, "Neighbor entries by address family and state.");
     let mut connections =
         Family::new("linerate_tcp_connections", Kind::Gauge, "TCP connections and listeners by state.");
-    let mut addresses = Family::new("linerate_bridge_addresses", Kind::Gauge, "Addresses that a bridge knows.");
+    let mut addresses =
+        Family::new("linerate_bridge_addresses", Kind::Gauge, "Entries of the address table of a bridge.");
     let mut pool = Family::new("linerate_pool_buffers", Kind::Gauge, "Buffers of the pool by state.");
     let mut busy =
         Family::new("linerate_stage_busy_seconds", Kind::Counter, "Processor time by stage, while the ledger is on.");
@@ -207,13 +207,16 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
 
 fn of_counters(nodes: &[Figures]) -> Vec<Family> {
     let reasons = DropReason::ALL.iter().filter(|reason| reason.end() == End::Lost);
-    let reasons: BTreeSet<&str> = reasons.map(|reason| reason.name()).chain(LOST.iter().copied()).collect();
+    let reasons: BTreeSet<&str> = reasons.map(|reason| reason.name()).chain(DISPATCH_DROPS.iter().copied()).collect();
     let mut drops = Family::new("linerate_drops", Kind::Counter, "Frames dropped, by reason.");
     let mut forwarded =
         Family::new("linerate_forwarded_packets", Kind::Counter, "Packets forwarded between interfaces, by family.");
     let mut retransmits = Family::new("linerate_tcp_retransmits", Kind::Counter, "TCP segments retransmitted.");
-    let mut others =
-        Family::new("linerate_statistic", Kind::Unknown, "Counters of the stack, by the names of 'netstat -s'.");
+    let mut others = Family::new(
+        "linerate_statistic",
+        Kind::Unknown,
+        "Other counters of hosts, by the names of 'netstat -s', and of bridges.",
+    );
     for figures in nodes {
         let host = ("host", figures.node.as_str());
         for Entry { name, value, .. } in &figures.counters {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Maximum number of clients. If there are more, the one that connected first is disconnected.
+/// Maximum number of clients. If there are more, the first one without an answer is disconnected.
 pub(crate) const CLIENTS_MAX: usize = 64;
 /// Time for a client to send its request and to read the answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -243,7 +243,8 @@ impl Serving {
         }
         self.accept();
         let mut clients = std::mem::take(&mut self.clients);
-        clients.retain_mut(|client| Instant::now() < client.until && self.turn(client));
+        // A request that has arrived is answered, even if another client took the time meanwhile.
+        clients.retain_mut(|client| self.turn(client) && Instant::now() < client.until);
         self.clients = clients;
     }
 
@@ -259,7 +260,8 @@ impl Serving {
                 }
             };
             if self.clients.len() >= CLIENTS_MAX {
-                self.clients.remove(0);
+                let reads = |client: &Client| !matches!(client.state, State::Writes(..));
+                self.clients.remove(self.clients.iter().position(reads).unwrap_or(0));
             }
             self.clients.push(Client { stream, state: State::Reads(Vec::new()), until: Instant::now() + PATIENCE });
         }

@@ -1,4 +1,4 @@
-//! Collects the figures of hosts and switches, on the threads that run them.
+//! Reads the figures of a host or switch from its state, on the thread that runs it.
 
 #[cfg(test)]
 mod tests;

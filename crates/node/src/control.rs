@@ -104,7 +104,7 @@ impl<L: Locks> HostServer<L> {
     }
 }
 
-/// Control socket of a bridge.
+/// Control socket of a switch.
 #[derive(Debug)]
 pub struct SwitchServer {
     /// The socket and its clients.

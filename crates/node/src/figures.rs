@@ -1,8 +1,9 @@
-//! Figures of running hosts and switches for another thread, such as a server of metrics.
+//! Types of the figures that another thread, such as a server of metrics, requests of running hosts
+//! and switches.
 //!
 //! Only the thread that runs a node reads its state. Another thread requests the [`Figures`] of all
 //! nodes from a [`Collector`]; the thread of each node answers between two of its rounds, with
-//! values only, which the other thread formats.
+//! names and values, of which the other thread makes text.
 
 mod collector;
 

@@ -30,7 +30,7 @@ mod thread;
 mod tree;
 mod vlans;
 
-pub use audit::{Audit, LOST};
+pub use audit::{Audit, DISPATCH_DROPS};
 pub use average::Average;
 pub use costs::SwitchCosts;
 pub use members::{AddError, Info, Queue};

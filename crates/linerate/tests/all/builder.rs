@@ -52,6 +52,8 @@ fn a_host_configures_itself_from_a_router() {
     let host = Host::builder().port("pair:lan").autoconf().build_in(&mut world).unwrap();
     world.run_for(Duration::from_secs(10));
     let addr = host.addrs().into_iter().map(|(_, addr, _)| addr.to_string()).find(|addr| addr.starts_with("2001:db8:"));
+    let host_only = Host::builder().port("pair:none").advertise().build_local().unwrap_err().to_string();
+    assert!(host_only.contains("Router::builder()"), "{host_only}");
     let addr = format!("[{}]", addr.unwrap());
     world.block_on(exchange(&router, &host, ["[2001:db8::1]", &addr])).unwrap();
 }

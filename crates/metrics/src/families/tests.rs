@@ -14,7 +14,11 @@ fn sample<'f>(all: &'f [Family], name: &str, labels: &[&str]) -> &'f Sample {
 fn host() -> Figures {
     let queue = |frames| PortFigures {
         name: "eth0".to_owned(),
-        counters: vec![entry("port.rx.frames", frames), entry("port.rx.malformed", 1)],
+        counters: ["rx.frames", "rx.bytes", "rx.errors", "tx.frames", "tx.bytes", "tx.errors", "rx.malformed"]
+            .into_iter()
+            .zip(1u64..)
+            .map(|(name, n)| entry(&format!("port.{name}"), 10 * n + frames))
+            .collect(),
         is_up: frames > 3,
     };
     Figures {
@@ -46,8 +50,15 @@ fn figures_of_hosts_and_bridges_become_families() {
         ("linerate_scrape_duration_seconds", &[], 0.25),
         ("linerate_up", &["h"], 1.0),
         ("linerate_up", &["s"], 0.0),
-        ("linerate_port_receive_packets", &["h", "eth0"], 7.0),
-        ("linerate_port_statistic", &["h", "eth0", "port.rx.malformed"], 2.0),
+        ("linerate_port_receive_packets", &["h", "eth0"], 27.0),
+        ("linerate_port_receive_bytes", &["h", "eth0"], 47.0),
+        ("linerate_port_receive_errors", &["h", "eth0"], 67.0),
+        ("linerate_port_transmit_packets", &["h", "eth0"], 87.0),
+        ("linerate_port_transmit_bytes", &["h", "eth0"], 107.0),
+        ("linerate_port_transmit_errors", &["h", "eth0"], 127.0),
+        ("linerate_pool_buffers", &["h", "used"], 10.0),
+        ("linerate_routes", &["h", "ipv6"], 3.0),
+        ("linerate_port_statistic", &["h", "eth0", "port.rx.malformed"], 147.0),
         ("linerate_port_up", &["h", "eth0"], 1.0),
         ("linerate_drops", &["h", "inet.ip4.forward.no_route"], 0.0),
         ("linerate_drops", &["h", "dataflow.post.lane_full"], 8.0),

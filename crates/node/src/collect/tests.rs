@@ -65,6 +65,32 @@ fn figures_are_collected_from_the_threads_of_the_nodes() {
     assert!(all.figures.is_empty() && all.silent.is_empty(), "both have ended: {all:?}");
 }
 
+/// Each state is counted under its own name.
+#[test]
+fn states_have_the_places_of_their_names() {
+    use tcp::State;
+    let plain = |name: &str| name.replace('_', "").to_lowercase();
+    for state in [
+        State::SynSent,
+        State::SynReceived,
+        State::Established,
+        State::FinWait1,
+        State::FinWait2,
+        State::CloseWait,
+        State::Closing,
+        State::LastAck,
+        State::TimeWait,
+        State::Closed,
+    ] {
+        assert_eq!(plain(crate::figures::TCP_STATES[place_of(state)]), plain(&format!("{state:?}")));
+    }
+    use inet::neigh::State as Neighbor;
+    for state in [Neighbor::Incomplete, Neighbor::Reachable, Neighbor::Stale, Neighbor::Probe, Neighbor::Permanent] {
+        let place = place_of_neighbor(state);
+        assert_eq!(crate::figures::NEIGHBOR_STATES[place], format!("{state:?}").to_lowercase());
+    }
+}
+
 /// A node whose thread has panicked is not forgotten.
 #[test]
 fn a_panicked_node_is_silent() {

@@ -1,4 +1,4 @@
-//! Requests of the thread that collects values, to the threads of the nodes.
+//! Exchange of a request and its answer between the collecting thread and the thread of a node.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};

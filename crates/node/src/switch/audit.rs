@@ -24,7 +24,7 @@ pub struct Audit {
 }
 
 /// Names of the counters of the dispatcher and its workers that count dropped frames.
-pub const LOST: &[&str] = &[
+pub const DISPATCH_DROPS: &[&str] = &[
     "dataflow.post.lane_full",
     "dataflow.post.no_worker",
     "dataflow.post.discarded",
@@ -115,7 +115,7 @@ impl Switch {
         let mut all: Vec<Entry> = DropReason::ALL.iter().zip(sums).map(of).collect();
         if let Some(flow) = self.dataflow() {
             let counted = stats::entries(&flow.posted).into_iter().chain(flow.worked());
-            all.extend(counted.filter(|entry| LOST.contains(&entry.name.as_str())));
+            all.extend(counted.filter(|entry| DISPATCH_DROPS.contains(&entry.name.as_str())));
         }
         all
     }

@@ -35,6 +35,10 @@ fn a_route_by_several_gateways_is_listed_with_its_paths() {
     assert!(b.no("route add 40.0.0.0/8").contains("gateway"));
     b.ok("route delete -net 20.0.0.0/8");
     assert!(!b.ok("netstat -r").contains("20.0.0.0"));
+    for wrong in ["nexthop via 10.0.0.2", "nexthop via 10.0.0.2 nexthop via 10.0.0.3 dev pg0", "via 10.0.0.2"] {
+        assert!(b.no(&format!("ip route del 30.0.0.0/8 {wrong}")).contains("no route"), "{wrong}");
+    }
+    b.ok("ip route del 30.0.0.0/8 nexthop via 10.0.0.2 weight 3 nexthop via 10.0.0.3 dev pg0");
     b.ok("ip route add 60.0.0.0/8 via 10.0.0.2");
     for wrong in ["via 10.0.0.3", "nexthop via 10.0.0.2 nexthop via 10.0.0.3"] {
         assert!(b.no(&format!("ip route del 60.0.0.0/8 {wrong}")).contains("no route"), "{wrong}");
