@@ -61,10 +61,19 @@ pub fn report(error: &anyhow::Error) -> Exit {
     if is_closed_pipe(error) {
         return Exit::Fine; // the reader closed the pipe, as in `linerate ... | head -1`
     }
-    let text = format!("{error:#}").replace('\n', " ");
+    let text = chain(error).replace('\n', " ");
     // If standard error cannot be written, there is nowhere to report it.
     let _ = writeln!(io::stderr(), "linerate: {text}");
     error.downcast_ref::<Fault>().map_or(Exit::Failed, |fault| fault.exit)
+}
+
+/// Returns the error and its sources, without those whose text the preceding ones contain.
+fn chain(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |all, text| match all.as_str() {
+        "" => text,
+        all if all.contains(&text) => all.to_owned(),
+        all => format!("{all}: {text}"),
+    })
 }
 
 /// Prints clap's error as one line: the error, the valid values, and the command for help.
@@ -135,4 +144,15 @@ pub fn write_out(text: &str) -> io::Result<()> {
 /// Writes a line to standard error; errors are ignored.
 pub fn notice(text: &str) {
     let _ = writeln!(io::stderr(), "linerate: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_the_error_contains_is_printed_once() {
+        let error = anyhow::anyhow!("no such device").context("port packet:x: no such device").context("--port");
+        assert_eq!(chain(&error), "--port: port packet:x: no such device");
+    }
 }

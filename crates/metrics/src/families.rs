@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use node::figures::{Collected, Figures, NEIGHBOR_STATES, TCP_STATES};
+use node::figures::{Collected, Figures, NEIGHBOR_STATES, RTT_BOUNDS_US, RttFigures, TCP_STATES};
 use node::switch::DISPATCH_DROPS;
 use stats::{DropReason, End, Entry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +22,8 @@ pub enum Kind {
     Counter,
     /// A value that increases and decreases.
     Gauge,
+    /// Numbers of samples up to each of several bounds, their sum and their number.
+    Histogram,
     /// A value of either kind.
     Unknown,
 }
@@ -29,6 +31,8 @@ pub enum Kind {
 /// Value of a metric with its labels.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
+    /// End of the name in histograms: `_bucket`, `_sum` or `_count`; otherwise empty.
+    pub suffix: &'static str,
     /// Names and values of the labels.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
@@ -54,8 +58,24 @@ impl Family {
     }
 
     fn add(&mut self, labels: &[(&'static str, &str)], value: f64) {
+        self.add_part("", labels, value);
+    }
+
+    fn add_part(&mut self, suffix: &'static str, labels: &[(&'static str, &str)], value: f64) {
         let labels = labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        self.samples.push(Sample { labels, value });
+        self.samples.push(Sample { suffix, labels, value });
+    }
+
+    /// Adds a histogram with times in seconds.
+    fn add_times(&mut self, host: (&'static str, &str), times: &RttFigures) {
+        let bounds = RTT_BOUNDS_US.map(|us| (us as f64 / 1e6).to_string());
+        let mut count = 0;
+        for (bound, samples) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(times.buckets) {
+            count += samples;
+            self.add_part("_bucket", &[host, ("le", bound)], count as f64);
+        }
+        self.add_part("_sum", &[host], times.sum_us as f64 / 1e6);
+        self.add_part("_count", &[host], count as f64);
     }
 }
 
@@ -130,23 +150,34 @@ fn process(collected: &Collected, times: Times) -> Vec<Family> {
     vec![build, started, took, up]
 }
 
+/// Figures of a port, of all its queues together.
+#[derive(Default)]
+struct PortSum<'a> {
+    is_up: bool,
+    speed: Option<u64>,
+    counters: BTreeMap<&'a str, u64>,
+}
+
 fn of_ports(nodes: &[Figures]) -> Vec<Family> {
     let mut counted = port_families();
     let mut up = Family::new("linerate_port_up", Kind::Gauge, "1 if the link of the port is up, otherwise 0.");
+    let help = "Speed of the port's link when the port was opened, if it is known.";
+    let mut speeds = Family::new("linerate_port_speed_bits_per_second", Kind::Gauge, help);
     let mut others = Family::new("linerate_port_statistic", Kind::Unknown, "Other counters of ports.");
     for figures in nodes {
-        // The queues of a port are added up.
-        let mut ports: BTreeMap<&str, (bool, BTreeMap<&str, u64>)> = BTreeMap::new();
+        let mut ports: BTreeMap<&str, PortSum<'_>> = BTreeMap::new();
         for port in &figures.ports {
-            let (is_up, counters) = ports.entry(&port.name).or_default();
+            let PortSum { is_up, speed, counters } = ports.entry(&port.name).or_default();
             *is_up |= port.is_up;
+            *speed = speed.or(port.speed);
             for counter in &port.counters {
                 *counters.entry(&counter.name).or_default() += counter.value;
             }
         }
-        for (port, (is_up, counters)) in ports {
+        for (port, PortSum { is_up, speed, counters }) in ports {
             let labels = [("host", figures.node.as_str()), ("port", port)];
             up.add(&labels, f64::from(u8::from(is_up)));
+            speed.into_iter().for_each(|speed| speeds.add(&labels, speed as f64));
             for (counter, value) in counters {
                 let own = PORT_COUNTERS.iter().find(|(name, _)| *name == counter);
                 match own.and_then(|(_, place)| counted.get_mut(*place)) {
@@ -157,7 +188,7 @@ fn of_ports(nodes: &[Figures]) -> Vec<Family> {
         }
     }
     let mut all = counted.to_vec();
-    all.extend([up, others]);
+    all.extend([up, speeds, others]);
     all
 }
 
@@ -171,6 +202,8 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
     let mut neighbors = Family::new("linerate_neighbors", Kind::Gauge, "Neighbor entries by address family and state.");
     let mut connections =
         Family::new("linerate_tcp_connections", Kind::Gauge, "TCP connections and listeners by state.");
+    let help = "Smoothed round-trip times of TCP connections, one sample for each connection and scrape.";
+    let mut times = Family::new("linerate_tcp_rtt_seconds", Kind::Histogram, help);
     let mut addresses =
         Family::new("linerate_bridge_addresses", Kind::Gauge, "Entries of the address table of a bridge.");
     let mut pool = Family::new("linerate_pool_buffers", Kind::Gauge, "Buffers of the pool by state.");
@@ -192,6 +225,7 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
         for (state, count) in TCP_STATES.into_iter().zip(figures.connections.into_iter().flatten()) {
             connections.add(&[host, ("state", state)], count as f64);
         }
+        figures.rtt.iter().for_each(|rtt| times.add_times(host, rtt));
         figures.addresses.into_iter().for_each(|count| addresses.add(&[host], count as f64));
         let [used, size] = figures.pool;
         pool.add(&[host, ("state", "used")], used as f64);
@@ -202,7 +236,7 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
             packets.add(&labels, cost.units as f64);
         }
     }
-    vec![unaccounted, routes, neighbors, connections, addresses, pool, busy, packets]
+    vec![unaccounted, routes, neighbors, connections, times, addresses, pool, busy, packets]
 }
 
 fn of_counters(nodes: &[Figures]) -> Vec<Family> {

@@ -42,6 +42,7 @@ impl Format {
         let kind = match (family.kind, self) {
             (Kind::Counter, _) => "counter",
             (Kind::Gauge, _) => "gauge",
+            (Kind::Histogram, _) => "histogram",
             (Kind::Unknown, Format::Prometheus) => "untyped",
             (Kind::Unknown, Format::OpenMetrics) => "unknown",
         };
@@ -53,6 +54,7 @@ impl Format {
         for sample in &family.samples {
             out.push_str(name);
             out.push_str(suffix);
+            out.push_str(sample.suffix);
             for (at, (label, value)) in sample.labels.iter().enumerate() {
                 let _ = write!(out, "{}{label}=\"", if at == 0 { '{' } else { ',' });
                 escape(value, true, out);

@@ -29,13 +29,18 @@ fn place_of(state: tcp::State) -> usize {
     }
 }
 
-/// Returns the numbers of TCP connections by state. A listener's handshakes are in SYN-RECEIVED. A
-/// socket that neither listens nor was connected is not counted.
+/// Returns the numbers of TCP connections by state, and adds their round-trip times to the host's
+/// histogram. A listener's handshakes are in SYN-RECEIVED. A socket that neither listens nor was
+/// connected is not counted.
 fn connections<L: Locks>(host: &Host<L>) -> [u64; 11] {
     let (stack, cx) = (&host.stack, host.cx());
     let mut all = [0; 11];
-    stack.for_each_sock(cx, |_, sock| match (sock.tcb().map(tcp::Tcb::state), sock.embryonic()) {
-        (Some(state), _) => all.get_mut(place_of(state)).into_iter().for_each(|count| *count += 1),
+    stack.for_each_sock(cx, |_, sock| match (sock.tcb(), sock.embryonic()) {
+        (Some(tcb), _) => {
+            all.get_mut(place_of(tcb.state())).into_iter().for_each(|count| *count += 1);
+            let us = tcb.srtt().map(|rtt| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX));
+            us.into_iter().for_each(|us| host.rtts.add(us));
+        }
         (None, Some((handshakes, _))) => {
             all[0] += 1;
             all[2] += handshakes as u64;
@@ -66,6 +71,7 @@ impl Figures {
             name: name(port.iface),
             counters: port.counters(),
             is_up: port.counts.link.is_up() && !gone.iter().any(|(id, _)| *id == port.iface),
+            speed: port.counts.link.speed(),
         });
         let (unseen, lost) = host.isr_lost();
         let mut neighbors = [[0; 5]; 2];
@@ -74,6 +80,7 @@ impl Figures {
             counts.into_iter().for_each(|count| *count += 1);
         });
         let pool = stack.pool.stats();
+        let connections = connections(host);
         Figures {
             node: stack.name.clone(),
             counters: stack.snapshot(),
@@ -82,7 +89,8 @@ impl Figures {
             pool: [pool.live(), pool.buffers as u64],
             routes: Some(stack.route_counts(cx).map(|count| count as u64)),
             neighbors: Some(neighbors),
-            connections: Some(connections(host)),
+            connections: Some(connections),
+            rtt: Some(host.rtts.figures()),
             addresses: None,
             stages: stack.ledger().stages,
         }
@@ -97,7 +105,8 @@ impl Figures {
             let name = info.name.clone();
             info.queues.into_iter().map(move |queue| {
                 let all = [stats::entries(&queue.counts.rx), stats::entries(&queue.counts.tx)].concat();
-                PortFigures { name: name.clone(), counters: all, is_up: is_up && queue.counts.link.is_up() }
+                let (is_up, speed) = (is_up && queue.counts.link.is_up(), queue.counts.link.speed());
+                PortFigures { name: name.clone(), counters: all, is_up, speed }
             })
         });
         let total = |name: &str, sentence, value| Entry { name: name.to_owned(), sentence, value };

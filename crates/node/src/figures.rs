@@ -7,7 +7,7 @@
 
 mod collector;
 
-use stats::{Entry, StageCost};
+use stats::{Counter, Entry, StageCost};
 
 /// Collector of the figures of all nodes of a process.
 pub type Collector = collector::Collector<Figures>;
@@ -39,6 +39,8 @@ pub struct Figures {
     pub neighbors: Option<[[u64; 5]; 2]>,
     /// Numbers of TCP connections by state, in the order of [`TCP_STATES`]; `None` for a switch.
     pub connections: Option<[u64; 11]>,
+    /// Histogram of round-trip times; `None` for a switch.
+    pub rtt: Option<RttFigures>,
     /// Number of known addresses; `None` for a host.
     pub addresses: Option<u64>,
     /// Ticks and frames by stage of the path, while the cost ledger is on.
@@ -54,6 +56,43 @@ pub struct PortFigures {
     pub counters: Vec<Entry>,
     /// True if the link is up.
     pub is_up: bool,
+    /// Bits per second of the link when the port was opened; `None` if it is unknown.
+    pub speed: Option<u64>,
+}
+
+/// Upper bounds of the buckets of [`RttHistogram`] in microseconds, each four times the preceding
+/// one. A further bucket has the longer times.
+pub const RTT_BOUNDS_US: [u64; 9] = [100, 400, 1600, 6400, 25_600, 102_400, 409_600, 1_638_400, 6_553_600];
+
+/// Histogram of the smoothed round-trip times of TCP connections. Each request for figures adds one
+/// sample for each connection that has measured its time.
+#[derive(Debug, Default)]
+pub struct RttHistogram {
+    buckets: [Counter; RTT_BOUNDS_US.len() + 1],
+    sum_us: Counter,
+}
+
+impl RttHistogram {
+    /// Adds a sample, in microseconds. Only one thread adds samples.
+    pub fn add(&self, us: u64) {
+        let at = RTT_BOUNDS_US.partition_point(|bound| *bound < us);
+        self.buckets.get(at).into_iter().for_each(Counter::bump);
+        self.sum_us.add(us);
+    }
+
+    /// Returns the current values.
+    pub fn figures(&self) -> RttFigures {
+        RttFigures { buckets: self.buckets.each_ref().map(Counter::get), sum_us: self.sum_us.get() }
+    }
+}
+
+/// Values of an [`RttHistogram`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RttFigures {
+    /// Numbers of samples by bucket.
+    pub buckets: [u64; RTT_BOUNDS_US.len() + 1],
+    /// Sum of the samples in microseconds.
+    pub sum_us: u64,
 }
 
 /// Names of the states of neighbor entries.

@@ -12,7 +12,7 @@ pub use error::{AddPortError, NewHostError};
 use crate::capture::{CaptureReader, Captures, NOWHERE, PortPolicy, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
-use crate::figures::Source;
+use crate::figures::{RttHistogram, Source};
 use crate::inputs::{Parts, Receiver};
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
@@ -198,6 +198,8 @@ pub struct Host<L: Locks> {
     pub(crate) topology: Arc<Topology>,
     /// Connection with the collector of figures; unset if there is none.
     pub(crate) figures: OnceLock<Source>,
+    /// Round-trip times of connections, of which each collection takes samples.
+    pub(crate) rtts: RttHistogram,
 }
 
 /// Dropping a host on a live clock attempts a short [`Host::shutdown`], for at most 500 ms, and at
@@ -284,6 +286,7 @@ impl<L: Locks> Host<L> {
             dhcp: Dhcp::default(),
             topology,
             figures: OnceLock::new(),
+            rtts: RttHistogram::default(),
         })
     }
 

@@ -1,7 +1,8 @@
 //! Counters of every port, and the totals from which the balance of received and sent frames is
 //! computed.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 stats::counters! {
     /// Counters of the receiving direction: frames that the port passes to its host, and frames
@@ -112,11 +113,29 @@ pub struct PortCounts {
     pub link: LinkState,
 }
 
+impl PortCounts {
+    /// Returns counters for a port on the kernel's device `name`, with the speed that the kernel
+    /// reports.
+    pub(crate) fn of_device(name: &str) -> Arc<PortCounts> {
+        let counts = PortCounts::default();
+        // A virtual device, or a device without a link, has no speed or -1.
+        let speed = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).unwrap_or_default();
+        speed
+            .trim()
+            .parse::<u64>()
+            .into_iter()
+            .for_each(|mbits| counts.link.set_speed(mbits.saturating_mul(1_000_000)));
+        Arc::new(counts)
+    }
+}
+
 /// State of a port's link, readable from any thread. Only a `unix:` port can be down, which it is
 /// while it has no peer.
 #[derive(Debug, Default)]
 pub struct LinkState {
     is_down: AtomicBool,
+    /// Bits per second; 0 if unknown.
+    speed: AtomicU64,
 }
 
 impl LinkState {
@@ -127,6 +146,16 @@ impl LinkState {
 
     pub(crate) fn set_up(&self, is_up: bool) {
         self.is_down.store(!is_up, Ordering::Release);
+    }
+
+    /// Returns the bits per second of the link when the port was opened; `None` if they are
+    /// unknown.
+    pub fn speed(&self) -> Option<u64> {
+        Some(self.speed.load(Ordering::Relaxed)).filter(|speed| *speed != 0)
+    }
+
+    pub(crate) fn set_speed(&self, bits_per_second: u64) {
+        self.speed.store(bits_per_second, Ordering::Relaxed);
     }
 }
 

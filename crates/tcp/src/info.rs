@@ -72,6 +72,11 @@ pub struct Info {
 }
 
 impl Tcb {
+    /// Returns the smoothed round-trip time; `None` before the first sample.
+    pub fn srtt(&self) -> Option<Duration> {
+        self.rtt.srtt()
+    }
+
     /// Returns the connection's statistics at `now`.
     pub fn info(&self, now: Instant) -> Info {
         let (snd, rcv, counts) = (&self.snd, &self.rcv, &self.counts);

@@ -198,7 +198,42 @@ fn prometheus_scrapes_a_network() {
             assert!(Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(100));
         }
+        for expression in dashboard() {
+            let answer = run(Command::new("promtool").args([
+                "query",
+                "instant",
+                "http://127.0.0.1:9090",
+                &expression.replace("$host", ".*").replace("$__rate_interval", "1m"),
+            ]));
+            assert!(answer.status.success(), "{expression}: {answer:?}");
+        }
         let _ = prometheus.kill();
         let _ = prometheus.wait();
     });
+}
+
+/// Returns the expressions of the panels of the example dashboard.
+fn dashboard() -> Vec<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/prometheus/grafana.json");
+    let dashboard: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_dashboard_uses_metrics_that_exist() {
+    let expressions = dashboard();
+    let network = Network::up("dashboard", "127.0.0.1:0");
+    let text = network.get("text/plain");
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| c != '_' && !c.is_alphanumeric());
+        words.filter(|word| word.starts_with("linerate_")).map(str::to_owned).collect()
+    };
+    let absent = ["linerate_stage_busy_seconds_total"]; // while the ledger is off
+    assert!(expressions.len() >= 12, "{expressions:?}");
+    for name in expressions.iter().flat_map(|expression| words(expression)) {
+        let is_served = text.lines().any(|line| line.split(['{', ' ']).next() == Some(&name));
+        assert!(is_served || absent.contains(&name.as_str()), "{name} is not served:\n{text}");
+    }
 }

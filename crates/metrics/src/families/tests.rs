@@ -1,5 +1,5 @@
 use super::*;
-use node::figures::PortFigures;
+use node::figures::{PortFigures, RttHistogram};
 
 fn entry(name: &str, value: u64) -> Entry {
     Entry { name: name.to_owned(), sentence: "", value }
@@ -20,7 +20,10 @@ fn host() -> Figures {
             .map(|(name, n)| entry(&format!("port.{name}"), 10 * n + frames))
             .collect(),
         is_up: frames > 3,
+        speed: (frames > 3).then_some(1_000_000_000),
     };
+    let rtt = RttHistogram::default();
+    [99, 100, 101, 50_000_000].into_iter().for_each(|us| rtt.add(us));
     Figures {
         node: "h".to_owned(),
         counters: vec![
@@ -35,6 +38,7 @@ fn host() -> Figures {
         routes: Some([1_000_000, 3]),
         neighbors: Some([[0, 1, 0, 0, 2], [0; 5]]),
         connections: Some([1; 11]),
+        rtt: Some(rtt.figures()),
         ..Figures::default()
     }
 }
@@ -60,6 +64,11 @@ fn figures_of_hosts_and_bridges_become_families() {
         ("linerate_routes", &["h", "ipv6"], 3.0),
         ("linerate_port_statistic", &["h", "eth0", "port.rx.malformed"], 147.0),
         ("linerate_port_up", &["h", "eth0"], 1.0),
+        ("linerate_port_speed_bits_per_second", &["h", "eth0"], 1e9),
+        ("linerate_tcp_rtt_seconds", &["h", "0.0001"], 2.0),
+        ("linerate_tcp_rtt_seconds", &["h", "0.0004"], 3.0),
+        ("linerate_tcp_rtt_seconds", &["h", "6.5536"], 3.0),
+        ("linerate_tcp_rtt_seconds", &["h", "+Inf"], 4.0),
         ("linerate_drops", &["h", "inet.ip4.forward.no_route"], 0.0),
         ("linerate_drops", &["h", "dataflow.post.lane_full"], 8.0),
         ("linerate_frames_unaccounted", &["b"], 0.0),
@@ -89,4 +98,14 @@ fn too_many_samples_are_cut_and_this_is_a_metric() {
     assert_eq!(all.iter().map(|family| family.samples.len()).sum::<usize>(), SERIES_MAX + 1);
     assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, 1.0);
     sample(&all, "linerate_drops", &["h", "inet.ip4.forward.no_route"]); // statistics are cut first
+}
+
+#[test]
+fn a_histogram_has_buckets_then_sum_and_count() {
+    let collected = Collected { figures: vec![host()], silent: Vec::new() };
+    let all = families(&collected, Times::default());
+    let rtt = all.iter().find(|family| family.name == "linerate_tcp_rtt_seconds").expect("round-trip times");
+    let ends: Vec<_> = rtt.samples.iter().rev().take(3).map(|sample| (sample.suffix, sample.value)).collect();
+    assert_eq!(ends, [("_count", 4.0), ("_sum", 50.0003), ("_bucket", 4.0)]);
+    assert!(rtt.samples.iter().map(|sample| sample.value).take(10).is_sorted(), "the buckets are cumulative");
 }

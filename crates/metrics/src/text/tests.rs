@@ -3,7 +3,8 @@ use crate::families::Sample;
 
 fn family(kind: Kind) -> Family {
     let labels = vec![("host", "a\\b\"c\nd".to_owned()), ("port", "eth0".to_owned())];
-    let samples = vec![Sample { labels, value: 7.0 }, Sample { labels: Vec::new(), value: 0.5 }];
+    let samples =
+        vec![Sample { suffix: "", labels, value: 7.0 }, Sample { suffix: "", labels: Vec::new(), value: 0.5 }];
     Family { name: "linerate_x", kind, help: "A \"sentence\".", samples }
 }
 
@@ -36,6 +37,6 @@ fn other_kinds_have_the_names_of_their_format() {
 #[test]
 fn control_characters_are_replaced() {
     let labels = vec![("host", "a\tb\u{7}é".to_owned())];
-    let odd = Family { samples: vec![Sample { labels, value: 1.0 }], ..family(Kind::Gauge) };
+    let odd = Family { samples: vec![Sample { suffix: "", labels, value: 1.0 }], ..family(Kind::Gauge) };
     assert!(Format::Prometheus.text(&[odd]).contains("{host=\"a?b?é\"} 1\n"));
 }

@@ -41,6 +41,35 @@ fn a_host_has_counters_ports_routes_neighbors_and_connections() {
     assert!(figures.addresses.is_none() && figures.pool[1] > 0);
 }
 
+/// The handshake is the only sample of the round-trip time, and each collection counts it.
+#[test]
+fn each_collection_adds_the_round_trip_time_of_a_connection() {
+    let (clock, pairs) = (SimClock::new(), Pairs::new());
+    let [a, b]: [Host<Up>; 2] = [("a", "10.0.0.1/24"), ("b", "10.0.0.2/24")].map(|(name, addr)| {
+        let mut config = HostConfig { name: name.to_owned(), seed: Some(7), ..HostConfig::default() };
+        config.ifaces.push(IfaceConfig { name: Some("eth0".to_owned()), ..IfaceConfig::on("pair:ab") });
+        config.set_iface("addresses", addr).unwrap();
+        crate::build(&config, &pairs, Clock::sim(&clock)).unwrap()
+    });
+    let (client, server) = (a.shared_calls(), b.shared_calls());
+    let listener = server.stream_socket().unwrap();
+    server.bind(listener, "10.0.0.2:80".parse().unwrap()).unwrap();
+    server.listen(listener, 1).unwrap();
+    let connection = client.stream_socket().unwrap();
+    client.set_option(connection, socket::Opt::NonBlocking(true)).unwrap();
+    assert_eq!(client.connect(connection, "10.0.0.2:80".parse().unwrap()), Err(socket::Errno::EINPROGRESS));
+    assert_eq!(Figures::of_host(&a).rtt.unwrap(), crate::figures::RttFigures::default(), "not measured yet");
+    for _ in 0..10 {
+        a.step();
+        clock.advance(clock::Duration::from_millis(1));
+        b.step();
+        clock.advance(clock::Duration::from_millis(1));
+    }
+    let taken = [0; 2].map(|_| Figures::of_host(&a).rtt.unwrap());
+    assert_eq!(taken.map(|rtt| rtt.buckets), [[0, 0, 0, 1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 2, 0, 0, 0, 0, 0, 0]]);
+    assert_eq!(taken.map(|rtt| rtt.sum_us), [4000, 8000], "ARP and the SYN take 2 ms each");
+}
+
 #[test]
 fn figures_are_collected_from_the_threads_of_the_nodes() {
     let collector = Arc::new(Collector::default());

@@ -66,13 +66,13 @@ pub enum BuildError {
         what: &'static str,
     },
     /// A route or neighbor could not be added.
-    Word {
+    Rejected {
         /// Name of the host.
         host: String,
         /// Route or neighbor that could not be added.
         what: String,
         /// Reason for the failure.
-        why: String,
+        why: Box<CommandError>,
     },
 }
 
@@ -87,12 +87,23 @@ impl fmt::Display for BuildError {
             BuildError::Offload { host, iface, port, what } => {
                 write!(f, "{host}: {iface}: {port} does not support {what}")
             }
-            BuildError::Word { host, what, why } => write!(f, "{host}: {what}: {why}"),
+            BuildError::Rejected { host, what, why } => write!(f, "{host}: {what}: {why}"),
         }
     }
 }
 
-impl std::error::Error for BuildError {}
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            BuildError::Config(_) | BuildError::Offload { .. } => None,
+            BuildError::Pool { why, .. } => Some(why),
+            BuildError::Isr { why, .. } => Some(why),
+            BuildError::Split { why, .. } => Some(why),
+            BuildError::Port { why, .. } => Some(why.as_ref()),
+            BuildError::Rejected { why, .. } => Some(why.as_ref()),
+        }
+    }
+}
 
 /// Builds a host from `config`.
 ///
@@ -161,7 +172,7 @@ fn build_with<L: Locks>(
     }
     let servers: Vec<_> = config.dns.iter().map(|addr| SocketAddr::new(*addr, 0)).collect();
     host.stack.set_resolvers(host.cx(), ResolverSource::Configured, &servers, &config.search, Instant::NEVER);
-    let rejected = |what, why: CommandError| BuildError::Word { host: name(), what, why: why.to_string() };
+    let rejected = |what, why| BuildError::Rejected { host: name(), what, why: Box::new(why) };
     for route in &config.routes {
         host.replace_route(route).map_err(|why| {
             let to = route.to6.or(route.via6.map(|_| Prefix6::DEFAULT)).map(|to| to.to_string());

@@ -6,6 +6,7 @@ use buf::{Burst, Flags, PoolConfig};
 use clock::Instant;
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration as Time;
 use wire::checksum::Partial;
