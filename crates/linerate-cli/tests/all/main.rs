@@ -43,6 +43,7 @@ mod serve;
 mod six;
 mod six_clients;
 mod split;
+mod systemd;
 mod tap;
 mod tcpdump;
 mod text;
