@@ -11,8 +11,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Whom to notify, and the number of hosts and switches that do not run yet.
+/// Supervisors to notify, and the number of hosts and switches that do not run yet.
 pub struct Ready {
+    /// Descriptor of `--ready-fd`.
     to: Option<File>,
     /// Socket connected with systemd.
     systemd: Option<UnixDatagram>,
@@ -35,7 +36,7 @@ impl Ready {
         Ok(Ready { to: to.transpose()?, systemd, missing: parts })
     }
 
-    /// Counts a running host or switch; sends the notifications once all of them run.
+    /// Counts a running host or switch; sends both notifications once all of them run.
     ///
     /// # Errors
     /// The descriptor cannot be written to, or systemd does not receive.
@@ -47,10 +48,10 @@ impl Ready {
         if self.missing > 0 {
             return Ok(());
         }
-        if let Some(systemd) = self.systemd.take() {
-            systemd.send(b"READY=1\nSTATUS=all hosts and bridges run\n").context("NOTIFY_SOCKET")?;
-        }
-        self.to.take().map_or(Ok(()), |mut to| to.write_all(b"\n").context("--ready-fd"))
+        let text = b"READY=1\nSTATUS=all hosts and bridges run\n";
+        let sent = self.systemd.take().map_or(Ok(0), |systemd| systemd.send(text)).context("NOTIFY_SOCKET");
+        let written = self.to.take().map_or(Ok(()), |mut to| to.write_all(b"\n")).context("--ready-fd");
+        sent.and(written)
     }
 }
 

@@ -118,13 +118,11 @@ impl PortCounts {
     /// reports.
     pub(crate) fn of_device(name: &str) -> Arc<PortCounts> {
         let counts = PortCounts::default();
-        // A virtual device, or a device without a link, has no speed or -1.
         let speed = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).unwrap_or_default();
-        speed
-            .trim()
-            .parse::<u64>()
-            .into_iter()
-            .for_each(|mbits| counts.link.set_speed(mbits.saturating_mul(1_000_000)));
+        // The file of a device without a link or speed is unreadable or contains -1.
+        if let Ok(mbits) = speed.trim().parse::<u64>() {
+            counts.link.set_speed(mbits.saturating_mul(1_000_000));
+        }
         Arc::new(counts)
     }
 }

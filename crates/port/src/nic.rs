@@ -140,7 +140,9 @@ pub fn assemble_on(
     }
     let (tx_end, rx_end) = end.map_or((None, None), |end| (Some(end.tx), Some(end.rx)));
     let counts = Arc::new(PortCounts::default());
-    nic.settings.bits_a_second().into_iter().for_each(|speed| counts.link.set_speed(speed));
+    if let Some(speed) = nic.settings.bits_a_second() {
+        counts.link.set_speed(speed);
+    }
     let card = Card::new(nic.clone(), rx_card, rx_end, tx_card, tx_end);
     let rx = RxDriver::new(nic.clone(), rx_driver, pool.clone(), counts.clone());
     let tx = TxDriver::new(nic.clone(), tx_driver, counts.clone());

@@ -70,12 +70,13 @@ fn a_supervisor_that_is_not_there_or_does_not_read_stops_nothing() {
     sender.set_nonblocking(true).unwrap();
     while sender.send_to(b"x", &path).is_ok() {}
     let line = format!(
-        "NOTIFY_SOCKET={path} linerate host --port null:n0 --control h.sock & pid=$!; \
+        "NOTIFY_SOCKET={path} linerate host --port null:n0 --control h.sock --ready-fd 3 3> ready & pid=$!; \
          linerate ctl --url ./h.sock --wait=10s stop; wait $pid"
     );
     let output = dir.bash(&line).output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && text.contains("NOTIFY_SOCKET: Resource temporarily unavailable"), "{text}");
+    assert_eq!(dir.read("ready"), "\n", "the other supervisor is notified");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Parts of a host's configuration: tunnels, automatic addresses and search domains.
 
+use linerate::error::BuildError;
 use linerate::net::tasks::{self, UdpSocket};
 use linerate::sim::World;
-use linerate::{Host, LocalHost, Router, Tunnel};
+use linerate::{Error, Host, LocalHost, Router, Tunnel};
+use std::error::Error as _;
 use std::time::Duration;
 
 /// Sends a datagram from one end of a tunnel to the other.
@@ -101,4 +103,14 @@ fn a_host_requests_an_address_by_dhcp() {
     let discover = discover.unwrap();
     assert_eq!((discover[0], &discover[236..240]), (1, &[99, 130, 83, 99][..]), "BOOTREQUEST");
     assert!(discover[240..].windows(3).any(|option| option == [53, 1, 1]), "DHCPDISCOVER");
+}
+
+#[test]
+fn errors_of_building_have_their_causes_as_sources() {
+    let unreachable = Host::builder().port("pair:sources").addr("10.0.0.1/24").route("10.9.0.0/16", "10.8.0.1");
+    let error = unreachable.build_local().unwrap_err();
+    assert!(matches!(&error, Error::Build(why) if matches!(**why, BuildError::Rejected { .. })), "{error:?}");
+    assert!(error.source().unwrap().is::<linerate::error::CommandError>(), "{error}");
+    let error = Host::builder().port("packet:nosuchdev").build_local().unwrap_err();
+    assert!(error.source().is_some(), "{error}");
 }

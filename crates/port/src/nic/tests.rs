@@ -170,6 +170,8 @@ fn wire_speeds_are_exact() {
     for (speed, ps) in [("1g", 672_000u64), ("10g", 67_200), ("25g", 26_880), ("100g", 6_720)] {
         let pool = pool(4096);
         let (mut nic, mut far) = parts(&format!(",speed={speed},tx_ring=1024"), &pool);
+        let bits = nic.counts.link.speed().expect("a wire with a speed"); // a frame of 60 bytes takes 672 bits
+        assert_eq!(672 * 1_000_000_000_000 / bits, ps);
         assert_eq!(nic.tx.tx_burst(&mut frames(&pool, 0, 250, 60), ZERO), 250);
         nic.card.step(ZERO);
         let (mut taken, mut got) = (0, Burst::new());
