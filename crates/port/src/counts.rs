@@ -1,7 +1,6 @@
 //! Counters of every port, and the totals from which the balance of received and sent frames is
 //! computed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 stats::counters! {
@@ -116,14 +115,15 @@ pub struct PortCounts {
 impl PortCounts {
     /// Returns counters for a port on the kernel's device `name`, with the speed that the kernel
     /// reports.
-    pub(crate) fn of_device(name: &str) -> Arc<PortCounts> {
+    #[cfg(target_os = "linux")]
+    pub(crate) fn of_device(name: &str) -> PortCounts {
         let counts = PortCounts::default();
         let speed = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).unwrap_or_default();
         // The file of a device without a link or speed is unreadable or contains -1.
         if let Ok(mbits) = speed.trim().parse::<u64>() {
             counts.link.set_speed(mbits.saturating_mul(1_000_000));
         }
-        Arc::new(counts)
+        counts
     }
 }
 

@@ -34,6 +34,7 @@ use crate::os::packet::tx::TxRing;
 use crate::{Caps, LINK_LEN, Port, PortCounts};
 use buf::Pool;
 use rx::PacketRx;
+use std::sync::Arc;
 use tx::PacketTx;
 
 /// Maximum size of a ring in bytes.
@@ -72,7 +73,7 @@ fn open_with(name: &str, config: &PacketConfig, pool: &Pool, large_buffers: usiz
     };
     let out = TxRing::open(iface.index, &config.tx(need)).map_err(failed)?;
     let plain = os::tx::open_plain(iface.index, config.vnet_hdr).map_err(failed)?;
-    let counts = PortCounts::of_device(name);
+    let counts = Arc::new(PortCounts::of_device(name));
     let tx = PacketTx::new(name, out, plain, counts.clone(), config.vnet_hdr, need, &caps);
     let rx = PacketRx::new(name, ring, counts.clone(), config, pool.clone(), large);
     Ok(Port {

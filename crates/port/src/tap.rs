@@ -170,7 +170,7 @@ fn open_device(
         tso_max: if tx_l4_csum && config.tso { LARGEST as u32 } else { 0 },
         lro: got.rx_large,
     };
-    let (file, counts) = (Arc::new(file), PortCounts::of_device(&name));
+    let (file, counts) = (Arc::new(file), Arc::new(PortCounts::of_device(&name)));
     let link = match kind {
         Device::Tap => None,
         Device::Tun { host } => Some(Arc::new(IpLink::new(host, Some(file.as_fd())).map_err(failed("epoll"))?)),

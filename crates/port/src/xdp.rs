@@ -131,7 +131,7 @@ struct Parts {
 }
 
 fn assemble(name: &str, rx: FrameRx, tx: FrameTx, parts: Parts) -> Port {
-    let counts = PortCounts::of_device(name);
+    let counts = Arc::new(PortCounts::of_device(name));
     let (mtu, rx_csum) = (u16::try_from(parts.mtu).unwrap_or(u16::MAX), parts.open_csum != RxCsum::Off);
     let caps = Caps { mtu, rx_csum, ..Caps::PLAIN };
     let redirect = Arc::new(parts.redirect);
