@@ -36,6 +36,26 @@ pub fn dns(data: &[u8]) {
     }
 }
 
+/// Checks that a stream of FPM is split and parsed or rejected without a panic.
+///
+/// Invariants: the frames before the end of the stream are those that [`crate::fpm::whole_frames`]
+/// counts; a prefix is no longer than its address; paths and members are found again.
+pub fn fpm(data: &[u8]) {
+    use crate::fpm::{FRAME_MAX, HEADER_LEN, split, whole_frames};
+    use crate::rtnetlink::{Message, NextHop, messages};
+    let (mut rest, whole) = (data, whole_frames(data).unwrap_or_else(|(whole, _)| whole));
+    while let Ok(Some(frame)) = split(&mut rest) {
+        assert!(frame.len() + HEADER_LEN <= FRAME_MAX);
+        for message in messages(frame).filter_map(Result::ok) {
+            let (Message::NewRoute(route) | Message::DelRoute(route)) = message else { continue };
+            assert!(route.dst_len <= if route.dst.is_ipv4() { 32 } else { 128 });
+            let NextHop::Multipath(paths) = route.to else { continue };
+            assert!(paths.paths().all(|(_, weight)| (1..=256).contains(&weight)));
+        }
+    }
+    assert_eq!(data.len() - rest.len(), whole);
+}
+
 /// Runs every parser on a frame, layer by layer as in a host. Also runs the parsers of each layer
 /// on all bytes of the frame, regardless of its headers.
 ///

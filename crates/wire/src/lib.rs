@@ -28,6 +28,7 @@
 //! | [`text`], [`bpkt`] | frames as lines of hexadecimal digits or binary records | ethpipe |
 //! | [`flow`] | keyed hash of the flow to which a frame belongs | - |
 //! | [`rss`] | receive queue that a NIC would select for a packet | - |
+//! | [`fpm`], [`rtnetlink`] | routes that FRR sends to a forwarding plane | FRR, rtnetlink(7) |
 //! | [`filter`] | filter expressions in tcpdump's language, compiled | pcap-filter(7) |
 //!
 //! ```
@@ -64,6 +65,7 @@ pub mod eth;
 pub mod etherip;
 pub mod filter;
 pub mod flow;
+pub mod fpm;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod gre;
@@ -81,6 +83,7 @@ mod malformed;
 pub mod mld;
 mod proto;
 pub mod rss;
+pub mod rtnetlink;
 pub mod tcp;
 pub mod text;
 pub mod udp;

@@ -1,0 +1,4 @@
+//! Fuzz target: FPM frames with netlink messages.
+#![no_main]
+
+linerate_fuzz::target!(wire::fuzz::fpm);
