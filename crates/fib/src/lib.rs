@@ -41,13 +41,15 @@ mod few;
 mod groups;
 mod matcher;
 mod prefix;
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
 mod trie;
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use buf::mem::Pages;
@@ -57,12 +59,14 @@ use groups::Spare;
 use lock::{Cx, Pinned, Pins, USUAL_THREADS};
 pub use matcher::Matcher;
 pub use prefix::{AddrBits, IpPrefix, Prefix, Prefix6, PrefixError, PrefixFault};
+use stored::RouteMap;
+pub use stored::{Note, Stored};
 use table::Table;
 use trie::Trie;
 
-/// Memory per IPv4 route in the ordered map, in bytes. With 1 M routes and glibc, it is 29 if
-/// routes are inserted in sorted order, and 23 in random order.
-const MAP_BYTES_PER_ROUTE: usize = 29;
+/// Memory per IPv4 route in the ordered map, in bytes. With 1 M routes and glibc, it is 44 if
+/// routes are inserted in sorted order, and 36 in random order.
+const MAP_BYTES_PER_ROUTE: usize = 44;
 /// Error: the table is full; nothing was changed.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct FibFull {
@@ -106,22 +110,15 @@ impl Matcher<u32> for ListOrTable {
         prefix.len() <= 24 || spare.has(2)
     }
 
-    fn insert(
-        &self,
-        prefix: Prefix,
-        hop: NextHopId,
-        routes: &BTreeMap<Prefix, NextHopId>,
-        spare: &mut Spare,
-        pins: &Pins,
-    ) {
+    fn insert(&self, prefix: Prefix, hop: NextHopId, routes: &RouteMap<u32>, spare: &mut Spare, pins: &Pins) {
         if let Some(table) = self.table.get() {
             table.insert(prefix, Entry::route(prefix.len(), hop), spare, pins);
         } else if !self.few.insert(prefix, hop) {
             // The table is published once it contains all routes. It is never removed, since
             // readers may use it.
             let table = Box::new(Table::new(spare.pages));
-            for (prefix, hop) in routes {
-                table.insert(*prefix, Entry::route(prefix.len(), *hop), spare, pins);
+            for (prefix, stored) in routes {
+                table.insert(*prefix, Entry::route(prefix.len(), stored.hop), spare, pins);
             }
             drop(self.table.set(table)); // succeeds, since there is no table yet
         }
@@ -248,7 +245,7 @@ impl<A: Matched> fmt::Debug for Reader<A> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Fib<A: Matched = u32> {
-    routes: BTreeMap<IpPrefix<A>, NextHopId>,
+    routes: RouteMap<A>,
     shown: Arc<Shown<A>>,
     /// Free memory of the matcher, and removed memory that a reader may still use.
     spare: Spare,
@@ -270,7 +267,7 @@ impl<A: Matched> Fib<A> {
     /// ([`USUAL_THREADS`] is the default; 1 if the owner is the only reader).
     pub fn with_readers(limit: usize, threads: usize) -> Fib<A> {
         let shown = Arc::new(Shown { matcher: Default::default(), pins: Pins::new(threads) });
-        Fib { routes: BTreeMap::new(), shown, spare: Spare::default(), limit }
+        Fib { routes: RouteMap::new(), shown, spare: Spare::default(), limit }
     }
 
     /// Uses huge pages for the arrays that are allocated from now on.
@@ -292,19 +289,42 @@ impl<A: Matched> Fib<A> {
     /// [`FibFull`] for a new prefix when the limit is reached. Changing the next hop of an existing
     /// prefix always succeeds.
     pub fn insert(&mut self, prefix: IpPrefix<A>, hop: NextHopId) -> Result<Option<NextHopId>, FibFull> {
-        let known = self.routes.contains_key(&prefix);
-        if !known && (self.routes.len() >= self.limit || !A::Matcher::has_room(prefix, &self.spare)) {
-            return Err(FibFull { limit: self.limit });
+        let before = self.insert_stored(prefix, Stored { hop, note: Note::default() })?;
+        Ok(before.map(|stored| stored.hop))
+    }
+
+    /// Adds or replaces a route as [`Fib::insert`] does, with a note. If the next hop does not
+    /// change, readers see no store.
+    ///
+    /// # Errors
+    /// The errors of [`Fib::insert`].
+    pub fn insert_stored(&mut self, prefix: IpPrefix<A>, stored: Stored) -> Result<Option<Stored>, FibFull> {
+        let len = self.routes.len();
+        let replaced = match self.routes.entry(prefix) {
+            Slot::Occupied(mut slot) => Some(slot.insert(stored)),
+            Slot::Vacant(slot) => {
+                if len >= self.limit || !A::Matcher::has_room(prefix, &self.spare) {
+                    return Err(FibFull { limit: self.limit });
+                }
+                slot.insert(stored);
+                None
+            }
+        };
+        if replaced.is_none_or(|before| before.hop != stored.hop) {
+            let Shown { matcher, pins } = &*self.shown;
+            matcher.insert(prefix, stored.hop, &self.routes, &mut self.spare, pins);
         }
-        let replaced = self.routes.insert(prefix, hop);
-        let Shown { matcher, pins } = &*self.shown;
-        matcher.insert(prefix, hop, &self.routes, &mut self.spare, pins);
         Ok(replaced)
     }
 
     /// Removes the route to `prefix`; returns its next hop. Its addresses then use the longest
     /// remaining prefix that contains them.
     pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<NextHopId> {
+        self.remove_stored(prefix).map(|stored| stored.hop)
+    }
+
+    /// Removes a route as [`Fib::remove`] does; returns its note, too.
+    pub fn remove_stored(&mut self, prefix: IpPrefix<A>) -> Option<Stored> {
         let removed = self.routes.remove(&prefix)?;
         let Shown { matcher, pins } = &*self.shown;
         matcher.remove(prefix, covering(&self.routes, prefix), &mut self.spare, pins);
@@ -313,7 +333,17 @@ impl<A: Matched> Fib<A> {
 
     /// Returns the next hop of exactly this prefix.
     pub fn get(&self, prefix: IpPrefix<A>) -> Option<NextHopId> {
+        self.get_stored(prefix).map(|stored| stored.hop)
+    }
+
+    /// Returns the next hop and note of exactly this prefix.
+    pub fn get_stored(&self, prefix: IpPrefix<A>) -> Option<Stored> {
         self.routes.get(&prefix).copied()
+    }
+
+    /// Returns the next hop of exactly this prefix, and its note to be changed.
+    pub fn note_mut(&mut self, prefix: IpPrefix<A>) -> Option<(NextHopId, &mut Note)> {
+        self.routes.get_mut(&prefix).map(|stored| (stored.hop, &mut stored.note))
     }
 
     /// Returns the next hop of the longest prefix that contains `dst`.
@@ -342,7 +372,13 @@ impl<A: Matched> Fib<A> {
 
     /// Returns all routes ordered by address, a shorter prefix before the longer ones inside it.
     pub fn iter(&self) -> impl Iterator<Item = (IpPrefix<A>, NextHopId)> {
-        self.routes.iter().map(|(&prefix, &hop)| (prefix, hop))
+        self.iter_after(None).map(|(prefix, stored)| (prefix, stored.hop))
+    }
+
+    /// Returns the routes after `prefix`, or all, with their notes, in the order of [`Fib::iter`].
+    pub fn iter_after(&self, prefix: Option<IpPrefix<A>>) -> impl Iterator<Item = (IpPrefix<A>, Stored)> {
+        let from = prefix.map_or(Bound::Unbounded, Bound::Excluded);
+        self.routes.range((from, Bound::Unbounded)).map(|(&prefix, &stored)| (prefix, stored))
     }
 
     /// Returns the number of routes.
@@ -383,11 +419,11 @@ impl<A: Matched> fmt::Debug for Fib<A> {
 /// n bits in common, and every route that covers `prefix` is at most n bits long. The search
 /// continues before the prefix of these n bits. Each step shortens n, so there are at most as many
 /// steps as an address has bits; with a real table there are two or three.
-fn covering<A: AddrBits>(routes: &BTreeMap<IpPrefix<A>, NextHopId>, prefix: IpPrefix<A>) -> Entry {
+fn covering<A: AddrBits>(routes: &RouteMap<A>, prefix: IpPrefix<A>) -> Entry {
     let mut below = routes.range(..prefix).next_back();
-    while let Some((&near, &hop)) = below {
+    while let Some((&near, stored)) = below {
         if near.covers(prefix) {
-            return Entry::route(near.len(), hop);
+            return Entry::route(near.len(), stored.hop);
         }
         below = routes.range(..=prefix.common(near)).next_back();
     }

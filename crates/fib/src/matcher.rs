@@ -3,8 +3,8 @@
 use super::entry::{Entry, NextHopId};
 use super::groups::Spare;
 use super::prefix::IpPrefix;
+use super::stored::RouteMap;
 use lock::Pins;
-use std::collections::BTreeMap;
 
 /// Data structure for the longest-prefix match of an address family. Many threads read a matcher
 /// while one changes it; no reader waits for the thread that changes it. Reading threads must be
@@ -19,14 +19,7 @@ pub trait Matcher<A>: Default + Send + Sync {
     fn has_room(prefix: IpPrefix<A>, spare: &Spare) -> bool;
     /// Adds the route to `prefix`, or changes its next hop. `routes` contains all routes, including
     /// this one. The caller has checked [`Matcher::has_room`].
-    fn insert(
-        &self,
-        prefix: IpPrefix<A>,
-        hop: NextHopId,
-        routes: &BTreeMap<IpPrefix<A>, NextHopId>,
-        spare: &mut Spare,
-        pins: &Pins,
-    );
+    fn insert(&self, prefix: IpPrefix<A>, hop: NextHopId, routes: &RouteMap<A>, spare: &mut Spare, pins: &Pins);
     /// Removes the route to `prefix`. `cover` is the entry of the longest remaining route that
     /// contains it.
     fn remove(&self, prefix: IpPrefix<A>, cover: Entry, spare: &mut Spare, pins: &Pins);

@@ -109,6 +109,27 @@ fn a_next_hop_id_has_23_bits_and_a_niche_for_option() {
     assert_eq!(size_of::<Option<NextHopId>>(), 4);
 }
 
+/// A lookup does not depend on notes; a note changes without the next hop, and the next hop without
+/// the note being lost.
+#[test]
+fn a_route_keeps_the_callers_note() {
+    let mut fib = Fib::new();
+    let to = prefix("10.1.0.0/16");
+    let stored = |at: u32, note: u32| Stored { hop: hop(at), note: Note([note, 7]) };
+    assert_eq!(fib.insert_stored(to, stored(1, 1)), Ok(None));
+    assert_eq!(fib.insert_stored(to, stored(1, 2)), Ok(Some(stored(1, 1))));
+    let (found, note) = fib.note_mut(to).unwrap();
+    assert_eq!((found, *note), (hop(1), Note([2, 7])));
+    note.0[0] = 3;
+    assert_eq!((fib.get_stored(to), fib.lookup([10, 1, 2, 3].into())), (Some(stored(1, 3)), Some(hop(1))));
+    fib.insert(prefix("10.0.0.0/8"), hop(5)).unwrap();
+    let after: Vec<_> = fib.iter_after(Some(prefix("10.0.0.0/8"))).collect();
+    assert_eq!(after, [(to, stored(1, 3))]);
+    assert_eq!(fib.remove_stored(to), Some(stored(1, 3)));
+    assert_eq!(fib.note_mut(to), None);
+    assert_eq!(fib.lookup([10, 1, 2, 3].into()), Some(hop(5)));
+}
+
 // The longest of nested routes matches; each removal uncovers the next; nothing is left at the end.
 fn nested_routes_are_uncovered_one_by_one(mut fib: Fib) {
     let nested = ["0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.0/26", "10.1.2.0/30", "10.1.2.3/32"];

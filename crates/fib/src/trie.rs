@@ -124,14 +124,14 @@ impl Matcher<u128> for Trie {
         &self,
         prefix: Prefix6,
         hop: NextHopId,
-        routes: &std::collections::BTreeMap<Prefix6, NextHopId>,
+        routes: &crate::stored::RouteMap<u128>,
         spare: &mut Spare,
         pins: &Pins,
     ) {
         if self.root.get().is_none() && routes.len() > FEW {
             let root = mem::zeroed(1 << ROOT_BITS, spare.pages);
-            for (prefix, hop) in routes {
-                self.change(Some(&root), spare, pins).insert_at(*prefix, Entry::route(prefix.len(), *hop));
+            for (prefix, stored) in routes {
+                self.change(Some(&root), spare, pins).insert_at(*prefix, Entry::route(prefix.len(), stored.hop));
             }
             drop(self.root.set(root)); // succeeds, since there is no array yet
         }

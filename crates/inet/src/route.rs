@@ -10,6 +10,9 @@
 mod cache;
 pub(crate) mod connected;
 mod hops;
+mod learned;
+mod objects;
+mod origin;
 pub(crate) mod paths;
 mod reader;
 #[cfg(test)]
@@ -19,11 +22,14 @@ mod why;
 
 use crate::iface::IfaceId;
 pub(crate) use cache::RouteCache;
-use fib::{Fib, FibFull, IpPrefix, Matched, NextHopId};
+use fib::{Fib, FibFull, IpPrefix, Matched, NextHopId, Stored};
 pub use hops::{Adjacency, Hop};
+pub use learned::{Learned, Target};
+pub use objects::ObjectId;
+pub use origin::{Origin, Protocol};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path};
 pub use reader::RouteReader;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 pub use via::{PathsId, Via, Via6};
 pub use why::{Choice, Question, Why};
@@ -35,6 +41,15 @@ pub struct Route<A: Matched = u32> {
     pub prefix: IpPrefix<A>,
     /// Next hop.
     pub via: Via<A::Addr>,
+    /// Where the route comes from.
+    pub origin: Origin,
+}
+
+impl<A: Matched> Route<A> {
+    /// Creates a route of this host's configuration.
+    pub fn own(prefix: IpPrefix<A>, via: Via<A::Addr>) -> Route<A> {
+        Route { prefix, via, origin: Origin::OWN }
+    }
 }
 
 /// An IPv6 route.
@@ -79,7 +94,11 @@ pub struct Routes<A: Matched = u32> {
     fib: Fib<A>,
     ways: RouteReader<A>,
     by_via: HashMap<Via<A::Addr>, NextHopId>,
-    /// For each next hop, the number of routes and path sets that use it.
+    /// Next hop objects with their paths.
+    objects: HashMap<NextHopId, Vec<Path<A::Addr>>>,
+    /// Routes of a routing engine to prefixes of own routes.
+    shadowed: BTreeMap<IpPrefix<A>, Stored>,
+    /// For each next hop, the number of routes, path sets and objects that use it.
     uses: Vec<u32>,
     free: Vec<NextHopId>,
     /// Next hops that no route uses any more but that a pinned reader may still have. Each is
@@ -103,6 +122,8 @@ impl<A: Matched> Routes<A> {
             ways: RouteReader::new(fib.reader()),
             fib,
             by_via: HashMap::new(),
+            objects: HashMap::new(),
+            shadowed: BTreeMap::new(),
             uses: Vec::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
@@ -122,11 +143,17 @@ impl<A: Matched> Routes<A> {
     /// [`RouteError`]; the table is then unchanged.
     #[inline(never)]
     pub fn insert(&mut self, prefix: IpPrefix<A>, via: Via<A::Addr>) -> Result<Option<Via<A::Addr>>, RouteError> {
-        let id = self.hold(via)?;
-        match self.fib.insert(prefix, id) {
+        let id = self.hold_via(via)?;
+        match self.fib.insert_stored(prefix, Stored { hop: id, note: Origin::OWN.note() }) {
             Ok(before) => {
-                let led = before.and_then(|id| self.via(id));
-                before.into_iter().for_each(|id| self.release(id));
+                let led = before.and_then(|before| self.via(before.hop));
+                match before {
+                    Some(before) if !Origin::of(before.note).is_own() => {
+                        self.shadowed.insert(prefix, before); // it was not shadowed, since it was used
+                    }
+                    Some(before) => self.release(before.hop),
+                    None => {}
+                }
                 Ok(led)
             }
             Err(full) => {
@@ -160,20 +187,23 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Removes the route to `prefix`; returns its target.
+    /// Removes the route to `prefix`; returns its target. If a routing engine has announced a route
+    /// to the prefix of an own route, the engine's route is used instead.
     #[inline(never)]
     pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
-        let id = self.fib.remove(prefix)?;
+        let id = self.remove_own(prefix)?;
         let led = self.via(id);
         self.release(id);
         led
     }
 
     /// Removes the routes through an interface that is being removed. A multipath route keeps its
-    /// other paths, if the table has space for the reduced set.
+    /// other paths, if the table has space for the reduced set. Routes of next hop objects are
+    /// kept; the objects lose the paths.
     pub fn forget_iface(&mut self, iface: IfaceId) {
+        self.forget_iface_in_objects(iface);
         let through = |via: Via<A::Addr>| via.iface() == Some(iface);
-        for Route { prefix, via } in self.iter().collect::<Vec<_>>() {
+        for Route { prefix, via, .. } in self.iter().collect::<Vec<_>>() {
             let Via::Paths(set) = via else {
                 through(via).then(|| self.remove(prefix));
                 continue;
@@ -203,20 +233,25 @@ impl<A: Matched> Routes<A> {
     /// Returns the route that packets to `dst` use, with its prefix.
     #[inline(never)]
     pub fn explain(&self, dst: A::Addr) -> Option<Route<A>> {
-        let (prefix, id) = self.fib.lookup_prefix(dst)?;
-        Some(Route { prefix, via: self.via(id)? })
+        let (prefix, _) = self.fib.lookup_prefix(dst)?;
+        self.at(prefix)
+    }
+
+    /// Returns the route to exactly `prefix`.
+    pub fn at(&self, prefix: IpPrefix<A>) -> Option<Route<A>> {
+        self.route(prefix, self.fib.get_stored(prefix)?)
     }
 
     /// Returns all routes whose prefix contains `dst`, the longest prefix first. Packets to `dst`
     /// use the first route.
     pub fn covering(&self, dst: A::Addr) -> Vec<Route<A>> {
         let prefixes = (0..=A::BITS).rev().filter_map(|len| IpPrefix::new(dst, len).ok());
-        prefixes.filter_map(|prefix| Some(Route { prefix, via: self.get(prefix)? })).collect()
+        prefixes.filter_map(|prefix| self.at(prefix)).collect()
     }
 
     /// Returns all routes, ordered by prefix.
     pub fn iter(&self) -> impl Iterator<Item = Route<A>> + '_ {
-        self.fib.iter().filter_map(|(prefix, id)| Some(Route { prefix, via: self.via(id)? }))
+        self.fib.iter_after(None).filter_map(|(prefix, stored)| self.route(prefix, stored))
     }
 
     /// Returns the number of routes.
@@ -240,31 +275,38 @@ impl<A: Matched> Routes<A> {
 
     /// Returns the number of the next hop `via`, creating it if necessary, and increments its use
     /// count.
-    fn hold(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
+    fn hold_via(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
         let id = match self.by_via.get(&via) {
             Some(&id) => id,
-            None => self.new_hop(via)?,
-        };
-        self.uses.iter_mut().skip(id.index()).take(1).for_each(|uses| *uses += 1);
-        Ok(id)
-    }
-
-    fn new_hop(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
-        if self.free.is_empty() {
-            self.look_after();
-        }
-        let id = match self.free.pop() {
-            Some(id) => id,
-            None if self.uses.len() >= hops::HOPS_MAX => return Err(RouteError::TooManyNextHops),
             None => {
-                let id = NextHopId::new(self.uses.len() as u32).ok_or(RouteError::TooManyNextHops)?;
-                self.uses.push(0);
+                let id = self.new_number()?;
+                self.ways.set(id, via);
+                self.by_via.insert(via, id);
                 id
             }
         };
-        self.ways.set(id, via);
-        self.by_via.insert(via, id);
+        self.add_use(id);
         Ok(id)
+    }
+
+    fn add_use(&mut self, id: NextHopId) {
+        self.uses.iter_mut().skip(id.index()).take(1).for_each(|uses| *uses += 1);
+    }
+
+    /// Returns the number of a next hop that is not used.
+    fn new_number(&mut self) -> Result<NextHopId, RouteError> {
+        if self.free.is_empty() {
+            self.look_after();
+        }
+        match self.free.pop() {
+            Some(id) => Ok(id),
+            None if self.uses.len() >= hops::HOPS_MAX => Err(RouteError::TooManyNextHops),
+            None => {
+                let id = NextHopId::new(self.uses.len() as u32).ok_or(RouteError::TooManyNextHops)?;
+                self.uses.push(0);
+                Ok(id)
+            }
+        }
     }
 
     /// Decrements the use count of `id`. An unused next hop is freed once no reader can use its
@@ -275,7 +317,9 @@ impl<A: Matched> Routes<A> {
         if *uses > 0 {
             return;
         }
-        if let Some(via) = self.via(id) {
+        if self.ways.object_target(id).is_none()
+            && let Some(via) = self.via(id)
+        {
             self.by_via.remove(&via);
         }
         self.waiting.push_back((self.ways.pins().retire(), id));
@@ -291,7 +335,10 @@ impl<A: Matched> Routes<A> {
             && at <= passed
         {
             self.waiting.pop_front();
-            if let Some(via) = self.via(id) {
+            if let Some(target) = self.ways.object_target(id) {
+                self.ways.set(id, Via::Blackhole);
+                self.release(target);
+            } else if let Some(via) = self.via(id) {
                 self.ways.set(id, Via::Blackhole);
                 self.end_set(via);
             }
@@ -322,7 +369,7 @@ impl<A: Matched> Routes<A> {
         };
         let mut hops = Vec::with_capacity(paths.len());
         for path in paths {
-            match self.hold(path.via) {
+            match self.hold_via(path.via) {
                 Ok(hop) => hops.push(hop),
                 Err(why) => {
                     hops.into_iter().for_each(|hop| self.release(hop));

@@ -629,6 +629,16 @@ impl<L: Locks> Stack<L> {
         out
     }
 
+    /// Calls `change` with the locked routes of both families. `change` returns whether a target has
+    /// changed; if none has, cached routes stay valid.
+    pub fn change_routes<R>(&self, cx: Cx, change: impl FnOnce(&mut Routes, &mut Routes<u128>) -> (bool, R)) -> R {
+        let (has_changed, out) = change(&mut self.routes.lock(cx), &mut self.six.routes.lock(cx));
+        if has_changed {
+            self.rerouted();
+        }
+        out
+    }
+
     /// Adds a permanent neighbor entry and sends the packets that were held for it.
     pub fn set_neighbor(&self, cx: Cx, id: IfaceId, addr: Ipv4Addr, mac: Mac) {
         let pending = self.neighbors.lock(cx).set(id, addr, mac, cx.now);

@@ -6,9 +6,9 @@ use super::why;
 use crate::json::set;
 use crate::parse;
 use grammar::{CommandError, Words, parse_all};
-use inet::fib::Prefix;
+use inet::fib::{Matched, Prefix};
 use inet::iface::IfaceId;
-use inet::route::{Path, Route, Via};
+use inet::route::{Path, Protocol, Route, Via};
 use lock::Locks;
 use node::change::{has_route, no_route};
 use serde_json::{Value, json};
@@ -172,12 +172,13 @@ pub(super) fn nexthops<L: Locks, A>(
     }
 }
 
-/// Runs `show [PREFIX | root PREFIX] [dev IF] [table main|local|all]`.
+/// Runs `show [PREFIX | root PREFIX] [dev IF] [proto NAME] [table main|local|all]`.
 fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let (mut dev, mut exact, mut table) = (None, None, "main");
+    let (mut dev, mut exact, mut table, mut proto) = (None, None, "main", None);
     while let Some(word) = words.take() {
         match word {
             "dev" => dev = Some(ctl.host.iface(words.next("an iface")?)?.id),
+            "proto" | "protocol" => proto = Some(protocol(words.next("a protocol")?)?),
             "table" => table = words.next("main, local or all")?,
             "exact" | "to" => exact = Some(parse::prefix(words.next("a prefix")?, parse::host_len)?),
             word => exact = Some(parse::prefix(word, parse::host_len)?),
@@ -195,10 +196,25 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Comm
     routes.retain(|route| in_table(&route.via));
     routes.retain(|route| dev.is_none_or(|dev| route.via.iface() == Some(dev)));
     routes.retain(|route| exact.is_none_or(|exact| route.prefix == exact));
+    routes.retain(|route| proto.is_none_or(|proto| protocol_of(route, is_own(ctl, route)) == Some(proto)));
     Ok(ctl.listing(
         || Value::Array(routes.iter().map(|route| row_json(ctl, route)).collect()),
         || routes.iter().map(|route| row_text(ctl, route)).collect(),
     ))
+}
+
+/// Returns the protocol with a name or number, as in `ip route show proto bgp`.
+pub(super) fn protocol(word: &str) -> Result<Protocol, CommandError> {
+    Protocol::parse(word).ok_or_else(|| CommandError::bad("proto", word, "bgp, ospf, isis, kernel, or a number"))
+}
+
+/// Returns the protocol that `ip route` prints for a route; `None` for a route of this host's
+/// configuration. `with_address` is true for a route that was added together with an address.
+pub(super) fn protocol_of<A: Matched>(route: &Route<A>, with_address: bool) -> Option<Protocol> {
+    match route.origin.is_own() {
+        true => with_address.then_some(Protocol::KERNEL),
+        false => Some(route.origin.protocol),
+    }
 }
 
 fn is_local(via: &Via) -> bool {
@@ -236,8 +252,8 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
     if let Some(id) = route.via.iface() {
         out += &format!(" dev {}", ctl.iface_name(id));
     }
-    if is_own(ctl, route) {
-        out += " proto kernel";
+    if let Some(protocol) = protocol_of(route, is_own(ctl, route)) {
+        out += &format!(" proto {protocol}");
     }
     if let Via::Link(_) = route.via {
         out += " scope link";
@@ -290,8 +306,8 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
     if let Some(id) = route.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }
-    if is_own(ctl, route) {
-        set(&mut row, "protocol", "kernel");
+    if let Some(protocol) = protocol_of(route, is_own(ctl, route)) {
+        set(&mut row, "protocol", protocol.to_string());
     }
     if let Via::Link(_) = route.via {
         set(&mut row, "scope", "link");
@@ -318,7 +334,7 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u32>) 
     }
     let (dst, answer) = (requested.dst(), requested.answer(ctl));
     let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route to this address"));
-    let exact = Route { prefix: Prefix::host(dst), via: answer.via.ok_or_else(nowhere)? };
+    let exact = Route::own(Prefix::host(dst), answer.via.ok_or_else(nowhere)?);
     let src = ctl.source_of(exact.via, dst);
     let text = || {
         let mut out = type_word(&exact.via).map(|word| format!("{word} ")).unwrap_or_default() + &dst.to_string();

@@ -159,7 +159,8 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandErr
     let answer = requested.answer(ctl);
     let via =
         answer.via.ok_or_else(|| CommandError::failed(format!("{dst}: not in table: no route to this address")))?;
-    let route = Route { prefix: answer.matched.map_or(Prefix::host(dst), |route| route.prefix), via };
+    let prefix = answer.matched.map_or(Prefix::host(dst), |route| route.prefix);
+    let route = Route::own(prefix, via);
     let mut out = format!("   route to: {dst}\ndestination: {}\n", short(route.prefix));
     out += &format!("       mask: {}\n", route.prefix.netmask());
     if let Via::Gateway(_, gateway) = route.via {
@@ -225,7 +226,7 @@ fn each_path<L: Locks>(ctl: &Ctl<'_, L>) -> Vec<Route> {
 pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
     let mut out = "Routing tables\n\nInternet:\n".to_string();
     out += &format!("{:<18} {:<18} {:<8} {}\n", "Destination", "Gateway", "Flags", "Netif");
-    for Route { prefix, via } in each_path(ctl) {
+    for Route { prefix, via, .. } in each_path(ctl) {
         let id = via.iface();
         let gateway = match via {
             Via::Gateway(_, gateway) => gateway.to_string(),

@@ -10,7 +10,7 @@ use grammar::{Args, CommandError, Form};
 use inet::fib::{IpPrefix, Matched, Prefix, Prefix6};
 use inet::iface::{IfaceId, IfaceKind};
 use inet::neigh::State;
-use inet::route::{Choice, Path, Question, Route, Via, Via6, Why};
+use inet::route::{Choice, Origin, Path, Question, Route, Via, Via6, Why};
 use lock::Locks;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -155,22 +155,32 @@ fn next_hop_text<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) ->
     }
 }
 
+/// Returns the sentence about a route that a routing engine has announced.
+fn origin_text<L: Locks>(ctl: &Ctl<'_, L>, origin: Origin) -> Option<String> {
+    if origin.is_own() {
+        return None;
+    }
+    let age = (ctl.cx.now.nanos() / 1_000_000_000).saturating_sub(origin.since.into());
+    Some(format!("the route comes from a routing engine: protocol {}, {age} s old", origin.protocol))
+}
+
 fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Vec<String> {
     let mut out = Vec::new();
     if let Some((iface, src)) = question.from {
         out.push(format!("a packet from {src} to {} arrives on {}", question.dst, ctl.iface_name(iface)));
     }
     match why.matched {
-        Some(Route { prefix, via }) => {
+        Some(Route { prefix, via, origin }) => {
             let way = next_hop_text::<A, L>(ctl, via);
             out.push(format!("{} matches the route with the longest prefix, {prefix}: {way}", question.dst));
+            out.extend(origin_text(ctl, origin));
         }
         None => out.push(match why.via {
             Some(via) => format!("{} needs no table lookup: {}", question.dst, next_hop_text::<A, L>(ctl, via)),
             None => format!("there is no route to {}", question.dst),
         }),
     }
-    for Route { prefix, via } in &why.passed_over {
+    for Route { prefix, via, .. } in &why.passed_over {
         out.push(format!("not used, because its prefix is shorter: {prefix}, {}", next_hop_text::<A, L>(ctl, *via)));
     }
     if let Some(choice) = &why.choice {
@@ -195,7 +205,7 @@ fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Ad
         out.extend(why.source.map(|src| format!("packets sent by this host would have the source address {src}")));
     }
     match why.back {
-        Some(Some(Route { prefix, via })) => {
+        Some(Some(Route { prefix, via, .. })) => {
             out.push(format!(
                 "source validation: replies to the source would use {prefix}, {}",
                 next_hop_text::<A, L>(ctl, via)

@@ -5,6 +5,10 @@
 //! cached Ethernet header is written, under a seqlock, by the thread that resolved the gateway's
 //! address. A reader that observes a write in progress treats the header as missing and uses the
 //! neighbor table. Cells are in segments of 32, 32, 64, 128 ..., which never move.
+//!
+//! The cell of a next hop object ([`super::objects`]) contains the number of another next hop, its
+//! target. Readers of the object read the target, so that one store changes the target of all its
+//! routes.
 
 use super::via::{PathsId, Via};
 use crate::iface::IfaceId;
@@ -88,6 +92,12 @@ impl Cell {
         self.via.store(encode(via, bits), Ordering::Release);
     }
 
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn object_target(&self) -> Option<NextHopId> {
+        let word = self.via.load(Ordering::Acquire);
+        if word >> 56 == OBJECT { NextHopId::new(word as u32) } else { None }
+    }
+
     /// Returns the cached Ethernet header and its epoch. The epoch is 0 during a concurrent write.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn adjacency(&self) -> ([u8; 14], u64) {
@@ -148,10 +158,26 @@ impl Hops {
         self.segments.get(segment)?.get()?.get(at - (FIRST << segment))
     }
 
+    /// Returns the cell of next hop `id`, or the cell of its target if it is an object, with the
+    /// number of the cell.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn target(&self, id: NextHopId) -> Option<(NextHopId, &Cell)> {
+        let cell = self.cell(id)?;
+        match cell.object_target() {
+            None => Some((id, cell)),
+            Some(target) => Some((target, self.cell(target)?)),
+        }
+    }
+
+    /// Returns the target of the object `id`; `None` if the next hop is not an object.
+    pub(super) fn object_target(&self, id: NextHopId) -> Option<NextHopId> {
+        self.cell(id)?.object_target()
+    }
+
     /// Returns next hop `id`. The caller must be pinned.
     #[inline(always)]
     pub(super) fn get<A: AddrBits>(&self, id: NextHopId) -> Option<Hop<A::Addr>> {
-        let cell = self.cell(id)?;
+        let (id, cell) = self.target(id)?;
         let (adjacency, epoch) = cell.adjacency();
         Some(Hop { via: cell.via::<A>(), id, adjacency, epoch })
     }
@@ -160,7 +186,7 @@ impl Hops {
     /// and the header is valid at `epoch`. The caller must be pinned.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
-        let cell = self.cell(id)?;
+        let (_, cell) = self.target(id)?;
         let sequence = cell.sequence.load(Ordering::Acquire);
         let leads_there = cell.via.load(Ordering::Acquire) >> 32 == GATEWAY << 24 | u64::from(out.0);
         let is_good = cell.epoch.load(Ordering::Relaxed) == epoch;
@@ -173,17 +199,30 @@ impl Hops {
     /// Returns the target of next hop `id`.
     #[inline(always)]
     pub(super) fn via<A: AddrBits>(&self, id: NextHopId) -> Option<Via<A::Addr>> {
-        Some(self.cell(id)?.via::<A>())
+        Some(self.target(id)?.1.via::<A>())
     }
 
-    /// Sets the target of `id` and clears its cached header. No reader may have the number `id`.
-    pub(super) fn set<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>) {
+    /// Makes `id` an object with the next hop `target`, or changes the target of the object. Readers
+    /// see the change as one store.
+    pub(super) fn set_object(&self, id: NextHopId, target: NextHopId) {
+        if let Some(cell) = self.cell_to_set(id) {
+            cell.via.store(OBJECT << 56 | target.index() as u64, Ordering::Release);
+        }
+    }
+
+    /// Returns the cell of `id`, and allocates its segment if necessary.
+    fn cell_to_set(&self, id: NextHopId) -> Option<&Cell> {
         if let Some(segment) = segment_of(id.index())
             && let Some(cells) = self.segments.get(segment)
         {
             cells.get_or_init(|| (0..FIRST << segment).map(|_| Cell::default()).collect());
         }
-        if let Some(cell) = self.cell(id) {
+        self.cell(id)
+    }
+
+    /// Sets the target of `id` and clears its cached header. No reader may have the number `id`.
+    pub(super) fn set<A: AddrBits>(&self, id: NextHopId, via: Via<A::Addr>) {
+        if let Some(cell) = self.cell_to_set(id) {
             self.mark_alive(id);
             cell.remember([0; 14], 0);
             cell.set::<A>(via);
@@ -256,6 +295,8 @@ fn segment_of(at: usize) -> Option<usize> {
 
 /// Value of the kind field for a gateway.
 const GATEWAY: u64 = 4;
+/// Value of the kind field for an object. The low 32 bits are the number of its target.
+const OBJECT: u64 = 8;
 
 /// Returns the address of the gateway as an integer; 0 if `via` is not a gateway.
 fn gateway_bits<A: AddrBits>(via: Via<A::Addr>) -> u128 {

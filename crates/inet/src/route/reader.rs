@@ -107,6 +107,14 @@ impl<A: Matched> RouteReader<A> {
         self.hops.hops.set::<A>(id, via);
     }
 
+    pub(super) fn set_object(&self, id: NextHopId, target: NextHopId) {
+        self.hops.hops.set_object(id, target);
+    }
+
+    pub(super) fn object_target(&self, id: NextHopId) -> Option<NextHopId> {
+        self.hops.hops.object_target(id)
+    }
+
     /// Caches the Ethernet header for the gateway `via` with next hop number `id`. The header is
     /// valid while `epoch` equals the stack's link epoch.
     pub fn remember(&self, cx: Cx, id: NextHopId, via: Via<A::Addr>, adjacency: [u8; 14], epoch: u64) {

@@ -91,3 +91,168 @@ fn a_dead_path_is_avoided_and_retried_by_one_flow() {
     reader.set_dead(dead, None);
     assert_eq!(before, ways_at(23));
 }
+
+fn engine(generation: u8) -> Origin {
+    Origin::engine(Protocol(186), generation, clock::Instant::from_nanos(5_000_000_000))
+}
+
+fn path(i: u8) -> Path {
+    Path { via: gateway(i), weight: 1 }
+}
+
+#[test]
+fn an_object_moves_all_its_routes_and_is_freed_after_the_last() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let reader = routes.reader();
+    let cx = lock::Cx::enter(lock::How::Register, clock::Instant::ZERO);
+    let object = routes.new_object(&[path(1)]).unwrap();
+    for i in 0..100 {
+        let to = Prefix::masked(u32::from_be_bytes([10, i, 0, 0]), 16);
+        assert_eq!(routes.learn(to, Target::Object(object), engine(1)), Ok(Learned::Changed));
+    }
+    let via = |i: u8| reader.lookup(cx, Ipv4Addr::new(10, i, 1, 1)).unwrap().via;
+    assert_eq!((via(0), via(99), routes.object_uses(object)), (gateway(1), gateway(1), 100));
+    assert_eq!(routes.set_object(object, &[path(1)]), Ok(false), "an equal object is not a change");
+    assert_eq!(routes.set_object(object, &[path(2)]), Ok(true));
+    assert_eq!((via(0), via(99)), (gateway(2), gateway(2)));
+    assert_eq!(routes.get(prefix("10.7.0.0/16")), Some(gateway(2)));
+
+    // The cached Ethernet header is that of the target, not of the object.
+    let hop = reader.lookup(cx, Ipv4Addr::new(10, 3, 1, 1)).unwrap();
+    reader.remember(cx, hop.id, gateway(2), [7; 14], 5);
+    let id = routes.fib.get(prefix("10.3.0.0/16")).unwrap();
+    let pinned = reader.pins().pin_at(0);
+    let mut link = [0; 14];
+    reader.adjacency_to(&pinned, id, IfaceId(1), 5).unwrap().write(&mut link);
+    assert_eq!(link, [7; 14]);
+    drop(pinned);
+
+    assert_eq!(routes.set_object(object, &[path(2), path(3)]), Ok(true));
+    assert!(matches!(via(0), Via::Paths(_)));
+    routes.forget_iface(IfaceId(1));
+    assert_eq!((via(0), routes.len()), (Via::Reject, 100), "an object without paths rejects");
+
+    routes.remove_object(object);
+    assert_eq!((via(0), routes.object_uses(object)), (Via::Reject, 100), "its routes keep it");
+    assert_eq!(routes.sweep(2, None, 1000), (100, None));
+    (0..4).for_each(|_| routes.look_after());
+    assert!(routes.by_via.is_empty() && routes.waiting.is_empty() && !routes.ways.has_paths());
+    assert_eq!(routes.free.len(), routes.uses.len());
+}
+
+#[test]
+fn invalid_objects_are_refused_and_keep_what_they_had() {
+    let mut routes: Routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let reject = Path { via: Via::Reject, weight: 1 };
+    assert_eq!(routes.new_object(&[path(1), reject]), Err(RouteError::BadPaths));
+    let object = routes.new_object(&[path(1), path(2)]).unwrap();
+    routes.learn(prefix("10.1.0.0/16"), Target::Object(object), engine(1)).unwrap();
+    let set = routes.get(prefix("10.1.0.0/16"));
+    let nested = Path { via: set.unwrap(), weight: 1 };
+    assert_eq!(routes.set_object(object, &[nested]), Err(RouteError::BadPaths));
+    assert_eq!(routes.get(prefix("10.1.0.0/16")), set);
+    assert_eq!(routes.set_object(object, &[]), Ok(true));
+    assert_eq!(routes.get(prefix("10.1.0.0/16")), Some(Via::Reject));
+}
+
+#[test]
+fn an_unchanged_route_stores_nothing_and_keeps_its_age() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let to = prefix("10.1.0.0/16");
+    let [first, second] = [1, 2].map(|i| routes.new_object(&[path(i)]).unwrap());
+    assert_eq!(routes.learn(to, Target::Object(first), engine(1)), Ok(Learned::Changed));
+    let later = Origin::engine(Protocol(186), 2, clock::Instant::from_nanos(9_000_000_000));
+    assert_eq!(routes.learn(to, Target::Object(first), later), Ok(Learned::Same));
+    assert_eq!(routes.at(to).unwrap().origin, Origin { since: 5, ..later });
+    assert_eq!(routes.sweep(2, None, 10), (0, None), "the new connection has announced it");
+    assert_eq!(routes.learn(to, Target::Object(second), later), Ok(Learned::Changed));
+    let ospf = Origin { protocol: Protocol(188), ..later };
+    assert_eq!(routes.learn(to, Target::Object(second), ospf), Ok(Learned::Changed));
+    assert_eq!(routes.at(to).unwrap().origin, ospf);
+    for via in [Via::Blackhole, Via::Reject, Via::Prohibit] {
+        assert_eq!(routes.learn(to, Target::Via(via), ospf), Ok(Learned::Changed));
+        assert_eq!(routes.learn(to, Target::Via(via), ospf), Ok(Learned::Same));
+        assert_eq!(routes.get(to), Some(via));
+    }
+}
+
+#[test]
+fn an_own_route_is_used_instead_of_the_engines() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let to = prefix("10.1.0.0/16");
+    let object = routes.new_object(&[path(1)]).unwrap();
+    routes.insert(to, gateway(9)).unwrap();
+    assert_eq!(routes.learn(to, Target::Object(object), engine(1)), Ok(Learned::Shadowed));
+    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(9)), 1));
+    assert_eq!(routes.remove(to), Some(gateway(9)));
+    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(1)), 0));
+    // Own again, while the engine's route is used.
+    assert_eq!(routes.insert(to, gateway(8)), Ok(Some(gateway(1))));
+    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(8)), 1));
+    assert!(routes.unlearn(to), "the engine removes its route");
+    assert!(!routes.unlearn(to));
+    assert_eq!((routes.get(to), routes.object_uses(object)), (Some(gateway(8)), 0));
+    // A sweep does not touch own routes, but shadowed ones.
+    routes.learn(to, Target::Object(object), engine(1)).unwrap();
+    assert_eq!(routes.sweep(2, None, 10), (1, None));
+    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(8)), 0));
+    // A user may remove the route of an engine.
+    routes.remove(to);
+    routes.learn(to, Target::Object(object), engine(2)).unwrap();
+    assert_eq!((routes.remove(to), routes.len()), (Some(gateway(1)), 0));
+}
+
+#[test]
+fn a_sweep_continues_where_it_stopped() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let object = routes.new_object(&[path(1)]).unwrap();
+    for i in 0..100u8 {
+        let to = Prefix::masked(u32::from_be_bytes([10, i, 0, 0]), 16);
+        let generation = if i.is_multiple_of(3) { 2 } else { 1 };
+        routes.learn(to, Target::Object(object), engine(generation)).unwrap();
+    }
+    let (mut removed, mut after, mut steps) = (0, None, 0);
+    loop {
+        let (of_step, next) = routes.sweep(2, after, 7);
+        (removed, after, steps) = (removed + of_step, next, steps + 1);
+        if next.is_none() {
+            break;
+        }
+    }
+    assert_eq!((removed, routes.len()), (66, 34));
+    assert_eq!(steps, 15, "each step looks at 7 routes");
+}
+
+/// While one thread changes the target of an object and next hops are reused, a reader sees only
+/// targets that the object had.
+#[test]
+fn readers_see_only_targets_of_the_object() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 2);
+    let reader = routes.reader();
+    let object = routes.new_object(&[path(1)]).unwrap();
+    routes.learn(prefix("10.0.0.0/8"), Target::Object(object), engine(1)).unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                let pinned = reader.pins().pin_at(1);
+                let hop = reader.lookup_within(&pinned, 0x0a01_0203).unwrap();
+                let target = match hop.via {
+                    Via::Paths(set) => reader.choose(&pinned, set, 77, clock::Instant::ZERO).unwrap().via,
+                    via => via,
+                };
+                let Via::Gateway(IfaceId(1), to) = target else { panic!("{target:?}") };
+                assert!(to.octets()[3] <= 40, "{to}");
+            }
+        });
+        // Routes that come and go reuse the numbers of the object's former targets.
+        for round in 0..20_000u32 {
+            let i = (round % 20) as u8;
+            let paths = [path(i), path(i + 20)];
+            let one = round.is_multiple_of(2);
+            routes.set_object(object, if one { &paths[..1] } else { &paths }).unwrap();
+            routes.insert(prefix("11.0.0.0/8"), Via::Gateway(IfaceId(2), Ipv4Addr::from(round))).unwrap();
+        }
+        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

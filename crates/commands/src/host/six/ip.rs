@@ -3,7 +3,7 @@
 use super::super::context::Ctl;
 use super::super::iface::change_of;
 use super::super::ip::syntax::verb;
-use super::super::iproute::{nexthops, paths_text, refuse, set_paths};
+use super::super::iproute::{self, nexthops, paths_text, refuse, set_paths};
 use super::super::why;
 use super::addr::{host, own_address, prefix};
 use super::ifconfig::scope;
@@ -15,7 +15,7 @@ use grammar::{CommandError, Words, parse_all};
 use inet::fib::Prefix6;
 use inet::iface::{Iface, LOOPBACK};
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
-use inet::route::{Path, Route6, Via6};
+use inet::route::{Path, Protocol, Route6, Via6};
 use lock::Locks;
 use node::change::{has_route, no_route};
 use serde_json::{Value, json};
@@ -183,10 +183,11 @@ fn wanted<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<(Prefix6, 
 }
 
 fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
-    let (mut dev, mut exact, mut table) = (None, None, "main");
+    let (mut dev, mut exact, mut table, mut proto) = (None, None, "main", None);
     while let Some(word) = words.take() {
         match word {
             "dev" => dev = Some(ctl.host.iface(words.next("an iface")?)?.id),
+            "proto" | "protocol" => proto = Some(iproute::protocol(words.next("a protocol")?)?),
             "table" => table = words.next("main, local or all")?,
             word => exact = Some(prefix(word)?),
         }
@@ -198,10 +199,15 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Comm
     routes.retain(|route| table == "all" || matches!(route.via, Via6::Local(_)) == (table == "local"));
     routes.retain(|route| dev.is_none_or(|dev| route.via.iface() == Some(dev)));
     routes.retain(|route| exact.is_none_or(|exact| route.prefix == exact));
+    routes.retain(|route| proto.is_none_or(|proto| protocol(ctl, route) == Some(proto)));
     Ok(ctl.listing(
         || Value::Array(routes.iter().map(|route| row_json(ctl, route)).collect()),
         || routes.iter().map(|route| row_text(ctl, route)).collect(),
     ))
+}
+
+fn protocol<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Option<Protocol> {
+    iproute::protocol_of(route, ctl.came_with_address(route.prefix, route.via))
 }
 
 /// Returns iproute2's name of the route type; `None` for a unicast route.
@@ -224,8 +230,8 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> String {
     if let Some(id) = route.via.iface() {
         out += &format!(" dev {}", ctl.iface_name(id));
     }
-    if ctl.came_with_address(route.prefix, route.via) {
-        out += " proto kernel";
+    if let Some(protocol) = protocol(ctl, route) {
+        out += &format!(" proto {protocol}");
     }
     out + &paths_text(ctl, &ctl.host.stack.paths6(ctl.cx, route.via)) + "\n"
 }
@@ -241,8 +247,8 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
     if let Some(id) = route.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }
-    if ctl.came_with_address(route.prefix, route.via) {
-        set(&mut row, "protocol", "kernel");
+    if let Some(protocol) = protocol(ctl, route) {
+        set(&mut row, "protocol", protocol.to_string());
     }
     if let Via6::Paths(_) = route.via {
         set_paths(ctl, &mut row, &ctl.host.stack.paths6(ctl.cx, route.via));
@@ -264,7 +270,7 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u128>)
     let (dst, answer) = (requested.dst(), requested.answer(ctl));
     let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route to this address"));
     let (via, src) = (answer.via.ok_or_else(nowhere)?, answer.source);
-    let exact = Route6 { prefix: Prefix6::host(dst), via };
+    let exact = Route6::own(Prefix6::host(dst), via);
     let text = || {
         let out = row_text(ctl, &exact).replace(" proto kernel", "");
         out.trim_end().to_string() + &src.map(|src| format!(" src {src}")).unwrap_or_default() + "\n"

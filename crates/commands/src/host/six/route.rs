@@ -72,7 +72,8 @@ pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
     let answer = requested.answer(ctl);
     let nowhere = || CommandError::failed(format!("{dst}: not in table: no route to this address"));
     let via = answer.via.ok_or_else(nowhere)?;
-    let route = Route6 { prefix: answer.matched.map_or(Prefix6::host(dst), |route| route.prefix), via };
+    let prefix = answer.matched.map_or(Prefix6::host(dst), |route| route.prefix);
+    let route = Route6::own(prefix, via);
     let shown = if route.prefix.len() == 0 { "default".to_string() } else { route.prefix.addr().to_string() };
     let mask = Prefix6::new(std::net::Ipv6Addr::from_bits(u128::MAX), route.prefix.len()).unwrap_or(Prefix6::DEFAULT);
     let mut out = format!("   route to: {dst}\ndestination: {shown}\n       mask: {}\n", mask.addr());
