@@ -24,7 +24,9 @@ use crate::iface::IfaceId;
 pub(crate) use cache::RouteCache;
 use fib::{Fib, FibFull, IpPrefix, Matched, NextHopId, Stored};
 pub use hops::{Adjacency, Hop};
+use learned::Tally;
 pub use learned::{Learned, Target};
+use objects::Object;
 pub use objects::ObjectId;
 pub use origin::{Origin, Protocol};
 pub use paths::{DEAD_FOR, PATHS_MAX, Path};
@@ -95,9 +97,11 @@ pub struct Routes<A: Matched = u32> {
     ways: RouteReader<A>,
     by_via: HashMap<Via<A::Addr>, NextHopId>,
     /// Next hop objects with their paths.
-    objects: HashMap<NextHopId, Vec<Path<A::Addr>>>,
+    objects: HashMap<NextHopId, Object<A::Addr>>,
     /// Routes of a routing engine to prefixes of own routes.
     shadowed: BTreeMap<IpPrefix<A>, Stored>,
+    /// Numbers of routes of a routing engine; `None` if there has been none.
+    tally: Option<Box<Tally>>,
     /// For each next hop, the number of routes, path sets and objects that use it.
     uses: Vec<u32>,
     free: Vec<NextHopId>,
@@ -124,6 +128,7 @@ impl<A: Matched> Routes<A> {
             by_via: HashMap::new(),
             objects: HashMap::new(),
             shadowed: BTreeMap::new(),
+            tally: None,
             uses: Vec::new(),
             free: Vec::new(),
             waiting: VecDeque::new(),
@@ -317,7 +322,7 @@ impl<A: Matched> Routes<A> {
         if *uses > 0 {
             return;
         }
-        if self.ways.object_target(id).is_none()
+        if self.objects.remove(&id).is_none()
             && let Some(via) = self.via(id)
         {
             self.by_via.remove(&via);

@@ -3,7 +3,7 @@
 //! An own route is used instead of a route of the engine to the same prefix. The engine's route is
 //! kept, and used again when the own route is removed.
 
-use super::{ObjectId, Origin, Route, RouteError, Routes, Via};
+use super::{ObjectId, Origin, Path, Protocol, Route, RouteError, Routes, Via};
 use fib::{IpPrefix, Matched, NextHopId, Stored};
 
 /// Target of a route of a routing engine.
@@ -24,6 +24,22 @@ pub enum Learned {
     Same,
     /// The host has an own route to the prefix, which is used.
     Shadowed,
+}
+
+/// Numbers of the routes of a routing engine, by protocol and by generation.
+#[derive(Debug)]
+pub(super) struct Tally {
+    protocols: [u32; 256],
+    generations: [u32; 256],
+}
+
+impl Tally {
+    fn count(&mut self, stored: Stored, change: impl Fn(u32, u32) -> u32) {
+        let Origin { protocol, generation, .. } = Origin::of(stored.note);
+        for (counts, at) in [(&mut self.protocols, protocol.0), (&mut self.generations, generation)] {
+            counts.iter_mut().skip(at.into()).take(1).for_each(|count| *count = change(*count, 1));
+        }
+    }
 }
 
 impl<A: Matched> Routes<A> {
@@ -47,7 +63,12 @@ impl<A: Matched> Routes<A> {
             let before = Origin::of(*note);
             is_shadowed = before.is_own();
             if !is_shadowed && Some(hop) == known && before.protocol == origin.protocol {
-                *note = Origin { since: before.since, ..origin }.note();
+                let [old, new] = [before, Origin { since: before.since, ..origin }].map(Origin::note);
+                *note = new;
+                if old != new {
+                    self.uncount(Stored { hop, note: old });
+                    self.count(Stored { hop, note: new });
+                }
                 return Ok(Learned::Same);
             }
         }
@@ -61,12 +82,14 @@ impl<A: Matched> Routes<A> {
         let stored = Stored { hop, note: origin.note() };
         if is_shadowed {
             let before = self.shadowed.insert(prefix, stored);
-            before.into_iter().for_each(|before| self.release(before.hop));
+            before.into_iter().for_each(|before| self.end_learned(before));
+            self.count(stored);
             return Ok(Learned::Shadowed);
         }
         match self.fib.insert_stored(prefix, stored) {
             Ok(before) => {
-                before.into_iter().for_each(|before| self.release(before.hop));
+                before.into_iter().for_each(|before| self.end_learned(before));
+                self.count(stored);
                 Ok(Learned::Changed)
             }
             Err(full) => {
@@ -83,16 +106,66 @@ impl<A: Matched> Routes<A> {
             Some(_) => self.fib.remove_stored(prefix),
             None => self.shadowed.remove(&prefix),
         };
-        gone.map(|gone| self.release(gone.hop)).is_some()
+        gone.map(|gone| self.end_learned(gone)).is_some()
     }
 
-    /// Removes routes of the routing engine that connection `generation` has not announced. Looks
-    /// at up to `most` routes after `after`; returns the number of removed routes, and the prefix
-    /// to continue after, `None` at the end.
+    /// Adds or replaces the route of a routing engine, as [`Routes::learn`] does, with 1 to
+    /// [`super::PATHS_MAX`] paths of its own.
+    ///
+    /// # Errors
+    /// [`RouteError`]; the table is then unchanged.
+    pub fn learn_paths(
+        &mut self,
+        prefix: IpPrefix<A>,
+        paths: &[Path<A::Addr>],
+        origin: Origin,
+    ) -> Result<Learned, RouteError> {
+        let via = match paths {
+            [only] => only.via,
+            _ => self.via_of(paths)?,
+        };
+        let learned = self.learn(prefix, Target::Via(via), origin);
+        if learned == Err(RouteError::TooManyNextHops) && self.hop_to(via).is_none() {
+            self.end_set(via); // no route has used the new set
+        }
+        learned
+    }
+
+    /// Returns the numbers of a routing engine's routes by protocol, without zeros.
+    pub fn learned_by_protocol(&self) -> impl Iterator<Item = (Protocol, u32)> + '_ {
+        let all = self.tally.iter().flat_map(|tally| (0..=u8::MAX).zip(tally.protocols));
+        all.filter(|(_, count)| *count > 0).map(|(number, count)| (Protocol(number), count))
+    }
+
+    /// Returns the number of routes that connection `generation` of the routing engine was the last
+    /// to announce.
+    pub fn learned_by(&self, generation: u8) -> u32 {
+        let counts = self.tally.iter().filter_map(|tally| tally.generations.get(usize::from(generation)));
+        counts.copied().sum()
+    }
+
+    fn count(&mut self, stored: Stored) {
+        let tally = self.tally.get_or_insert_with(|| Box::new(Tally { protocols: [0; 256], generations: [0; 256] }));
+        tally.count(stored, u32::saturating_add);
+    }
+
+    fn uncount(&mut self, stored: Stored) {
+        self.tally.iter_mut().for_each(|tally| tally.count(stored, u32::saturating_sub));
+    }
+
+    /// Ends a route of the engine that was removed from the table.
+    fn end_learned(&mut self, stored: Stored) {
+        self.uncount(stored);
+        self.release(stored.hop);
+    }
+
+    /// Removes the routes that connection `generation` of the routing engine was the last to
+    /// announce. Looks at up to `most` routes after `after`; returns the number of removed routes,
+    /// and the prefix to continue after, `None` at the end.
     pub fn sweep(&mut self, generation: u8, after: Option<IpPrefix<A>>, most: usize) -> (usize, Option<IpPrefix<A>>) {
         let is_old = |stored: &Stored| {
             let origin = Origin::of(stored.note);
-            !origin.is_own() && origin.generation != generation
+            !origin.is_own() && origin.generation == generation
         };
         let (mut last, mut looked_at, mut old) = (None, 0, Vec::new());
         for (prefix, stored) in self.fib.iter_after(after).take(most) {
@@ -116,7 +189,9 @@ impl<A: Matched> Routes<A> {
 
     /// Removes the own route to `prefix` from the table, or puts the engine's route in its place.
     pub(super) fn remove_own(&mut self, prefix: IpPrefix<A>) -> Option<NextHopId> {
-        if !Origin::of(self.fib.get_stored(prefix)?.note).is_own() {
+        let stored = self.fib.get_stored(prefix)?;
+        if !Origin::of(stored.note).is_own() {
+            self.uncount(stored);
             return self.fib.remove(prefix);
         }
         match self.shadowed.remove(&prefix) {

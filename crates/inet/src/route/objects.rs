@@ -13,6 +13,14 @@ use fib::{Matched, NextHopId};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectId(pub(super) NextHopId);
 
+/// A next hop object in use.
+#[derive(Clone, Debug)]
+pub(super) struct Object<G> {
+    paths: Vec<Path<G>>,
+    /// Set until the caller has called [`Routes::remove_object`].
+    is_held: bool,
+}
+
 impl<A: Matched> Routes<A> {
     /// Creates an object with these paths. Without paths, packets to its routes are rejected; with
     /// one path, the path may have any target except a set of paths.
@@ -30,7 +38,7 @@ impl<A: Matched> Routes<A> {
         };
         self.ways.set_object(id, target);
         self.add_use(id); // of the caller, until remove_object
-        self.objects.insert(id, paths.to_vec());
+        self.objects.insert(id, Object { paths: paths.to_vec(), is_held: true });
         Ok(ObjectId(id))
     }
 
@@ -40,37 +48,44 @@ impl<A: Matched> Routes<A> {
     /// # Errors
     /// The errors of [`Routes::new_object`]; the object is then unchanged.
     pub fn set_object(&mut self, ObjectId(id): ObjectId, paths: &[Path<A::Addr>]) -> Result<bool, RouteError> {
-        if self.objects.get(&id).is_none_or(|own| own == paths) {
+        if self.objects.get(&id).is_none_or(|object| object.paths == paths) {
             return Ok(false);
         }
         let target = self.hold_target(paths)?;
         let before = self.ways.object_target(id);
         self.ways.set_object(id, target);
         before.into_iter().for_each(|before| self.release(before));
-        self.objects.insert(id, paths.to_vec());
+        self.objects.entry(id).and_modify(|object| object.paths = paths.to_vec());
         Ok(true)
     }
 
     /// Ends the caller's use of an object. Routes that still use it keep it.
     pub fn remove_object(&mut self, ObjectId(id): ObjectId) {
-        if self.objects.remove(&id).is_some() {
+        if let Some(object) = self.objects.get_mut(&id)
+            && std::mem::take(&mut object.is_held)
+        {
             self.release(id);
         }
+    }
+
+    /// Returns the paths of an object; none if it has ended.
+    pub fn object_paths(&self, ObjectId(id): ObjectId) -> &[Path<A::Addr>] {
+        self.objects.get(&id).map_or(&[], |object| &object.paths)
     }
 
     /// Returns the number of routes that use an object.
     pub fn object_uses(&self, ObjectId(id): ObjectId) -> u32 {
         let uses = self.uses.get(id.index()).copied().unwrap_or(0);
-        uses.saturating_sub(self.objects.contains_key(&id).into())
+        uses.saturating_sub(self.objects.get(&id).is_some_and(|object| object.is_held).into())
     }
 
     /// Removes the paths through an iface from all objects.
     pub(super) fn forget_iface_in_objects(&mut self, iface: IfaceId) {
         let is_by = |path: &Path<A::Addr>| path.via.iface() == Some(iface);
         let changed: Vec<NextHopId> =
-            self.objects.iter().filter(|(_, paths)| paths.iter().any(is_by)).map(|(id, _)| *id).collect();
+            self.objects.iter().filter(|(_, object)| object.paths.iter().any(is_by)).map(|(id, _)| *id).collect();
         for id in changed {
-            let mut paths = self.objects.get(&id).cloned().unwrap_or_default();
+            let mut paths = self.objects.get(&id).map(|object| object.paths.clone()).unwrap_or_default();
             paths.retain(|path| !is_by(path));
             // Rejecting needs no new path set, so it succeeds where the remaining paths do not.
             if self.set_object(ObjectId(id), &paths).is_err() {

@@ -134,7 +134,7 @@ fn an_object_moves_all_its_routes_and_is_freed_after_the_last() {
 
     routes.remove_object(object);
     assert_eq!((via(0), routes.object_uses(object)), (Via::Reject, 100), "its routes keep it");
-    assert_eq!(routes.sweep(2, None, 1000), (100, None));
+    assert_eq!(routes.sweep(1, None, 1000), (100, None));
     (0..4).for_each(|_| routes.look_after());
     assert!(routes.by_via.is_empty() && routes.waiting.is_empty() && !routes.ways.has_paths());
     assert_eq!(routes.free.len(), routes.uses.len());
@@ -164,7 +164,8 @@ fn an_unchanged_route_stores_nothing_and_keeps_its_age() {
     let later = Origin::engine(Protocol(186), 2, clock::Instant::from_nanos(9_000_000_000));
     assert_eq!(routes.learn(to, Target::Object(first), later), Ok(Learned::Same));
     assert_eq!(routes.at(to).unwrap().origin, Origin { since: 5, ..later });
-    assert_eq!(routes.sweep(2, None, 10), (0, None), "the new connection has announced it");
+    assert_eq!([1, 2].map(|generation| routes.learned_by(generation)), [0, 1]);
+    assert_eq!(routes.sweep(1, None, 10), (0, None), "the new connection has announced it");
     assert_eq!(routes.learn(to, Target::Object(second), later), Ok(Learned::Changed));
     let ospf = Origin { protocol: Protocol(188), ..later };
     assert_eq!(routes.learn(to, Target::Object(second), ospf), Ok(Learned::Changed));
@@ -194,12 +195,29 @@ fn an_own_route_is_used_instead_of_the_engines() {
     assert_eq!((routes.get(to), routes.object_uses(object)), (Some(gateway(8)), 0));
     // A sweep does not touch own routes, but shadowed ones.
     routes.learn(to, Target::Object(object), engine(1)).unwrap();
-    assert_eq!(routes.sweep(2, None, 10), (1, None));
+    assert_eq!(routes.sweep(1, None, 10), (1, None));
     assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(8)), 0));
     // A user may remove the route of an engine.
     routes.remove(to);
     routes.learn(to, Target::Object(object), engine(2)).unwrap();
     assert_eq!((routes.remove(to), routes.len()), (Some(gateway(1)), 0));
+    assert_eq!(routes.learned_by_protocol().count(), 0, "every route was counted in and out");
+}
+
+#[test]
+fn a_route_may_have_paths_of_its_own() {
+    let mut routes = Routes::new(1, 1);
+    let to = prefix("10.1.0.0/16");
+    let paths = [path(1), path(2)];
+    assert_eq!(routes.learn_paths(to, &paths, engine(1)), Ok(Learned::Changed));
+    assert_eq!(routes.learn_paths(to, &paths, engine(1)), Ok(Learned::Same));
+    assert_eq!(routes.learn_paths(to, &paths[..1], engine(1)), Ok(Learned::Changed));
+    let full = routes.learn_paths(prefix("10.2.0.0/16"), &paths, engine(1));
+    assert!(matches!(full, Err(RouteError::Full(_))), "{full:?}");
+    assert_eq!(routes.learn_paths(to, &[], engine(1)), Err(RouteError::BadPaths));
+    assert!(routes.unlearn(to));
+    (0..4).for_each(|_| routes.look_after());
+    assert!(routes.by_via.is_empty() && !routes.ways.has_paths());
 }
 
 #[test]
@@ -213,13 +231,14 @@ fn a_sweep_continues_where_it_stopped() {
     }
     let (mut removed, mut after, mut steps) = (0, None, 0);
     loop {
-        let (of_step, next) = routes.sweep(2, after, 7);
+        let (of_step, next) = routes.sweep(1, after, 7);
         (removed, after, steps) = (removed + of_step, next, steps + 1);
         if next.is_none() {
             break;
         }
     }
-    assert_eq!((removed, routes.len()), (66, 34));
+    assert_eq!((removed, routes.len(), routes.learned_by(1), routes.learned_by(2)), (66, 34, 0, 34));
+    assert_eq!(routes.learned_by_protocol().collect::<Vec<_>>(), [(Protocol(186), 34)]);
     assert_eq!(steps, 15, "each step looks at 7 routes");
 }
 
