@@ -39,14 +39,20 @@ impl Options {
             (None, true) => rounds.min(10),
             (None, false) => rounds,
         };
-        let trials = if self.quick { 3 } else { 5 };
+        // A quick run of one round shows that a command works. It has no interval, so that neither
+        // further trials nor the repetition of disturbed ones would tell more.
+        let (trials, replaced) = match (self.quick, keep) {
+            (true, 1) => (1, 0),
+            (true, _) => (3, keep * 3),
+            (false, _) => (5, keep * 5),
+        };
         let seed = u64::from(std::process::id());
         run::Options {
             keep,
             trials,
             cpu: Some(self.core()),
             max_seconds: Some(60.0),
-            replacements: keep * trials,
+            replacements: replaced,
             seed,
             patience: self.limit.or(Some(alarm::PATIENCE)),
             ..run::Options::default()
