@@ -48,13 +48,19 @@ const IN_WORKSPACE: &[(&str, &str)] = &[
     ("linerate-socket", "tokio"),
 ];
 
-/// Tests of features that other features replace, as (package, feature, arguments of `cargo test`).
-const ALONE: &[(&str, &str, &[&str])] = &[("linerate", "files", &["--test", "all", "files::"])];
+/// Tests that are run with one feature alone, as (package, feature, arguments of `cargo test`).
+const ALONE: &[(&str, &str, &[&str])] = &[
+    ("linerate", "commands", &["--test", "all", "commands::"]),
+    ("linerate", "dhcp", &["--test", "all", "by_dhcp"]),
+    ("linerate", "files", &["--test", "all", "files::"]),
+    ("linerate", "quinn", &["--test", "all", "quinn::"]),
+    ("linerate", "tokio", &["--test", "all", "tokio::"]),
+];
 
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
 /// none, and with all. Default features are not tested alone, since the tests of the workspace run
-/// with them. For the same reason, packages are only compiled with each feature of [`IN_WORKSPACE`]
-/// alone, and only the tests [`ALONE`] are run with it.
+/// with them. For the same reason, of the features [`IN_WORKSPACE`], only the tests [`ALONE`] are run
+/// with the feature alone.
 ///
 /// # Errors
 /// Returns an error if a build or a test fails.
