@@ -10,6 +10,7 @@ mod audit;
 pub(crate) mod context;
 #[cfg(feature = "dhcp")]
 mod dhclient;
+mod fpm;
 mod iface;
 mod ifconfig;
 pub(crate) mod ip;

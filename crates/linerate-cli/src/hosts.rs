@@ -17,7 +17,10 @@ use std::sync::Arc;
 
 /// Runs `host --port SPEC ...`.
 pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
-    let host = from_flags(&args.host, words).map_err(Fault::usage)?;
+    let mut host = from_flags(&args.host, words).map_err(Fault::usage)?;
+    if let Some(address) = &args.fpm {
+        host.set("fpm.listen", address).map_err(|why| Fault::usage(format!("--fpm: {why}")))?;
+    }
     let sandbox = args.sandbox.with_control(host.control.is_some());
     run(Network { hosts: vec![host], switches: Vec::new() }, &sandbox, args.host.ready_fd, args.metrics.as_ref())
 }

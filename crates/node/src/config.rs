@@ -85,6 +85,8 @@ pub struct HostConfig {
     pub neighbors: Vec<NeighborConfig>,
     /// Services that the host runs.
     pub services: Vec<ServiceConfig>,
+    /// Connection with a routing engine.
+    pub fpm: crate::fpm::FpmConfig,
     /// Values of sysctls, by name.
     pub sysctl: BTreeMap<String, i64>,
 }
@@ -116,6 +118,7 @@ impl Default for HostConfig {
             routes: Vec::new(),
             neighbors: Vec::new(),
             services: Vec::new(),
+            fpm: crate::fpm::FpmConfig::default(),
             sysctl: BTreeMap::new(),
         }
     }
@@ -173,12 +176,18 @@ impl HostConfig {
                  runs one workstream"
             )
         });
+        let engine = self.fpm.listen.map(|at| {
+            format!(
+                "{}: fpm.listen = {at}: no routing engine can connect, since all hosts run on one thread here",
+                self.name
+            )
+        });
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
         let mut config = HostConfig { locks: "up".to_owned(), threads: 1, stacks: 1, isr, ..self.clone() };
         if split.is_some() {
             config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // one stack: no queues
         }
-        OnOneThread { config, warning: split.or(warning) }
+        OnOneThread { config, warning: split.or(warning).or(engine) }
     }
 }
 

@@ -6,6 +6,8 @@
 
 mod configure;
 mod error;
+#[cfg(test)]
+mod tests;
 
 pub use error::{AddPortError, NewHostError};
 
@@ -13,6 +15,7 @@ use crate::capture::{CaptureReader, Captures, NOWHERE, PortPolicy, Watch};
 use crate::config::{HostConfig, IfaceConfig};
 use crate::dhcp::Dhcp;
 use crate::figures::{RttHistogram, Source};
+use crate::fpm::FpmServer;
 use crate::inputs::{Parts, Receiver};
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
@@ -198,6 +201,8 @@ pub struct Host<L: Locks> {
     pub(crate) topology: Arc<Topology>,
     /// Connection with the collector of figures; unset if there is none.
     pub(crate) figures: OnceLock<Source>,
+    /// Server for a routing engine; unset if the host accepts none.
+    pub(crate) fpm: OnceLock<FpmServer>,
     /// Round-trip times of connections, of which each collection takes samples.
     pub(crate) rtts: RttHistogram,
 }
@@ -286,6 +291,7 @@ impl<L: Locks> Host<L> {
             dhcp: Dhcp::default(),
             topology,
             figures: OnceLock::new(),
+            fpm: OnceLock::new(),
             rtts: RttHistogram::default(),
         })
     }
@@ -660,39 +666,5 @@ pub(crate) fn unit_of(name: &str) -> Option<u16> {
 impl<L: Locks> std::fmt::Debug for Host<L> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host").field("name", &self.stack.name).field("ports", &self.ports().len()).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn mac_addresses_differ_by_key_host_and_iface_and_repeat_under_a_seed() {
-        let of = |seed| mac_of(Key::seeded(seed), "host", "tap0");
-        assert_eq!(of(1), of(1));
-        let all = [
-            of(1),
-            of(2),
-            mac_of(Key::seeded(1), "hos", "ttap0"),
-            mac_of(Key::seeded(1), "host", "tap1"),
-            mac_of(Key::random(), "host", "tap0"),
-            mac_of(Key::random(), "host", "tap0"),
-        ];
-        assert_eq!(HashSet::from(all).len(), all.len());
-    }
-
-    /// In 4,096 draws, a deviation of 160 is 5 standard deviations for a fair bit.
-    #[test]
-    fn mac_addresses_are_locally_administered_and_their_other_bits_are_even() {
-        let macs = (0..4096).map(|seed| mac_of(Key::seeded(seed), "host", "tap0").0);
-        let mut ones = [0i32; 40];
-        for [first, rest @ ..] in macs {
-            assert_eq!(first, 0xb2);
-            let bits = rest.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1));
-            ones.iter_mut().zip(bits).for_each(|(sum, bit)| *sum += i32::from(bit));
-        }
-        assert!(ones.iter().all(|ones| (ones - 2048).abs() < 160), "{ones:?}");
     }
 }

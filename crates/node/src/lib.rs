@@ -22,6 +22,7 @@ pub mod control;
 #[cfg_attr(not(feature = "dhcp"), path = "dhcp/absent.rs")]
 pub mod dhcp;
 pub mod figures;
+pub mod fpm;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod host;

@@ -18,8 +18,9 @@ pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up_ne
 
 use crate::control::HostServer;
 use crate::figures::Source;
+use crate::fpm::FpmServer;
 use crate::service::{self, Service};
-use crate::{Host, config};
+use crate::{Host, Step, config};
 use clock::{Duration, Instant};
 use lock::Locks;
 use port::Pairs;
@@ -29,6 +30,13 @@ use socket::Errno;
 const LOOK: Duration = Duration::from_millis(1);
 /// Interval at which an idle host checks its control socket and the state of its ports.
 const IDLE: Duration = Duration::from_millis(100);
+/// Maximum time for which an idle host applies the routes of a routing engine before its next round.
+const FPM_TURN: Duration = Duration::from_micros(500);
+/// Part of the time that a host which receives frames gives to the routes of a routing engine: one in
+/// this many.
+const FPM_SHARE: u32 = 25;
+/// Time that must be available for these routes before some are applied.
+const FPM_CREDIT: Duration = Duration::from_micros(20);
 /// Time for which an idle host keeps running after its last port has ended, for delayed frames and
 /// late replies.
 const LINGER: Duration = Duration::from_millis(300);
@@ -51,6 +59,8 @@ pub struct Runner<L: Locks> {
     /// Start of the idle time after all ports have ended; `None` while a port is open.
     over: Option<Instant>,
     look: Instant,
+    /// Time of the last round, and the time that the routes of a routing engine may take.
+    fpm_credit: (Instant, Duration),
 }
 
 impl<L: Locks> Runner<L> {
@@ -79,6 +89,7 @@ impl<L: Locks> Runner<L> {
             stay: false,
             over: None,
             look,
+            fpm_credit: (Instant::ZERO, Duration::ZERO),
         })
     }
 
@@ -117,7 +128,7 @@ impl<L: Locks> Runner<L> {
         others: impl FnOnce() -> usize,
     ) {
         let step = host.step();
-        let served = self.serve(host) + others();
+        let served = self.serve(host) + others() + self.apply_routes(host, &step, notice);
         let requests = self.requests();
         if step.now >= self.look {
             self.look_around(host, pairs, notice);
@@ -136,6 +147,9 @@ impl<L: Locks> Runner<L> {
         let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
         let mut fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
         fds.extend(host.figures.get().map(Source::fd));
+        let due = host.fpm().and_then(FpmServer::due).unwrap_or(Instant::NEVER);
+        fds.extend(host.fpm().map(FpmServer::fd));
+        let until = until.min(due);
         if host.wait_for_any(until, &fds) || is_writing {
             self.look = Instant::ZERO;
         }
@@ -152,6 +166,23 @@ impl<L: Locks> Runner<L> {
     /// Returns the number of requests that the control socket has received.
     fn requests(&self) -> u64 {
         self.control.as_ref().map_or(0, |control| control.server.counts.requests.get())
+    }
+
+    /// Applies the routes of a routing engine: a small share of the time while the host receives
+    /// frames. Returns the number of frames of the engine.
+    fn apply_routes(&mut self, host: &Host<L>, step: &Step, notice: &mut dyn FnMut(String)) -> usize {
+        let Some(fpm) = host.fpm() else { return 0 };
+        let (before, credit) = self.fpm_credit;
+        let credit = (credit + step.now.since(before) / FPM_SHARE).min(FPM_TURN);
+        self.fpm_credit = (step.now, credit);
+        let is_idle = step.frames == 0;
+        if !fpm.is_pending() && step.now < self.look || !is_idle && credit < FPM_CREDIT {
+            return 0;
+        }
+        let applied = fpm.serve(host, if is_idle { FPM_TURN } else { credit }, notice);
+        let took = host.clock.now().since(step.now);
+        self.fpm_credit.1 = credit.saturating_sub(took);
+        applied
     }
 
     fn serve(&mut self, host: &Host<L>) -> usize {

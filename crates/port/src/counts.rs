@@ -1,7 +1,7 @@
 //! Counters of every port, and the totals from which the balance of received and sent frames is
 //! computed.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 stats::counters! {
     /// Counters of the receiving direction: frames that the port passes to its host, and frames
@@ -113,11 +113,14 @@ pub struct PortCounts {
 }
 
 impl PortCounts {
-    /// Returns counters for a port on the kernel's device `name`, with the speed that the kernel
-    /// reports.
+    /// Returns counters for a port on the kernel's device `name`, with the index and the speed that
+    /// the kernel reports.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_device(name: &str) -> PortCounts {
         let counts = PortCounts::default();
+        if let Ok(index) = crate::os::netlink::Netlink::open().and_then(|mut kernel| kernel.ifindex(name)) {
+            counts.link.ifindex.store(index, Ordering::Relaxed);
+        }
         let speed = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).unwrap_or_default();
         // The file of a device without a link or speed is unreadable or contains -1.
         if let Ok(mbits) = speed.trim().parse::<u64>() {
@@ -134,6 +137,8 @@ pub struct LinkState {
     is_down: AtomicBool,
     /// Bits per second; 0 if unknown.
     speed: AtomicU64,
+    /// Index of the kernel's device; 0 if there is none.
+    ifindex: AtomicU32,
 }
 
 impl LinkState {
@@ -150,6 +155,12 @@ impl LinkState {
     /// unknown.
     pub fn speed(&self) -> Option<u64> {
         Some(self.speed.load(Ordering::Relaxed)).filter(|speed| *speed != 0)
+    }
+
+    /// Returns the index of the port's kernel device when the port was opened; `None` if the port
+    /// has no device.
+    pub fn ifindex(&self) -> Option<u32> {
+        Some(self.ifindex.load(Ordering::Relaxed)).filter(|index| *index != 0)
     }
 
     pub(crate) fn set_speed(&self, bits_per_second: u64) {

@@ -8,7 +8,7 @@ pub(crate) use syntax::Options;
 
 use super::context::Ctl;
 use super::iface::{change_of, set_mtu};
-use super::{ifconfig, ipneigh, iproute, six, tunnel};
+use super::{fpm, ifconfig, ipneigh, iproute, six, tunnel};
 use crate::link::Style;
 use crate::parse;
 use grammar::{CommandError, Usage, Words};
@@ -16,13 +16,13 @@ use list::list;
 use lock::Locks;
 use syntax::{Family, only_dev, verb};
 
-const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neighbour", "neigh"];
+const OBJECTS: &[&str] = &["address", "addr", "link", "route", "neighbor", "neighbour", "neigh", "nexthop"];
 
 /// Returns the usage of `ip`.
 pub(super) fn usage() -> Vec<Usage> {
     let of = |grammar: &str, about| Usage { grammar: grammar.to_string(), about };
     vec![
-        of("[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh ...", "Objects and verbs may be abbreviated."),
+        of("[-j] [-4|-6] [-s] [-br] [-o] addr|link|route|neigh|nexthop ...", "Objects and verbs may be abbreviated."),
         of("addr [show] [[dev] IF]", "List addresses."),
         of("addr add|replace|del A/LEN dev IF [peer A] [brd +] [label IF]", "Add or remove an address."),
         of("link [show] [[dev] IF]", "List interfaces; -s adds counters."),
@@ -43,6 +43,7 @@ pub(super) fn usage() -> Vec<Usage> {
         ),
         of("route get A [from SRC iif IF] [--why]", "Show the route to an address; --why explains the choice."),
         of("neigh [show] [[dev] IF]", "List neighbors."),
+        of("nexthop [show]", "List the next hops of a routing engine."),
         of("neigh add|change|replace|del A lladdr MAC dev IF", "Add or remove a neighbor."),
     ]
 }
@@ -50,7 +51,7 @@ pub(super) fn usage() -> Vec<Usage> {
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
     let Options { json, family, style } = Options::take(&mut words)?;
     let ctl = Ctl { json: ctl.json || json, ..*ctl };
-    let object = words.next("addr, link, route or neigh")?;
+    let object = words.next("addr, link, route, neigh or nexthop")?;
     // iproute2 accepts any prefix of a word; if a prefix is ambiguous, the first object in the list
     // applies.
     match OBJECTS.iter().find(|name| !object.is_empty() && name.starts_with(object)).copied() {
@@ -61,8 +62,17 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             six::ip_route(&ctl, words)
         }
         Some("route") => iproute::run(&ctl, words),
+        Some("nexthop") => {
+            verb(&mut words, &["show"])?;
+            words.end()?;
+            fpm::next_hops(&ctl)
+        }
         Some(_) => ipneigh::run(&ctl, words, family),
-        None => Err(CommandError::unknown("object", object, ["addr", "address", "link", "route", "neigh"].into_iter())),
+        None => Err(CommandError::unknown(
+            "object",
+            object,
+            ["addr", "address", "link", "route", "neigh", "nexthop"].into_iter(),
+        )),
     }
 }
 

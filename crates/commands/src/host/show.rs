@@ -2,7 +2,7 @@
 //! ledger (CPU ticks by processing stage), sockets, topology.
 
 use super::context::{Ctl, DONE, HostForm};
-use super::{isr, places, ss, topology};
+use super::{fpm, isr, places, ss, topology};
 use crate::statement;
 use buf::PoolStats;
 use grammar::Form;
@@ -60,6 +60,11 @@ impl<L: Locks> Forms<L> {
                 }
                 _ => Ok(ledger(ctl)),
             },
+        },
+        Form {
+            grammar: "fpm",
+            about: "Show the routing engine (FRR): connection, routes, counters.",
+            run: |ctl, _| fpm::shown(ctl),
         },
         Form { grammar: "sockets", about: "Show all sockets.", run: |ctl, _| Ok(ss::list(ctl)) },
         Form {

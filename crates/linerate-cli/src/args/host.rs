@@ -128,6 +128,9 @@ fn service_help() -> String {
 pub struct AloneArgs {
     #[command(flatten)]
     pub host: HostArgs,
+    /// Accept the routes of FRR's zebra (FPM) at this loopback address: 127.0.0.1:2620
+    #[arg(long, value_name = "ADDR")]
+    pub fpm: Option<String>,
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<metrics::Address>,

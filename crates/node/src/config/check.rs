@@ -129,6 +129,9 @@ impl HostConfig {
             if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.advertise) {
                 return Err("advertise = true needs stacks = 1: each stack would send its own advertisements".into());
             }
+            if let Some(at) = self.fpm.listen.filter(|_| self.stacks > 1) {
+                return Err(format!("fpm.listen = '{at}' needs stacks = 1: a routing engine connects to one stack"));
+            }
             for (name, value) in &self.sysctl {
                 sysctl::check_number(name, *value).map_err(|why| why.to_string())?;
             }
@@ -148,6 +151,7 @@ impl HostConfig {
             (!self.services.is_empty(), "services"),
             (self.stacks > 1, "stacks"),
             (self.isr.workstreams > 0, "isr.workstreams"),
+            (self.fpm.listen.is_some(), "fpm.listen"),
             (self.sysctl.keys().any(|name| name.starts_with("net.isr.")), "sysctl net.isr"),
         ];
         match parts.into_iter().find(|(set, _)| *set) {

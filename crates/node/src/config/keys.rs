@@ -1,62 +1,18 @@
 //! Declarations of all keys of hosts, ifaces, switches, routes, neighbors and services, for files
 //! and for the command line.
 
+mod given;
+
 use super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
-use crate::{address, isr, sysctl, tunnel};
+use crate::{address, fpm, isr, sysctl, tunnel};
 use bridge::StpVersion;
+use given::within;
+pub use given::{Given, Item, Takes, Unset};
 use grammar::CommandError;
 use inet::iface::IfaceAddr;
 use port::spec::Spec;
 use std::net::{IpAddr, Ipv4Addr};
-use std::ops::RangeInclusive;
-use std::str::FromStr;
 use wire::L4Port;
-
-/// Value of a key as the user wrote it, not yet converted to the type of the key.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Item {
-    /// A word from the command line, which each key parses as its own type.
-    Word(String),
-    /// A string from a file.
-    Text(String),
-    /// An integer from a file.
-    Number(i64),
-    /// A boolean from a file.
-    Bool(bool),
-    /// A list from a file.
-    List(Vec<Item>),
-    /// A value of another TOML type, with the name of that type. No key accepts it.
-    Other(&'static str),
-}
-
-impl Item {
-    fn text(&self) -> Option<&str> {
-        match self {
-            Item::Word(text) | Item::Text(text) => Some(text),
-            _ => None,
-        }
-    }
-
-    fn number(&self) -> Option<i64> {
-        match self {
-            Item::Number(n) => Some(*n),
-            Item::Word(text) => text.parse().ok(),
-            _ => None,
-        }
-    }
-
-    /// Returns the value as text for an error message, at most 80 characters.
-    pub fn shown(&self) -> String {
-        let text = match self {
-            Item::Word(text) | Item::Text(text) => format!("'{text}'"),
-            Item::Number(n) => n.to_string(),
-            Item::Bool(b) => b.to_string(),
-            Item::List(_) => "a list".to_string(),
-            Item::Other(what) => what.to_string(),
-        };
-        text.chars().take(80).map(|c| if c.is_control() { '?' } else { c }).collect()
-    }
-}
 
 /// Declaration of a key that sets a field of `T`; used by the parser and the documentation.
 pub struct Key<T> {
@@ -76,141 +32,6 @@ impl<T> std::fmt::Debug for Key<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
-}
-
-/// Type and range of a value.
-#[derive(Clone, Copy, Debug)]
-pub enum Takes {
-    /// A name with this maximum length.
-    Name(usize),
-    /// One of these words.
-    Words(&'static [&'static str]),
-    /// A number within these bounds.
-    Number(i64, i64),
-    /// A boolean: true or false.
-    Switch,
-    /// A string in the described format.
-    Text(&'static str),
-    /// A list of strings in the described format; a single string is accepted too.
-    List(&'static str),
-}
-
-impl Takes {
-    /// Returns the TOML type.
-    pub fn toml_type(self) -> &'static str {
-        match self {
-            Takes::Name(_) | Takes::Words(_) | Takes::Text(_) => "string",
-            Takes::Number(..) => "integer",
-            Takes::Switch => "boolean",
-            Takes::List(_) => "array of strings",
-        }
-    }
-}
-
-impl std::fmt::Display for Takes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Takes::Name(longest) => write!(f, "a name of 1 to {longest} letters, digits, '.', '_' and '-'"),
-            Takes::Words([most @ .., last]) if !most.is_empty() => write!(f, "{} or {last}", most.join(", ")),
-            Takes::Words(words) => f.write_str(&words.concat()),
-            Takes::Number(min, max) => write!(f, "a number from {min} to {max}"),
-            Takes::Switch => f.write_str("true or false"),
-            Takes::Text(what) => f.write_str(what),
-            Takes::List(what) => write!(f, "a list of {what}"),
-        }
-    }
-}
-
-/// Default of a key.
-#[derive(Clone, Copy, Debug)]
-pub enum Unset {
-    /// Default value, in the form that `--set` accepts.
-    Is(&'static str),
-    /// Description of the behavior without the key.
-    Means(&'static str),
-    /// The key is required.
-    Required,
-}
-
-/// A value given for a key, with the type that the key accepts.
-#[derive(Clone, Copy, Debug)]
-pub struct Given<'a> {
-    item: &'a Item,
-    takes: Takes,
-}
-
-impl<'a> Given<'a> {
-    fn expected(self) -> String {
-        format!("expected {}", self.takes)
-    }
-
-    /// Parses the value from its text.
-    fn text<T: FromStr>(self) -> Result<T, String> {
-        self.item.text().and_then(|text| text.parse().ok()).ok_or_else(|| self.expected())
-    }
-
-    /// Parses the value from its text, like [`Given::text`]. An error gives `expected` as the
-    /// expected form.
-    fn text_or<T: FromStr>(self, expected: &str) -> Result<T, String> {
-        self.text().map_err(|_| format!("expected {expected}"))
-    }
-
-    /// Returns the value if it is one of the words that the key accepts.
-    fn word(self) -> Result<String, String> {
-        let Takes::Words(words) = self.takes else { return Err(self.expected()) };
-        let found = self.item.text().filter(|word| words.contains(word)).map(str::to_string);
-        found.ok_or_else(|| self.expected())
-    }
-
-    fn number<T: TryFrom<i64>>(self) -> Result<T, String> {
-        let Takes::Number(min, max) = self.takes else { return Err(self.expected()) };
-        let n = self.item.number().filter(|n| (min..=max).contains(n)).and_then(|n| T::try_from(n).ok());
-        n.ok_or_else(|| self.expected())
-    }
-
-    fn switch(self) -> Result<bool, String> {
-        match self.item {
-            Item::Bool(on) => Ok(*on),
-            Item::Word(word) if matches!(word.as_str(), "on" | "true" | "1") => Ok(true),
-            Item::Word(word) if matches!(word.as_str(), "off" | "false" | "0") => Ok(false),
-            _ => Err(self.expected()),
-        }
-    }
-
-    /// Returns the value if it is a valid name, so that it can be part of file names and messages.
-    fn name(self) -> Result<String, String> {
-        let Takes::Name(longest) = self.takes else { return Err(self.expected()) };
-        let good = |name: &&str| {
-            (1..=longest).contains(&name.len())
-                && !name.starts_with(['.', '-'])
-                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
-        };
-        self.item.text().filter(good).map(str::to_string).ok_or_else(|| self.expected())
-    }
-
-    fn path(self) -> Result<std::path::PathBuf, String> {
-        let path = self.item.text().filter(|path| !path.is_empty() && !path.contains(char::is_control));
-        path.map(Into::into).ok_or_else(|| self.expected())
-    }
-
-    /// Returns the items of a list; a single item is returned as a list of one.
-    fn items(self) -> &'a [Item] {
-        if let Item::List(items) = self.item { items.as_slice() } else { std::slice::from_ref(self.item) }
-    }
-
-    fn list(self) -> Result<Vec<String>, String> {
-        let each = self.items().iter().map(|item| item.text().map(str::to_string));
-        each.collect::<Option<_>>().ok_or_else(|| self.expected())
-    }
-
-    fn has_colon(self) -> bool {
-        self.item.text().is_some_and(|text| text.contains(':'))
-    }
-}
-
-/// Returns the declared type of a key whose value is a number in `range`.
-const fn within(range: &RangeInclusive<i64>) -> Takes {
-    Number(*range.start(), *range.end())
 }
 
 const fn key<T>(
@@ -329,6 +150,39 @@ pub const HOST: &[Key<HostConfig>] = &[
         Is("false"),
         "Keeps the host running after all its ports have closed, until it is stopped.",
         |c, v| put(&mut c.stay, v.switch()),
+    ),
+    key(
+        "fpm.listen",
+        Text("a loopback address with a port such as 127.0.0.1:2620"),
+        Means("no routing engine can connect"),
+        "Address of the kernel at which FRR's zebra connects to send its routes (FPM; zebra -M dplane_fpm_nl).",
+        |c, v| put(&mut c.fpm.listen, v.text().and_then(|at| fpm::loopback(at).ok_or_else(|| v.expected())).map(Some)),
+    ),
+    key(
+        "fpm.stale",
+        Text("a time from 0s to 86400s such as 120s"),
+        Is("120s"),
+        "Time for which the routes of a routing engine stay after it has disconnected.",
+        |c, v| put(&mut c.fpm.stale, v.text::<String>().and_then(|text| fpm::stale(&text).ok_or_else(|| v.expected()))),
+    ),
+    key(
+        "fpm.table",
+        Number(1, u32::MAX as i64),
+        Is("254"),
+        "Routing table of the engine whose routes are used; 254 is the main table.",
+        |c, v| put(&mut c.fpm.table, v.number()),
+    ),
+    key(
+        "fpm.marker",
+        Text("a prefix such as 192.0.2.254/32"),
+        Means("none"),
+        "Prefix that the engine announces after all others: stale routes are then removed at once.",
+        |c, v| {
+            put(
+                &mut c.fpm.marker,
+                v.text::<String>().and_then(|text| fpm::marker(&text).ok_or_else(|| v.expected())).map(Some),
+            )
+        },
     ),
     key("control", PATH, Means("in --control-dir"), "Path of the host's control socket.", |c, v| {
         put(&mut c.control, v.path().map(Some))

@@ -1,0 +1,676 @@
+//! State of a routing engine's routes: next hops by number, routes that wait for one, and the
+//! connections whose routes are stale.
+
+use super::{FpmConfig, FpmCounts};
+use clock::{Duration, Instant};
+use inet::fib::{AddrBits, IpPrefix, Matched, Prefix, Prefix6};
+use inet::iface::IfaceId;
+use inet::route::{Learned, ObjectId, Origin, PATHS_MAX, Path, Protocol, RouteError, Routes, Target, Via};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::fpm::split;
+use wire::rtnetlink::{Hop, Message, NextHop, Route, RouteKind, messages};
+
+/// Maximum number of routes that wait for their next hop. Further ones are lost and counted.
+const WAITING_MAX: usize = 100_000;
+/// Number of routes that a turn of a sweep looks at.
+const SWEPT_AT_ONCE: usize = 512;
+
+/// Ifaces by the index of their kernel device.
+pub(crate) type Links = HashMap<u32, IfaceId>;
+
+/// Locked routing tables of a stack.
+pub(crate) struct Tables<'t> {
+    pub(crate) v4: &'t mut Routes,
+    pub(crate) v6: &'t mut Routes<u128>,
+    pub(crate) links: &'t Links,
+    pub(crate) now: Instant,
+}
+
+/// Destination of a route of either family.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum To {
+    V4(Prefix),
+    V6(Prefix6),
+}
+
+/// Family-specific parts of the engine.
+trait Family: Matched {
+    fn routes<'a>(tables: &'a mut Tables<'_>) -> &'a mut Routes<Self>;
+    fn objects(objects: &mut Objects) -> &mut Option<ObjectId>;
+    fn orphans(engine: &mut Engine) -> &mut Orphans<Self>;
+    fn address(addr: IpAddr) -> Option<Self::Addr>;
+    fn to(prefix: IpPrefix<Self>) -> To;
+    /// Returns whether a host handles packets to the prefix without a route.
+    fn is_special(prefix: IpPrefix<Self>) -> bool;
+}
+
+impl Family for u32 {
+    fn routes<'a>(tables: &'a mut Tables<'_>) -> &'a mut Routes {
+        tables.v4
+    }
+
+    fn objects(objects: &mut Objects) -> &mut Option<ObjectId> {
+        &mut objects.v4
+    }
+
+    fn orphans(engine: &mut Engine) -> &mut Orphans<u32> {
+        &mut engine.orphans
+    }
+
+    fn address(addr: IpAddr) -> Option<Ipv4Addr> {
+        if let IpAddr::V4(addr) = addr { Some(addr) } else { None }
+    }
+
+    fn to(prefix: Prefix) -> To {
+        To::V4(prefix)
+    }
+
+    fn is_special(prefix: Prefix) -> bool {
+        let first = prefix.addr().octets()[0];
+        prefix.len() >= 4 && first >= 224 || prefix.len() >= 8 && first == 127
+    }
+}
+
+impl Family for u128 {
+    fn routes<'a>(tables: &'a mut Tables<'_>) -> &'a mut Routes<u128> {
+        tables.v6
+    }
+
+    fn objects(objects: &mut Objects) -> &mut Option<ObjectId> {
+        &mut objects.v6
+    }
+
+    fn orphans(engine: &mut Engine) -> &mut Orphans<u128> {
+        &mut engine.orphans6
+    }
+
+    fn address(addr: IpAddr) -> Option<Ipv6Addr> {
+        if let IpAddr::V6(addr) = addr { Some(addr) } else { None }
+    }
+
+    fn to(prefix: Prefix6) -> To {
+        To::V6(prefix)
+    }
+
+    fn is_special(prefix: Prefix6) -> bool {
+        let addr = prefix.addr();
+        prefix.len() >= 8 && addr.is_multicast() || prefix.len() >= 10 && addr.is_unicast_link_local()
+    }
+}
+
+/// Objects of the stack's tables that a next hop has, one for each family whose routes use it.
+#[derive(Debug, Default)]
+struct Objects {
+    v4: Option<ObjectId>,
+    v6: Option<ObjectId>,
+}
+
+/// A next hop that the engine has announced.
+#[derive(Debug)]
+struct Known {
+    to: Content,
+    objects: Objects,
+    /// Groups that have this next hop as a member.
+    groups: Vec<u32>,
+}
+
+/// Target of a next hop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Content {
+    Nothing,
+    Blackhole,
+    Path(Hop),
+    Group(Vec<(u32, u16)>),
+}
+
+impl Content {
+    fn of(to: NextHop<'_>) -> Content {
+        match to {
+            NextHop::None | NextHop::Multipath(_) => Content::Nothing,
+            NextHop::Blackhole => Content::Blackhole,
+            NextHop::Path(hop) => Content::Path(hop),
+            NextHop::Group(group) => Content::Group(group.members().collect()),
+        }
+    }
+}
+
+/// Objects of former connections by their paths. A next hop of the current connection with the same
+/// paths takes one over, so that its routes do not change.
+type Orphans<A> = HashMap<Vec<Path<<A as AddrBits>::Addr>>, ObjectId>;
+
+/// Reason why a next hop gives a route no path.
+enum Absent {
+    /// It was not announced.
+    Unknown,
+    /// None of its paths leads through an iface of this host.
+    Unusable,
+    Error(RouteError),
+}
+
+/// Numbers of next hops are small and come from the engine, which is trusted.
+#[derive(Default)]
+struct OfNumbers(u64);
+
+impl Hasher for OfNumbers {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A route that waits for its next hop.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    nh_id: u32,
+    protocol: Protocol,
+}
+
+/// Routes of an ended connection that are being removed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sweep {
+    generation: u8,
+    after: Option<Prefix>,
+    after6: Option<Prefix6>,
+    is_done: [bool; 2],
+}
+
+/// Routes of a routing engine: applies its messages to the tables of a stack.
+#[derive(Debug, Default)]
+pub(crate) struct Engine {
+    config: FpmConfig,
+    /// Number of the current or last connection, from 1 to 255; 0 before the first.
+    generation: u8,
+    is_connected: bool,
+    next_hops: HashMap<u32, Known, BuildHasherDefault<OfNumbers>>,
+    orphans: Orphans<u32>,
+    orphans6: Orphans<u128>,
+    waiting: HashMap<To, Waits>,
+    waiting_for: HashMap<u32, HashSet<To>>,
+    /// Ended connections with the times at which their routes are removed.
+    ended: VecDeque<(u8, Instant)>,
+    sweep: Option<Sweep>,
+    pub(crate) counts: FpmCounts,
+}
+
+impl Engine {
+    pub(crate) fn new(config: FpmConfig) -> Engine {
+        Engine { config, ..Engine::default() }
+    }
+
+    /// Returns the number of the current connection, or of the last one.
+    pub(crate) fn generation(&self) -> u8 {
+        self.generation
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Returns the number of next hops of the current connection.
+    pub(crate) fn next_hops(&self) -> usize {
+        self.next_hops.len()
+    }
+
+    /// Returns the number of routes that wait for their next hop.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns the next hops of the current connection, ordered by number: (number, IPv4 object,
+    /// IPv6 object).
+    pub(crate) fn objects(&self) -> BTreeMap<u32, (Option<ObjectId>, Option<ObjectId>)> {
+        self.next_hops.iter().map(|(id, known)| (*id, (known.objects.v4, known.objects.v6))).collect()
+    }
+
+    /// Begins a connection. The routes of former ones stay until the engine has announced them
+    /// again, or until their time is over.
+    pub(crate) fn connect(&mut self, tables: &mut Tables<'_>) {
+        self.is_connected = true;
+        self.generation = self.generation.checked_add(1).unwrap_or(1);
+        // After 255 connections the number is used again. Its routes are removed first.
+        while self.ended.iter().any(|(generation, _)| *generation == self.generation) {
+            self.start_sweep();
+            while self.turn_sweep(tables) {}
+        }
+        self.forget_next_hops(tables);
+    }
+
+    /// Forgets all next hops, since their numbers are new with each connection, and keeps their
+    /// objects by their paths.
+    fn forget_next_hops(&mut self, tables: &mut Tables<'_>) {
+        for (_, known) in self.next_hops.drain() {
+            let Objects { v4, v6 } = known.objects;
+            adopt(&mut self.orphans, tables.v4, v4);
+            adopt(&mut self.orphans6, tables.v6, v6);
+        }
+        self.waiting.clear();
+        self.waiting_for.clear();
+    }
+
+    /// Ends the connection: its routes become stale. Returns the time for which they stay.
+    pub(crate) fn disconnect(&mut self, now: Instant) -> Duration {
+        if std::mem::take(&mut self.is_connected) {
+            self.ended.push_back((self.generation, now.after(self.config.stale)));
+        }
+        self.config.stale
+    }
+
+    /// Applies whole frames, at most `most`. Returns the number of bytes of the applied frames, and
+    /// whether the target of a route has changed.
+    pub(crate) fn apply(&mut self, frames: &[u8], most: usize, tables: &mut Tables<'_>) -> (usize, bool) {
+        let (mut rest, mut has_changed) = (frames, false);
+        for _ in 0..most {
+            // The stream was split into whole frames before.
+            let Ok(Some(frame)) = split(&mut rest) else { break };
+            has_changed |= self.apply_frame(frame, tables);
+        }
+        (frames.len() - rest.len(), has_changed)
+    }
+
+    /// Applies the messages of a frame as one change: a removal and a new route to the same prefix
+    /// are a replacement.
+    fn apply_frame(&mut self, frame: &[u8], tables: &mut Tables<'_>) -> bool {
+        self.counts.frames.bump();
+        let (mut removed, mut has_changed) = (None, false);
+        for message in messages(frame) {
+            let to = match message {
+                Ok(Message::NewRoute(route) | Message::DelRoute(route)) => {
+                    Some(to_of(&route)).filter(|_| self.is_table(&route))
+                }
+                _ => None,
+            };
+            if let Some(before) = removed.take().filter(|before| Some(*before) != to) {
+                has_changed |= self.remove(before, tables);
+            }
+            has_changed |= match message {
+                Ok(Message::DelRoute(_)) => {
+                    self.counts.del_routes.bump();
+                    removed = to;
+                    false
+                }
+                Ok(Message::NewRoute(route)) => {
+                    self.counts.new_routes.bump();
+                    match to {
+                        Some(To::V4(prefix)) => self.new_route(prefix, &route, tables),
+                        Some(To::V6(prefix)) => self.new_route(prefix, &route, tables),
+                        None => false,
+                    }
+                }
+                Ok(Message::NewNextHop { id, to }) => {
+                    self.counts.new_next_hops.bump();
+                    self.new_next_hop(id, Content::of(to), tables)
+                }
+                Ok(Message::DelNextHop(id)) => {
+                    self.counts.del_next_hops.bump();
+                    self.del_next_hop(id, tables);
+                    false
+                }
+                Ok(Message::Other(_)) => {
+                    self.counts.other_messages.bump();
+                    false
+                }
+                Err(_) => {
+                    self.counts.malformed.bump();
+                    false
+                }
+            };
+        }
+        removed.is_some_and(|before| self.remove(before, tables)) || has_changed
+    }
+
+    /// Returns whether a route belongs to the table that this host has. Counts it otherwise.
+    fn is_table(&self, route: &Route<'_>) -> bool {
+        let is_table = route.table == self.config.table;
+        if !is_table {
+            self.counts.other_table.bump();
+        }
+        is_table
+    }
+
+    fn new_route<A: Family>(&mut self, prefix: IpPrefix<A>, route: &Route<'_>, tables: &mut Tables<'_>) -> bool {
+        let protocol = Protocol(route.proto);
+        self.stop_waiting(A::to(prefix));
+        // The kernel has a route to its own links, and its own default route is not the engine's.
+        if A::is_special(prefix) || prefix.len() == 0 && protocol == Protocol::KERNEL {
+            self.counts.ignored.bump();
+            return false;
+        }
+        let is_marker = self.config.marker == Some((route.dst, route.dst_len));
+        let origin = Origin::engine(protocol, self.generation, tables.now);
+        let learned = match (route.kind, route.nh_id) {
+            (RouteKind::Blackhole, _) => learn(prefix, Target::Via(Via::Blackhole), origin, tables),
+            (RouteKind::Unreachable, _) => learn(prefix, Target::Via(Via::Reject), origin, tables),
+            (RouteKind::Prohibit, _) => learn(prefix, Target::Via(Via::Prohibit), origin, tables),
+            (RouteKind::Other(_), _) => Err(Absent::Unusable),
+            (RouteKind::Unicast, Some(id)) => {
+                let learned =
+                    self.object::<A>(id, tables).and_then(|id| learn(prefix, Target::Object(id), origin, tables));
+                if let Err(Absent::Unknown | Absent::Unusable) = learned {
+                    self.wait(A::to(prefix), Waits { nh_id: id, protocol });
+                }
+                learned
+            }
+            (RouteKind::Unicast, None) => {
+                let paths = inline_paths::<A>(route.to, tables.links);
+                match paths.is_empty() {
+                    true => Err(Absent::Unusable),
+                    false => A::routes(tables).learn_paths(prefix, &paths, origin).map_err(Absent::Error),
+                }
+            }
+        };
+        if is_marker && learned.is_ok() {
+            self.counts.markers.bump();
+            self.ended.iter_mut().for_each(|(_, at)| *at = tables.now);
+        }
+        self.note(&learned);
+        match learned {
+            Ok(Learned::Changed) => true,
+            Ok(Learned::Same | Learned::Shadowed) => false,
+            // The engine has replaced the route that was there.
+            Err(_) => A::routes(tables).unlearn(prefix),
+        }
+    }
+
+    fn note(&self, learned: &Result<Learned, Absent>) {
+        let counts = &self.counts;
+        match learned {
+            Ok(Learned::Changed) => counts.changed.bump(),
+            Ok(Learned::Same) => counts.unchanged.bump(),
+            Ok(Learned::Shadowed) => counts.shadowed.bump(),
+            Err(Absent::Unknown) => counts.unknown_next_hop.bump(),
+            Err(Absent::Unusable) => counts.no_path.bump(),
+            Err(Absent::Error(RouteError::Full(_))) => counts.table_full.bump(),
+            Err(Absent::Error(_)) => counts.no_next_hop_left.bump(),
+        }
+    }
+
+    fn remove(&mut self, to: To, tables: &mut Tables<'_>) -> bool {
+        self.stop_waiting(to);
+        let was_there = match to {
+            To::V4(prefix) => tables.v4.unlearn(prefix),
+            To::V6(prefix) => tables.v6.unlearn(prefix),
+        };
+        if was_there {
+            self.counts.removed.bump();
+        }
+        was_there
+    }
+
+    fn wait(&mut self, to: To, waits: Waits) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.counts.waiting_full.bump();
+            return;
+        }
+        self.waiting.insert(to, waits);
+        self.waiting_for.entry(waits.nh_id).or_default().insert(to);
+    }
+
+    fn stop_waiting(&mut self, to: To) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        if let Some(Waits { nh_id, .. }) = self.waiting.remove(&to)
+            && let Some(all) = self.waiting_for.get_mut(&nh_id)
+        {
+            all.remove(&to);
+            if all.is_empty() {
+                self.waiting_for.remove(&nh_id);
+            }
+        }
+    }
+
+    /// Returns the object of next hop `id` for routes of family `A`, creating it if necessary.
+    fn object<A: Family>(&mut self, id: u32, tables: &mut Tables<'_>) -> Result<ObjectId, Absent> {
+        let known = self.next_hops.get_mut(&id).ok_or(Absent::Unknown)?;
+        if let Some(object) = *A::objects(&mut known.objects) {
+            return Ok(object);
+        }
+        let paths = self.paths::<A>(id, tables.links);
+        if paths.is_empty() {
+            return Err(Absent::Unusable);
+        }
+        let object = match A::orphans(self).remove(&paths) {
+            Some(object) => object,
+            None => A::routes(tables).new_object(&paths).map_err(Absent::Error)?,
+        };
+        if let Some(known) = self.next_hops.get_mut(&id) {
+            *A::objects(&mut known.objects) = Some(object);
+        }
+        Ok(object)
+    }
+
+    /// Returns the paths of next hop `id` through the ifaces of this host.
+    fn paths<A: Family>(&self, id: u32, links: &Links) -> Vec<Path<A::Addr>> {
+        let single = |id: &u32, weight: u16| match &self.next_hops.get(id)?.to {
+            Content::Blackhole => Some(Path { via: Via::Blackhole, weight }),
+            Content::Path(hop) => path::<A>(*hop, weight, links),
+            // A group has no groups as members.
+            Content::Nothing | Content::Group(_) => None,
+        };
+        match self.next_hops.get(&id).map(|known| &known.to) {
+            Some(Content::Group(members)) => {
+                let paths = members.iter().filter_map(|(id, weight)| single(id, *weight));
+                of_several(paths.collect())
+            }
+            _ => single(&id, 1).into_iter().collect(),
+        }
+    }
+
+    fn new_next_hop(&mut self, id: u32, to: Content, tables: &mut Tables<'_>) -> bool {
+        if self.next_hops.get(&id).is_some_and(|known| known.to == to) {
+            return false;
+        }
+        let groups = self.next_hops.get_mut(&id).map(|known| std::mem::take(&mut known.groups));
+        self.leave_members(id);
+        if let Content::Group(members) = &to {
+            for (member, _) in members.iter().filter(|(member, _)| *member != id) {
+                let member = self.next_hops.entry(*member).or_insert_with(|| Known {
+                    to: Content::Nothing, // not announced yet
+                    objects: Objects::default(),
+                    groups: Vec::new(),
+                });
+                member.groups.push(id);
+            }
+        }
+        let groups = groups.unwrap_or_default();
+        let known = self.next_hops.entry(id).or_insert_with(|| Known {
+            to: Content::Nothing,
+            objects: Objects::default(),
+            groups: Vec::new(),
+        });
+        known.to = to;
+        known.groups.extend(&groups);
+        let changed = std::iter::once(id).chain(groups).collect::<Vec<u32>>();
+        let mut has_changed = false;
+        for id in changed {
+            has_changed |= self.update::<u32>(id, tables);
+            has_changed |= self.update::<u128>(id, tables);
+            has_changed |= self.end_waiting(id, tables);
+        }
+        has_changed
+    }
+
+    /// Adapts the object of next hop `id` to its paths.
+    fn update<A: Family>(&mut self, id: u32, tables: &mut Tables<'_>) -> bool {
+        let Some(object) = self.next_hops.get_mut(&id).and_then(|known| *A::objects(&mut known.objects)) else {
+            return false;
+        };
+        let paths = self.paths::<A>(id, tables.links);
+        let changed = A::routes(tables).set_object(object, &paths);
+        if changed.is_err() {
+            self.counts.no_next_hop_left.bump();
+        }
+        changed.unwrap_or(false)
+    }
+
+    /// Adds the routes that waited for next hop `id`, if it has a path now.
+    fn end_waiting(&mut self, id: u32, tables: &mut Tables<'_>) -> bool {
+        let waiting: Vec<To> = self.waiting_for.get(&id).into_iter().flatten().copied().collect();
+        let mut has_changed = false;
+        for to in waiting {
+            let Some(Waits { protocol, .. }) = self.waiting.get(&to).copied() else { continue };
+            let origin = Origin::engine(protocol, self.generation, tables.now);
+            let learned = match to {
+                To::V4(prefix) => {
+                    self.object::<u32>(id, tables).and_then(|id| learn(prefix, Target::Object(id), origin, tables))
+                }
+                To::V6(prefix) => {
+                    self.object::<u128>(id, tables).and_then(|id| learn(prefix, Target::Object(id), origin, tables))
+                }
+            };
+            if let Err(Absent::Unknown | Absent::Unusable) = learned {
+                return has_changed; // of this family; a next hop has routes of one
+            }
+            self.note(&learned);
+            self.stop_waiting(to);
+            has_changed |= matches!(learned, Ok(Learned::Changed));
+        }
+        has_changed
+    }
+
+    /// Removes next hop `id` from its members' lists of groups.
+    fn leave_members(&mut self, id: u32) {
+        let Some(Content::Group(members)) = self.next_hops.get(&id).map(|known| known.to.clone()) else { return };
+        for (member, _) in members {
+            if let Some(member) = self.next_hops.get_mut(&member) {
+                member.groups.retain(|group| *group != id);
+            }
+        }
+    }
+
+    /// Forgets next hop `id`. Routes that still use it keep its object until they change.
+    fn del_next_hop(&mut self, id: u32, tables: &mut Tables<'_>) {
+        self.leave_members(id);
+        let Some(Known { objects: Objects { v4, v6 }, groups, .. }) = self.next_hops.remove(&id) else { return };
+        v4.into_iter().for_each(|object| tables.v4.remove_object(object));
+        v6.into_iter().for_each(|object| tables.v6.remove_object(object));
+        if !groups.is_empty() {
+            // Groups that still have it as a member get it back if the number is announced again.
+            let known = Known { to: Content::Nothing, objects: Objects::default(), groups };
+            self.next_hops.insert(id, known);
+        }
+    }
+
+    /// Returns the time of the next turn.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        if self.sweep.is_some() { Some(Instant::ZERO) } else { self.ended.iter().map(|(_, at)| *at).min() }
+    }
+
+    /// Removes stale routes whose time is over, some at a time.
+    pub(crate) fn turn(&mut self, tables: &mut Tables<'_>) -> bool {
+        if self.sweep.is_none() && self.ended.iter().any(|(_, at)| *at <= tables.now) {
+            self.ended.make_contiguous().sort_by_key(|(_, at)| *at);
+            self.start_sweep();
+        }
+        self.sweep.is_some() && {
+            self.turn_sweep(tables);
+            true
+        }
+    }
+
+    fn start_sweep(&mut self) {
+        let ended = self.ended.pop_front();
+        self.sweep = ended.map(|(generation, _)| Sweep { generation, ..Sweep::default() });
+    }
+
+    /// Continues a sweep. Returns `false` at its end.
+    fn turn_sweep(&mut self, tables: &mut Tables<'_>) -> bool {
+        let Some(mut sweep) = self.sweep.take() else { return false };
+        let [is_done, is_done6] = &mut sweep.is_done;
+        let mut removed = 0;
+        if !*is_done {
+            let (of_turn, after) = tables.v4.sweep(sweep.generation, sweep.after, SWEPT_AT_ONCE);
+            (removed, sweep.after, *is_done) = (of_turn, after, after.is_none());
+        } else if !*is_done6 {
+            let (of_turn, after) = tables.v6.sweep(sweep.generation, sweep.after6, SWEPT_AT_ONCE);
+            (removed, sweep.after6, *is_done6) = (of_turn, after, after.is_none());
+        }
+        self.counts.swept.add(removed as u64);
+        if sweep.is_done != [true; 2] {
+            self.sweep = Some(sweep);
+            return true;
+        }
+        if self.ended.is_empty() {
+            if !self.is_connected {
+                self.forget_next_hops(tables);
+            }
+            self.orphans.drain().for_each(|(_, object)| tables.v4.remove_object(object));
+            self.orphans6.drain().for_each(|(_, object)| tables.v6.remove_object(object));
+        }
+        false
+    }
+}
+
+/// Keeps an object of an ended connection for a next hop with the same paths.
+fn adopt<A: Family>(orphans: &mut Orphans<A>, routes: &mut Routes<A>, object: Option<ObjectId>) {
+    let Some(object) = object else { return };
+    let paths = routes.object_paths(object).to_vec();
+    // Of two objects with equal paths, the second would never be found.
+    if let Some(other) = orphans.insert(paths, object) {
+        routes.remove_object(other);
+    }
+}
+
+fn to_of(route: &Route<'_>) -> To {
+    match route.dst {
+        IpAddr::V4(dst) => To::V4(Prefix::masked(dst.to_bits(), route.dst_len)),
+        IpAddr::V6(dst) => To::V6(Prefix6::masked(dst.to_bits(), route.dst_len)),
+    }
+}
+
+fn learn<A: Family>(
+    prefix: IpPrefix<A>,
+    target: Target<A::Addr>,
+    origin: Origin,
+    tables: &mut Tables<'_>,
+) -> Result<Learned, Absent> {
+    A::routes(tables).learn(prefix, target, origin).map_err(Absent::Error)
+}
+
+/// Returns the path of a next hop; `None` if its device is none of this host's, or if its gateway is
+/// of another family.
+fn path<A: Family>(hop: Hop, weight: u16, links: &Links) -> Option<Path<A::Addr>> {
+    let iface = *links.get(&hop.oif)?;
+    let via = match hop.gateway {
+        Some(gateway) => Via::Gateway(iface, A::address(gateway)?),
+        None => Via::Link(iface),
+    };
+    Some(Path { via, weight })
+}
+
+/// Returns the paths of a route that has its next hops itself.
+fn inline_paths<A: Family>(to: NextHop<'_>, links: &Links) -> Vec<Path<A::Addr>> {
+    match to {
+        NextHop::Path(hop) => path::<A>(hop, 1, links).into_iter().collect(),
+        NextHop::Multipath(all) => {
+            of_several(all.paths().filter_map(|(hop, weight)| path::<A>(hop, weight, links)).collect())
+        }
+        NextHop::None | NextHop::Blackhole | NextHop::Group(_) => Vec::new(),
+    }
+}
+
+/// Returns the paths of a set: those that send packets, as many as a set can have, or else a single
+/// one that drops them.
+fn of_several<G>(mut paths: Vec<Path<G>>) -> Vec<Path<G>> {
+    if paths.len() > 1 {
+        let sends = |path: &Path<G>| path.via.iface().is_some();
+        if paths.iter().any(sends) {
+            paths.retain(sends);
+        }
+        let most = if paths.iter().any(sends) { PATHS_MAX } else { 1 };
+        paths.truncate(most);
+    }
+    if let [only] = paths.as_mut_slice() {
+        only.weight = 1; // so that equal targets are equal
+    }
+    paths
+}
