@@ -274,6 +274,16 @@ impl<A: Matched> Routes<A> {
         self.fib.bytes() + self.ways.bytes() + self.uses.capacity() * size_of::<u32>()
     }
 
+    /// Frees the unused next hops that no reader has, and returns the number of those that routes,
+    /// path sets and objects use.
+    pub fn hops_in_use(&mut self) -> usize {
+        // An object that is freed releases its target, and that its paths.
+        for _ in 0..3 {
+            self.look_after();
+        }
+        self.uses.iter().filter(|uses| **uses > 0).count()
+    }
+
     fn via(&self, id: NextHopId) -> Option<Via<A::Addr>> {
         self.ways.via(id)
     }

@@ -11,7 +11,7 @@
 //! all of them again; those that it does not announce are then removed.
 
 mod config;
-mod engine;
+pub(crate) mod engine;
 mod server;
 mod status;
 #[cfg(test)]

@@ -10,8 +10,10 @@
     reason = "a broken invariant is to panic here; built for tests and fuzzing only"
 )]
 
+mod fpm;
 mod policy;
 
+pub use fpm::fpm;
 pub use policy::policy;
 
 use crate::config;
