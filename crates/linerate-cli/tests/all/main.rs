@@ -13,6 +13,7 @@ mod devices;
 mod examples;
 mod extcap;
 mod flow;
+mod fpm;
 mod guide;
 mod help;
 mod interop;

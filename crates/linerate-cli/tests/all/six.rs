@@ -6,7 +6,7 @@
 
 use crate::common;
 use crate::common::driven::{connected, drive, heard, pattern, transfer, word};
-use crate::common::{has, isolated, kernel, replies, run};
+use crate::common::{Far, has, isolated, kernel, replies, run};
 use clock::{Clock, Strategy};
 use inet::iface::IfaceAddr;
 use lock::Up;
@@ -17,9 +17,7 @@ use port::os::netlink::Netlink;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use std::time::Duration;
 
 /// Creates a host on the TAP devices `taps`. Their other ends are up and have no addresses yet.
 pub fn ours(taps: &[&str]) -> Host<Up> {
@@ -211,49 +209,13 @@ fn stream(hosts: &[&Host<Up>], far: &Far) {
     let dir = common::Dir::new("six");
     let text: String = (0..40_000).map(|n| format!("{n}\n")).collect();
     let (from, into) = (dir.file("from", &text), dir.path("into"));
-    let target = far.0.id();
-    let mut there = Command::new("nsenter")
-        .args(["-t", &target.to_string(), "-n", "sh", "-c", &format!("nc -6 -l 7777 > {into}")])
-        .spawn()
-        .unwrap();
+    let mut there = far.command("sh").args(["-c", &format!("nc -6 -l 7777 > {into}")]).spawn().unwrap();
     let line =
         format!("for i in 1 2 3 4 5 6 7 8 9; do nc -6 -N fd01::1 7777 < {from} && exit 0; sleep 0.2; done; exit 1");
     let mut here = Command::new("sh").args(["-c", &line]).spawn().unwrap();
     drive(hosts, "TCP through the router", || here.try_wait().unwrap().is_some());
     drive(hosts, "TCP through the router", || there.try_wait().unwrap().is_some());
     assert_eq!(std::fs::read_to_string(into).unwrap(), text);
-}
-
-/// A namespace of the kernel with one device, which exists as long as a process holds it.
-struct Far(std::process::Child);
-
-impl Far {
-    fn with(dev: &str) -> Far {
-        let mut child = Command::new("unshare").args(["-n", "sleep", "300"]).spawn().unwrap();
-        let (ours, own) = ("/proc/self/ns/net", format!("/proc/{}/ns/net", child.id()));
-        let deadline = Instant::now() + PATIENCE;
-        while std::fs::read_link(ours).unwrap() == std::fs::read_link(&own).unwrap_or_default() {
-            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no namespace");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        let far = Far(child);
-        kernel(&format!("link set {dev} netns {}", far.0.id()));
-        far
-    }
-
-    #[track_caller]
-    fn ip(&self, line: &str) {
-        let target = self.0.id().to_string();
-        let output = run(Command::new("nsenter").args(["-t", &target, "-n", "ip"]).args(line.split_whitespace()));
-        assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-impl Drop for Far {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// gif against the kernel's segment routing: IPv4 and IPv6 in IPv6, in both directions, with every

@@ -277,6 +277,45 @@ impl Drop for Dir {
     }
 }
 
+/// A namespace of the kernel with one device, which exists as long as a process holds it.
+pub struct Far(Child);
+
+impl Far {
+    pub fn with(dev: &str) -> Far {
+        let mut child = Command::new("unshare").args(["-n", "sleep", "300"]).spawn().unwrap();
+        let (ours, own) = ("/proc/self/ns/net", format!("/proc/{}/ns/net", child.id()));
+        let deadline = Instant::now() + PATIENCE;
+        while std::fs::read_link(ours).unwrap() == std::fs::read_link(&own).unwrap_or_default() {
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no namespace");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let far = Far(child);
+        kernel(&format!("link set {dev} netns {}", far.0.id()));
+        far
+    }
+
+    /// Returns a command that runs `program` in the namespace.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.0.id().to_string(), "-n", program]);
+        command
+    }
+
+    /// Runs `ip LINE` in the namespace; it must succeed.
+    #[track_caller]
+    pub fn ip(&self, line: &str) {
+        let output = run(self.command("ip").args(line.split_whitespace()));
+        assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Returns exit code, standard output and standard error of a command.
 pub fn printed(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
