@@ -6,6 +6,8 @@
 //! operation; the messages of a frame are one change, such as the removal of a route and the new
 //! route to the same prefix. Source: FRR, `fpm/fpm.h`, and streams recorded from FRR 8.4.4.
 
+use crate::rtnetlink::Builder;
+use alloc::vec::Vec;
 use core::{error, fmt};
 
 #[cfg(test)]
@@ -63,6 +65,16 @@ pub fn split<'s>(bytes: &mut &'s [u8]) -> Result<Option<&'s [u8]>, FpmError> {
     let Some((frame, rest)) = bytes.split_at_checked(usize::from(len)) else { return Ok(None) };
     *bytes = rest;
     Ok(frame.get(HEADER_LEN..))
+}
+
+/// Returns a frame with these messages, for tests and measurements. They must fit into
+/// [`FRAME_MAX`] bytes.
+pub fn frame(messages: &[Builder]) -> Vec<u8> {
+    let mut bytes = Vec::from([VERSION, NETLINK, 0, 0]);
+    messages.iter().for_each(|message| message.emit(&mut bytes));
+    let len = (bytes.len() as u16).to_be_bytes();
+    bytes.iter_mut().skip(2).zip(len).for_each(|(byte, of)| *byte = of);
+    bytes
 }
 
 /// Returns the number of bytes at the front of a stream that are whole frames.

@@ -7,8 +7,11 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::{error, fmt};
 
+mod build;
 #[cfg(test)]
 mod tests;
+
+pub use build::Builder;
 
 const HEADER_LEN: usize = 16;
 const ATTRIBUTE_LEN: usize = 4;

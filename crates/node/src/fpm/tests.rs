@@ -1,19 +1,40 @@
 //! The engine on tables of its own: messages as `zebra` sends them, and what becomes of its routes.
 
-mod stream;
-
 use super::engine::{Engine, Links, Tables};
 use super::{FpmConfig, marker};
 use clock::{Duration, Instant};
-use inet::fib::{DEFAULT_LIMIT, Prefix};
+use inet::fib::{DEFAULT_LIMIT, Prefix, Prefix6};
 use inet::iface::IfaceId;
 use inet::route::{ObjectId, Protocol, Route, Routes, Via};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use stream::{Wire, frame};
+use wire::fpm::frame;
+use wire::rtnetlink::Builder;
 
 const BGP: u8 = 186;
 const KERNEL: u8 = 2;
+
+/// Messages with the addresses of these tests.
+struct Wire;
+
+impl Wire {
+    fn route(to: Prefix, proto: u8) -> Builder {
+        Builder::new_route(to.addr().into(), to.len(), proto)
+    }
+
+    fn route6(to: Prefix6, proto: u8) -> Builder {
+        Builder::new_route(to.addr().into(), to.len(), proto)
+    }
+
+    fn del(to: Prefix, proto: u8) -> Builder {
+        Builder::del_route(to.addr().into(), to.len(), proto)
+    }
+
+    /// A next hop through gateway 192.0.2.`last` on device `oif`.
+    fn hop(id: u32, oif: u32, last: u8) -> Builder {
+        Builder::new_next_hop(id, oif, [192, 0, 2, last].into())
+    }
+}
 
 /// Tables with an engine. The devices 3 and 5 are the ifaces 1 and 2.
 struct Router {
@@ -105,7 +126,7 @@ fn gateway(iface: u16, last: u8) -> Via {
 /// Returns the frames of `n` routes 10.x.y.0/24 through next hop `id`.
 fn many(n: u32, id: u32) -> Vec<u8> {
     let prefix = |i: u32| Prefix::masked(0x0a00_0000 | i << 8, 24);
-    (0..n).flat_map(|i| frame(&[Wire::route(prefix(i), BGP).nh(id)])).collect()
+    (0..n).flat_map(|i| frame(&[Wire::route(prefix(i), BGP).nh_id(id)])).collect()
 }
 
 #[test]
@@ -134,7 +155,7 @@ fn a_replacement_in_one_frame_has_no_hole() {
     let mut router = Router::connected();
     router.apply(&[Wire::hop(1, 3, 1), Wire::hop(2, 5, 2)].map(|hop| frame(&[hop])).concat());
     let to: Prefix = "10.0.0.0/8".parse().unwrap();
-    router.apply(&frame(&[Wire::route(to, BGP).nh(1)]));
+    router.apply(&frame(&[Wire::route(to, BGP).nh_id(1)]));
     let (reader, is_done) = (router.v4.reader(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let looking = scope.spawn(|| {
@@ -147,7 +168,7 @@ fn a_replacement_in_one_frame_has_no_hole() {
             found
         });
         for round in 0..5_000 {
-            router.apply(&frame(&[Wire::del(to, BGP), Wire::route(to, BGP).nh(1 + round % 2)]));
+            router.apply(&frame(&[Wire::del(to, BGP), Wire::route(to, BGP).nh_id(1 + round % 2)]));
         }
         is_done.store(true, Ordering::Relaxed);
         assert!(looking.join().unwrap() > 0);
@@ -155,7 +176,7 @@ fn a_replacement_in_one_frame_has_no_hole() {
     assert_eq!(router.engine.counts.removed.get(), 0);
     // A removal that another prefix follows is one.
     let other: Prefix = "11.0.0.0/8".parse().unwrap();
-    assert!(router.apply(&frame(&[Wire::del(to, BGP), Wire::route(other, BGP).nh(1)])));
+    assert!(router.apply(&frame(&[Wire::del(to, BGP), Wire::route(other, BGP).nh_id(1)])));
     assert_eq!(router.lines(), ["11.0.0.0/8 192.0.2.1%1 bgp"]);
 }
 
@@ -168,7 +189,7 @@ fn an_equal_route_changes_nothing() {
     let updates: Vec<u8> = (0..100)
         .flat_map(|i| {
             let to = Prefix::masked(0x0a00_0000 | i << 8, 24);
-            frame(&[Wire::del(to, BGP), Wire::route(to, BGP).nh(1)])
+            frame(&[Wire::del(to, BGP), Wire::route(to, BGP).nh_id(1)])
         })
         .collect();
     assert!(!router.apply(&updates));
@@ -178,24 +199,24 @@ fn an_equal_route_changes_nothing() {
 #[test]
 fn a_changed_next_hop_moves_its_routes_and_groups() {
     let mut router = Router::connected();
-    let group = Wire::group(9, &[(1, 1), (2, 3)]);
+    let group = Builder::new_group(9, &[(1, 1), (2, 3)]);
     // The group is announced before its members, as zebra does.
     let frames = [group, Wire::hop(1, 3, 1), Wire::hop(2, 5, 2)].map(|hop| frame(&[hop])).concat();
     router.apply(&frames);
     router.apply(&many(50, 9));
     let to: Prefix = "11.0.0.0/8".parse().unwrap();
-    router.apply(&frame(&[Wire::route(to, BGP).nh(1)]));
+    router.apply(&frame(&[Wire::route(to, BGP).nh_id(1)]));
     assert_eq!(router.lines()[49], "10.0.49.0/24 192.0.2.1%1*1 192.0.2.2%2*3 bgp");
     assert!(router.apply(&frame(&[Wire::hop(1, 5, 7)])));
     assert_eq!(router.via("11.0.0.0/8"), Some(gateway(2, 7)));
     assert_eq!(router.lines()[49], "10.0.49.0/24 192.0.2.7%2*1 192.0.2.2%2*3 bgp");
-    assert!(router.apply(&frame(&[Wire::group(9, &[(2, 5)])])));
+    assert!(router.apply(&frame(&[Builder::new_group(9, &[(2, 5)])])));
     assert_eq!(router.lines()[0], "10.0.0.0/24 192.0.2.2%2 bgp");
     assert!(router.apply(&frame(&[Wire::hop(1, 5, 8)])));
     assert_eq!(router.via("11.0.0.0/8"), Some(gateway(2, 8)));
     assert_eq!(router.lines()[0], "10.0.0.0/24 192.0.2.2%2 bgp", "no longer a member");
     // zebra may forget a next hop that routes still use; they keep it.
-    router.apply(&[9, 1, 2].map(|id| frame(&[Wire::del_hop(id)])).concat());
+    router.apply(&[9, 1, 2].map(|id| frame(&[Builder::del_next_hop(id)])).concat());
     assert_eq!((router.engine.next_hops(), router.lines()[0].as_str()), (0, "10.0.0.0/24 192.0.2.2%2 bgp"));
 }
 
@@ -203,8 +224,8 @@ fn a_changed_next_hop_moves_its_routes_and_groups() {
 fn a_route_waits_for_its_next_hop() {
     let mut router = Router::connected();
     let [first, second] = ["10.0.0.0/8", "11.0.0.0/8"].map(|to| to.parse::<Prefix>().unwrap());
-    router.apply(&frame(&[Wire::route(first, BGP).nh(7)]));
-    router.apply(&frame(&[Wire::route(second, BGP).nh(7)]));
+    router.apply(&frame(&[Wire::route(first, BGP).nh_id(7)]));
+    router.apply(&frame(&[Wire::route(second, BGP).nh_id(7)]));
     assert_eq!((router.engine.waiting(), router.v4.len()), (2, 0));
     router.apply(&frame(&[Wire::del(second, BGP)]));
     assert_eq!(router.engine.waiting(), 1);
@@ -214,7 +235,7 @@ fn a_route_waits_for_its_next_hop() {
     assert!(router.apply(&frame(&[Wire::hop(7, 3, 1)])));
     assert_eq!((router.engine.waiting(), router.lines()), (0, vec!["10.0.0.0/8 192.0.2.1%1 bgp".to_owned()]));
     // A route that moves to an unknown next hop is not left at the old one.
-    assert!(router.apply(&frame(&[Wire::del(first, BGP), Wire::route(first, BGP).nh(8)])));
+    assert!(router.apply(&frame(&[Wire::del(first, BGP), Wire::route(first, BGP).nh_id(8)])));
     assert_eq!((router.engine.waiting(), router.v4.len()), (1, 0));
     let counts = &router.engine.counts;
     assert_eq!((counts.unknown_next_hop.get(), counts.no_path.get()), (3, 0));
@@ -225,7 +246,7 @@ fn waiting_routes_are_limited_and_counted() {
     let mut router = Router::connected();
     for part in 0..11 {
         let stream: Vec<u8> = (0..10_000)
-            .flat_map(|i| frame(&[Wire::route(Prefix::masked((part * 10_000 + i) << 8, 24), BGP).nh(7)]))
+            .flat_map(|i| frame(&[Wire::route(Prefix::masked((part * 10_000 + i) << 8, 24), BGP).nh_id(7)]))
             .collect();
         router.apply(&stream);
     }
@@ -252,7 +273,7 @@ fn routes_outlast_a_connection_until_their_time_is_over() {
 #[test]
 fn a_new_connection_with_other_numbers_changes_no_route() {
     let mut router = Router::connected();
-    let group = |id, a, b| frame(&[Wire::group(id, &[(a, 1), (b, 1)])]);
+    let group = |id, a, b| frame(&[Builder::new_group(id, &[(a, 1), (b, 1)])]);
     let hops = |a, b| [frame(&[Wire::hop(a, 3, 1)]), frame(&[Wire::hop(b, 5, 2)])].concat();
     router.apply(&[hops(1, 2), group(3, 1, 2), many(1000, 3)].concat());
     let before = router.lines();
@@ -305,40 +326,40 @@ fn routes_that_are_not_for_this_host_are_counted() {
     router.apply(&frame(&[Wire::hop(1, 3, 1)]));
     let to = |text: &str| text.parse::<Prefix>().unwrap();
     let kept: Prefix = to("10.0.0.0/8");
-    router.apply(&frame(&[Wire::route(kept, BGP).nh(1)]));
+    router.apply(&frame(&[Wire::route(kept, BGP).nh_id(1)]));
     let counted = |router: &Router| {
         let counts = &router.engine.counts;
         [counts.other_table.get(), counts.ignored.get(), counts.no_path.get()]
     };
     for (message, expected) in [
-        (Wire::route(kept, BGP).nh(1).table(100), [1, 0, 0]),
-        (Wire::route(kept, BGP).nh(1).table(1000), [2, 0, 0]),
+        (Wire::route(kept, BGP).nh_id(1).table(100), [1, 0, 0]),
+        (Wire::route(kept, BGP).nh_id(1).table(1000), [2, 0, 0]),
         (Wire::del(kept, BGP).table(1000), [3, 0, 0]),
-        (Wire::route(to("0.0.0.0/0"), KERNEL).nh(1), [3, 1, 0]),
-        (Wire::route(to("127.0.0.0/8"), KERNEL).nh(1), [3, 2, 0]),
-        (Wire::route(to("224.0.0.0/4"), BGP).nh(1), [3, 3, 0]),
-        (Wire::route6("fe80::/64".parse().unwrap(), KERNEL).nh(1), [3, 4, 0]),
-        (Wire::route6("ff00::/8".parse().unwrap(), KERNEL).nh(1), [3, 5, 0]),
+        (Wire::route(to("0.0.0.0/0"), KERNEL).nh_id(1), [3, 1, 0]),
+        (Wire::route(to("127.0.0.0/8"), KERNEL).nh_id(1), [3, 2, 0]),
+        (Wire::route(to("224.0.0.0/4"), BGP).nh_id(1), [3, 3, 0]),
+        (Wire::route6("fe80::/64".parse().unwrap(), KERNEL).nh_id(1), [3, 4, 0]),
+        (Wire::route6("ff00::/8".parse().unwrap(), KERNEL).nh_id(1), [3, 5, 0]),
         (Wire::route(to("12.0.0.0/8"), BGP).kind(5), [3, 5, 1]), // multicast
         (Wire::route(to("12.0.0.0/8"), BGP), [3, 5, 2]),         // no next hop at all
-        (Wire::route(to("12.0.0.0/8"), BGP).dev(99), [3, 5, 3]),
+        (Wire::route(to("12.0.0.0/8"), BGP).oif(99), [3, 5, 3]),
     ] {
         assert!(!router.apply(&frame(&[message])));
         assert_eq!(counted(&router), expected);
     }
     assert_eq!(router.lines(), ["10.0.0.0/8 192.0.2.1%1 bgp"]);
-    assert!(router.apply(&frame(&[Wire::route(to("0.0.0.0/0"), BGP).nh(1)])), "BGP's default route is used");
+    assert!(router.apply(&frame(&[Wire::route(to("0.0.0.0/0"), BGP).nh_id(1)])), "BGP's default route is used");
 }
 
 #[test]
 fn next_hops_in_the_route_itself_are_used() {
     let mut router = Router::connected();
     let to: Prefix = "10.0.0.0/8".parse().unwrap();
-    assert!(router.apply(&frame(&[Wire::route(to, BGP).dev(3)])));
+    assert!(router.apply(&frame(&[Wire::route(to, BGP).oif(3)])));
     assert_eq!(router.via("10.0.0.0/8"), Some(Via::Link(IfaceId(1))));
-    assert!(router.apply(&frame(&[Wire::route(to, BGP).dev(5).via([192, 0, 2, 4])])));
+    assert!(router.apply(&frame(&[Wire::route(to, BGP).oif(5).gateway([192, 0, 2, 4].into())])));
     assert_eq!(router.via("10.0.0.0/8"), Some(gateway(2, 4)));
-    let multipath = Wire::route(to, BGP).paths(&[(3, [192, 0, 2, 1], 1), (5, [192, 0, 2, 2], 2)]);
+    let multipath = Wire::route(to, BGP).multipath(&[(3, [192, 0, 2, 1].into(), 1), (5, [192, 0, 2, 2].into(), 2)]);
     assert!(router.apply(&frame(&[multipath.clone()])));
     assert!(!router.apply(&frame(&[multipath])));
     assert_eq!(router.lines(), ["10.0.0.0/8 192.0.2.1%1*1 192.0.2.2%2*2 bgp"]);
@@ -349,23 +370,23 @@ fn groups_that_make_no_sense_have_no_path() {
     let mut router = Router::connected();
     let to: Prefix = "10.0.0.0/8".parse().unwrap();
     let frames = [
-        Wire::group(1, &[(1, 1)]),  // itself
-        Wire::group(2, &[(1, 1)]),  // a group
-        Wire::group(3, &[(77, 1)]), // a number that nobody announces
-        Wire::group(4, &[]),        // nothing
-        Wire::hop6(5, 3),           // a gateway of another family than the route
+        Builder::new_group(1, &[(1, 1)]),                        // itself
+        Builder::new_group(2, &[(1, 1)]),                        // a group
+        Builder::new_group(3, &[(77, 1)]),                       // a number that nobody announces
+        Builder::new_group(4, &[]),                              // nothing
+        Builder::new_next_hop(5, 3, Ipv6Addr::LOCALHOST.into()), // a gateway of another family than the route
     ];
     for (id, hop) in (1..).zip(frames) {
         router.apply(&frame(&[hop]));
-        assert!(!router.apply(&frame(&[Wire::route(to, BGP).nh(id)])), "{id}");
+        assert!(!router.apply(&frame(&[Wire::route(to, BGP).nh_id(id)])), "{id}");
     }
     assert_eq!((router.v4.len(), router.engine.waiting()), (0, 1));
     let all: Vec<(u32, u16)> = (1000..1100).map(|id| (id, 1)).collect();
     for id in 1000..1100 {
         router.apply(&frame(&[Wire::hop(id, 3, id as u8)]));
     }
-    router.apply(&frame(&[Wire::group(6, &all)]));
-    assert!(router.apply(&frame(&[Wire::route(to, BGP).nh(6)])));
+    router.apply(&frame(&[Builder::new_group(6, &all)]));
+    assert!(router.apply(&frame(&[Wire::route(to, BGP).nh_id(6)])));
     let Some(Via::Paths(set)) = router.via("10.0.0.0/8") else { panic!() };
     assert_eq!(router.v4.paths(set).len(), inet::route::PATHS_MAX, "the first of 100 paths");
 }
@@ -387,7 +408,7 @@ fn a_malformed_message_ends_its_frame_only() {
     bad[second..second + 4].copy_from_slice(&1_000u32.to_ne_bytes());
     router.apply(&[bad, many(3, 1)].concat());
     assert_eq!((router.engine.counts.malformed.get(), router.v4.len(), router.engine.next_hops()), (1, 3, 1));
-    router.apply(&frame(&[Wire::other(16)]));
+    router.apply(&frame(&[Builder::other(16)]));
     assert_eq!(router.engine.counts.other_messages.get(), 1);
 }
 
@@ -421,12 +442,15 @@ fn streams_leave_nothing_behind() {
     let recorded = std::fs::read(path).unwrap();
     let own: Prefix = "10.1.0.0/16".parse().unwrap();
     let grouped = [
-        frame(&[Wire::group(9, &[(1, 1), (2, 3)])]),
-        frame(&[Wire::route(own, BGP).nh(9)]),
+        frame(&[Builder::new_group(9, &[(1, 1), (2, 3)])]),
+        frame(&[Wire::route(own, BGP).nh_id(9)]),
         frame(&[Wire::hop(1, 3, 1), Wire::hop(2, 5, 2)]),
         many(3, 9),
-        frame(&[Wire::del_hop(1)]),
-        frame(&[Wire::del(own, BGP), Wire::route(own, BGP).paths(&[(3, [192, 0, 2, 1], 1), (5, [192, 0, 2, 2], 2)])]),
+        frame(&[Builder::del_next_hop(1)]),
+        frame(&[
+            Wire::del(own, BGP),
+            Wire::route(own, BGP).multipath(&[(3, [192, 0, 2, 1].into(), 1), (5, [192, 0, 2, 2].into(), 2)]),
+        ]),
     ]
     .concat();
     let seeds = [
