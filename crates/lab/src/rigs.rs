@@ -10,6 +10,7 @@
 //! | `direct`, `hybrid`, `queued`, `deferred` | a 64-byte frame forwarded by a router with netisr |
 //! | `fib.*` | a longest-prefix lookup, in bursts of 32 over uniformly random addresses |
 //! | `fib.loads` | a random load from 64 MB, which is the lower limit of a lookup |
+//! | `engine.*` | a route of a routing engine (FPM), or a change of the next hop of all |
 //! | `fib.change.*` | a route added to a full table or removed from it |
 //! | `bridge.*` | a frame received from one port's ring, bridged, and put into another's |
 //! | `lanes.*` | a frame through a switch, 1 or 2 loops of two ports each (wall time, all loops) |
@@ -29,6 +30,7 @@
 
 mod bridge;
 mod cores;
+mod engine;
 mod fib;
 mod ftp;
 mod isr;
@@ -44,6 +46,7 @@ mod tunnel;
 
 pub use bridge::{BridgeFacts, BridgeRig, FdbRig, PoolRig, RingRig};
 pub use cores::{CoresRig, idle_host_bytes};
+pub use engine::{EngineRig, EngineWork};
 pub use fib::{FibChangeRig, FibRig, LoadsRig};
 pub use ftp::{BUFFER as FTP_BUFFER, Facts as FtpFacts, FtpSubject, Setup, Way, ftp_rig, warm_up};
 pub use isr::{IsrRig, IsrThreadRig, LightRig};

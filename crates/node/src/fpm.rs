@@ -11,7 +11,7 @@
 //! all of them again; those that it does not announce are then removed.
 
 mod config;
-pub(crate) mod engine;
+mod engine;
 mod server;
 mod status;
 #[cfg(test)]
@@ -19,6 +19,7 @@ mod tests;
 
 pub use config::{FpmConfig, STALE_MAX};
 pub(crate) use config::{loopback, marker, stale};
+pub use engine::{Engine, Links, Tables};
 pub use server::FpmServer;
 pub use status::{FpmStatus, NextHopStatus};
 

@@ -18,14 +18,24 @@ const WAITING_MAX: usize = 100_000;
 const SWEPT_AT_ONCE: usize = 512;
 
 /// Ifaces by the index of their kernel device.
-pub(crate) type Links = HashMap<u32, IfaceId>;
+pub type Links = HashMap<u32, IfaceId>;
 
-/// Locked routing tables of a stack.
-pub(crate) struct Tables<'t> {
-    pub(crate) v4: &'t mut Routes,
-    pub(crate) v6: &'t mut Routes<u128>,
-    pub(crate) links: &'t Links,
-    pub(crate) now: Instant,
+/// Locked routing tables of a stack, with what the engine needs to change them.
+pub struct Tables<'t> {
+    /// IPv4 routes.
+    pub v4: &'t mut Routes,
+    /// IPv6 routes.
+    pub v6: &'t mut Routes<u128>,
+    /// Ifaces of the host.
+    pub links: &'t Links,
+    /// Current time.
+    pub now: Instant,
+}
+
+impl std::fmt::Debug for Tables<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").field("v4", &self.v4.len()).field("v6", &self.v6.len()).finish_non_exhaustive()
+    }
 }
 
 /// Destination of a route of either family.
@@ -183,9 +193,9 @@ struct Sweep {
     is_done: [bool; 2],
 }
 
-/// Routes of a routing engine: applies its messages to the tables of a stack.
+/// State of a routing engine's connections: applies its messages to the tables of a stack.
 #[derive(Debug, Default)]
-pub(crate) struct Engine {
+pub struct Engine {
     config: FpmConfig,
     /// Number of the current or last connection, from 1 to 255; 0 before the first.
     generation: u8,
@@ -202,7 +212,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(config: FpmConfig) -> Engine {
+    /// Creates the state of an engine that has not connected yet.
+    pub fn new(config: FpmConfig) -> Engine {
         Engine { config, ..Engine::default() }
     }
 
@@ -233,7 +244,7 @@ impl Engine {
 
     /// Begins a connection. The routes of former ones stay until the engine has announced them
     /// again, or until their time is over.
-    pub(crate) fn connect(&mut self, tables: &mut Tables<'_>) {
+    pub fn connect(&mut self, tables: &mut Tables<'_>) {
         self.is_connected = true;
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         // After 255 connections the number is used again. Its routes are removed first.
@@ -257,7 +268,7 @@ impl Engine {
     }
 
     /// Ends the connection: its routes become stale. Returns the time for which they stay.
-    pub(crate) fn disconnect(&mut self, now: Instant) -> Duration {
+    pub fn disconnect(&mut self, now: Instant) -> Duration {
         if std::mem::take(&mut self.is_connected) {
             self.ended.push_back((self.generation, now.after(self.config.stale)));
         }
@@ -266,7 +277,7 @@ impl Engine {
 
     /// Applies whole frames, at most `most`. Returns the number of bytes of the applied frames, and
     /// whether the target of a route has changed.
-    pub(crate) fn apply(&mut self, frames: &[u8], most: usize, tables: &mut Tables<'_>) -> (usize, bool) {
+    pub fn apply(&mut self, frames: &[u8], most: usize, tables: &mut Tables<'_>) -> (usize, bool) {
         let (mut rest, mut has_changed) = (frames, false);
         for _ in 0..most {
             // The stream was split into whole frames before.
@@ -565,8 +576,8 @@ impl Engine {
         if self.sweep.is_some() { Some(Instant::ZERO) } else { self.ended.iter().map(|(_, at)| *at).min() }
     }
 
-    /// Removes stale routes whose time is over, some at a time.
-    pub(crate) fn turn(&mut self, tables: &mut Tables<'_>) -> bool {
+    /// Removes stale routes whose time is over, some at a time. Returns `false` if there are none.
+    pub fn turn(&mut self, tables: &mut Tables<'_>) -> bool {
         if self.sweep.is_none() && self.ended.iter().any(|(_, at)| *at <= tables.now) {
             self.ended.make_contiguous().sort_by_key(|(_, at)| *at);
             self.start_sweep();

@@ -360,7 +360,7 @@ fn next_hops_in_the_route_itself_are_used() {
     assert!(router.apply(&frame(&[Wire::route(to, BGP).oif(5).gateway([192, 0, 2, 4].into())])));
     assert_eq!(router.via("10.0.0.0/8"), Some(gateway(2, 4)));
     let multipath = Wire::route(to, BGP).multipath(&[(3, [192, 0, 2, 1].into(), 1), (5, [192, 0, 2, 2].into(), 2)]);
-    assert!(router.apply(&frame(&[multipath.clone()])));
+    assert!(router.apply(&frame(std::slice::from_ref(&multipath))));
     assert!(!router.apply(&frame(&[multipath])));
     assert_eq!(router.lines(), ["10.0.0.0/8 192.0.2.1%1*1 192.0.2.2%2*2 bgp"]);
 }

@@ -1,7 +1,6 @@
 //! Streams of a routing engine.
 
-use crate::fpm::FpmConfig;
-use crate::fpm::engine::{Engine, Links, Tables};
+use crate::fpm::{Engine, FpmConfig, Links, Tables};
 use clock::{Duration, Instant};
 use inet::iface::IfaceId;
 use inet::route::{Route, Routes, Via};
