@@ -1,7 +1,7 @@
 //! `show fpm` and `ip nexthop`: the connection with a routing engine, and its next hops.
 
 use super::context::Ctl;
-use super::iproute::{paths_text, set_paths};
+use super::iproute::{path_json, paths_text};
 use crate::json::set;
 use grammar::CommandError;
 use inet::route::{Path, Via};
@@ -72,12 +72,9 @@ pub(super) fn next_hops<L: Locks>(ctl: &Ctl<'_, L>) -> Result<String, CommandErr
     };
     let json = |hop: &NextHopStatus| {
         let mut row = json!({ "id": hop.id, "routes": hop.uses });
-        hop.v4.iter().for_each(|paths| set_paths(ctl, &mut row, paths));
-        if let Some(paths) = &hop.v6 {
-            let mut of_six = json!({});
-            set_paths(ctl, &mut of_six, paths);
-            set(&mut row, if hop.v4.is_some() { "nexthops6" } else { "nexthops" }, of_six["nexthops"].take());
-        }
+        let four = hop.v4.iter().flatten().map(|path| path_json(ctl, path));
+        let six = hop.v6.iter().flatten().map(|path| path_json(ctl, path));
+        set(&mut row, "nexthops", four.chain(six).collect::<Vec<Value>>());
         row
     };
     Ok(ctl.listing(|| Value::Array(all.iter().map(json).collect()), || all.iter().map(text).collect()))

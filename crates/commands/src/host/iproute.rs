@@ -283,7 +283,7 @@ pub(super) fn set_paths<L: Locks, A: Display>(ctl: &Ctl<'_, L>, row: &mut Value,
     set(row, "nexthops", paths.iter().map(|path| path_json(ctl, path)).collect::<Vec<_>>());
 }
 
-fn path_json<L: Locks, A: Display>(ctl: &Ctl<'_, L>, path: &Path<A>) -> Value {
+pub(super) fn path_json<L: Locks, A: Display>(ctl: &Ctl<'_, L>, path: &Path<A>) -> Value {
     let mut row = json!({ "weight": path.weight });
     if let Via::Gateway(_, gateway) = &path.via {
         set(&mut row, "gateway", gateway.to_string());
