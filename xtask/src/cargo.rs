@@ -59,8 +59,8 @@ const ALONE: &[(&str, &str, &[&str])] = &[
 
 /// Builds and tests each package of the workspace that has features: with each feature alone, with
 /// none, and with all. Default features are not tested alone, since the tests of the workspace run
-/// with them. For the same reason, of the features [`IN_WORKSPACE`], only the tests [`ALONE`] are run
-/// with the feature alone.
+/// with them. For the same reason, of the features [`IN_WORKSPACE`], only the tests [`ALONE`] are
+/// run with the feature alone.
 ///
 /// # Errors
 /// Returns an error if a build or a test fails.

@@ -12,7 +12,7 @@ pub(super) type RouteMap<A> = BTreeMap<IpPrefix<A>, Stored>;
 #[derive(Copy, Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Note(pub [u32; 2]);
 
-/// What is stored for a prefix.
+/// Route of a prefix, as it is stored.
 #[derive(Copy, Clone, PartialEq, Eq, Debug)]
 pub struct Stored {
     /// Next hop of the route.

@@ -24,11 +24,11 @@ use crate::iface::IfaceId;
 pub(crate) use cache::RouteCache;
 use fib::{Fib, FibFull, IpPrefix, Matched, NextHopId, Stored};
 pub use hops::{Adjacency, Hop};
-use learned::Tally;
 pub use learned::{Learned, Target};
-use objects::Object;
 pub use objects::ObjectId;
+use origin::Tally;
 pub use origin::{Origin, Protocol};
+use paths::Object;
 pub use paths::{DEAD_FOR, PATHS_MAX, Path};
 pub use reader::RouteReader;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -43,7 +43,7 @@ pub struct Route<A: Matched = u32> {
     pub prefix: IpPrefix<A>,
     /// Next hop.
     pub via: Via<A::Addr>,
-    /// Where the route comes from.
+    /// Origin of the route.
     pub origin: Origin,
 }
 

@@ -629,8 +629,8 @@ impl<L: Locks> Stack<L> {
         out
     }
 
-    /// Calls `change` with the locked routes of both families. `change` returns whether a target has
-    /// changed; if none has, cached routes stay valid.
+    /// Calls `change` with the locked routes of both families. `change` returns whether a target
+    /// has changed; if none has, cached routes stay valid.
     pub fn change_routes<R>(&self, cx: Cx, change: impl FnOnce(&mut Routes, &mut Routes<u128>) -> (bool, R)) -> R {
         let (has_changed, out) = change(&mut self.routes.lock(cx), &mut self.six.routes.lock(cx));
         if has_changed {

@@ -39,8 +39,8 @@ impl Options {
             (None, true) => rounds.min(10),
             (None, false) => rounds,
         };
-        // A quick run of one round shows that a command works. It has no interval, so that neither
-        // further trials nor the repetition of disturbed ones would tell more.
+        // A quick run of one round shows that a command works. It has no interval, so more
+        // trials, or repeating disturbed ones, would add nothing.
         let (trials, replaced) = match (self.quick, keep) {
             (true, 1) => (1, 0),
             (true, _) => (3, keep * 3),

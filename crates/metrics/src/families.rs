@@ -116,6 +116,7 @@ pub fn families(collected: &Collected, times: Times) -> Vec<Family> {
     let mut all = process(collected, times);
     all.extend(of_ports(&collected.figures));
     all.extend(of_stacks(&collected.figures));
+    all.extend(of_engines(&collected.figures));
     all.extend(of_counters(&collected.figures));
     all.sort_by_key(|family| family.kind == Kind::Unknown); // these are cut first
     all.retain(|family| !family.samples.is_empty());
@@ -198,7 +199,8 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
         Kind::Gauge,
         "Frames received and created, minus those sent, consumed, dropped and held; 0 unless frames were lost.",
     );
-    let mut routes = Family::new("linerate_routes", Kind::Gauge, "Routes by address family.");
+    let help = "Routes by address family and protocol; 'own' routes are those of the host's configuration.";
+    let mut routes = Family::new("linerate_routes", Kind::Gauge, help);
     let mut neighbors = Family::new("linerate_neighbors", Kind::Gauge, "Neighbor entries by address family and state.");
     let mut connections =
         Family::new("linerate_tcp_connections", Kind::Gauge, "TCP connections and listeners by state.");
@@ -214,9 +216,7 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
     for figures in nodes {
         let host = ("host", figures.node.as_str());
         unaccounted.add(&[host], figures.unaccounted as f64);
-        for (family, count) in ["ipv4", "ipv6"].into_iter().zip(figures.routes.into_iter().flatten()) {
-            routes.add(&[host, ("family", family)], count as f64);
-        }
+        add_routes(&mut routes, host, figures);
         for (family, counts) in ["ipv4", "ipv6"].into_iter().zip(figures.neighbors.into_iter().flatten()) {
             for (state, count) in NEIGHBOR_STATES.into_iter().zip(counts) {
                 neighbors.add(&[host, ("family", family), ("state", state)], count as f64);
@@ -239,6 +239,58 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
     vec![unaccounted, routes, neighbors, connections, times, addresses, pool, busy, packets]
 }
 
+/// Adds the numbers of a host's own routes, and of those of a routing engine by protocol.
+fn add_routes(routes: &mut Family, host: (&'static str, &str), figures: &Figures) {
+    for ((at, family), count) in ["ipv4", "ipv6"].into_iter().enumerate().zip(figures.routes.into_iter().flatten()) {
+        let mut own = count;
+        if let Some(fpm) = &figures.fpm {
+            for (protocol, counts) in &fpm.routes {
+                let count = counts.get(at).copied().unwrap_or(0);
+                own = own.saturating_sub(count.into());
+                routes.add(&[host, ("family", family), ("proto", &protocol.to_string())], count.into());
+            }
+            own += fpm.shadowed.get(at).map_or(0, |count| *count as u64); // they are not in the table
+        }
+        routes.add(&[host, ("family", family), ("proto", "own")], own as f64);
+    }
+}
+
+/// Counters of the messages of a routing engine, as (name of the counter, value of the label
+/// `type`).
+const FPM_MESSAGES: [(&str, &str); 6] = [
+    ("node.fpm.new_routes", "new_route"),
+    ("node.fpm.del_routes", "del_route"),
+    ("node.fpm.new_next_hops", "new_next_hop"),
+    ("node.fpm.del_next_hops", "del_next_hop"),
+    ("node.fpm.other_messages", "other"),
+    ("node.fpm.malformed", "malformed"),
+];
+
+fn of_engines(nodes: &[Figures]) -> Vec<Family> {
+    let help = "1 if a routing engine (FRR, over FPM) is connected, otherwise 0.";
+    let mut connected = Family::new("linerate_fpm_connected", Kind::Gauge, help);
+    let help = "Messages of a routing engine by type.";
+    let mut messages = Family::new("linerate_fpm_messages", Kind::Counter, help);
+    let help = "Time from the last connection of a routing engine to the end of its announcement of all routes.";
+    let mut resync = Family::new("linerate_fpm_resync_seconds", Kind::Gauge, help);
+    let help = "Routes that the current connection of a routing engine has not announced.";
+    let mut stale = Family::new("linerate_fpm_stale_routes", Kind::Gauge, help);
+    let mut waiting = Family::new("linerate_fpm_waiting_routes", Kind::Gauge, "Routes that wait for their next hop.");
+    for figures in nodes {
+        let host = ("host", figures.node.as_str());
+        let Some(fpm) = &figures.fpm else { continue };
+        connected.add(&[host], f64::from(u8::from(fpm.peer.is_some())));
+        fpm.resync_s.into_iter().for_each(|time| resync.add(&[host], time));
+        stale.add(&[host], fpm.stale.into());
+        waiting.add(&[host], fpm.waiting as f64);
+        for (name, ty) in FPM_MESSAGES {
+            let counter = figures.counters.iter().find(|counter| counter.name == name);
+            counter.into_iter().for_each(|counter| messages.add(&[host, ("type", ty)], counter.value as f64));
+        }
+    }
+    vec![connected, messages, resync, stale, waiting]
+}
+
 fn of_counters(nodes: &[Figures]) -> Vec<Family> {
     let reasons = DropReason::ALL.iter().filter(|reason| reason.end() == End::Lost);
     let reasons: BTreeSet<&str> = reasons.map(|reason| reason.name()).chain(DISPATCH_DROPS.iter().copied()).collect();
@@ -258,6 +310,7 @@ fn of_counters(nodes: &[Figures]) -> Vec<Family> {
                 "inet.ip4.forwarded" => forwarded.add(&[host, ("family", "ipv4")], *value as f64),
                 "inet.ip6.forwarded" => forwarded.add(&[host, ("family", "ipv6")], *value as f64),
                 "tcp.out.retransmitted" => retransmits.add(&[host], *value as f64),
+                message if FPM_MESSAGES.iter().any(|(name, _)| *name == message) => {} // in of_engines
                 reason if reasons.contains(reason) => drops.add(&[host, ("reason", reason)], *value as f64),
                 other => others.add(&[host, ("name", other)], *value as f64),
             }

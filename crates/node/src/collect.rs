@@ -5,6 +5,7 @@ mod tests;
 
 use crate::Host;
 use crate::figures::{Collector, Figures, PortFigures};
+use crate::fpm::FpmServer;
 use crate::switch::Switch;
 use bridge::Carrier;
 use inet::neigh::State;
@@ -81,13 +82,16 @@ impl Figures {
         });
         let pool = stack.pool.stats();
         let connections = connections(host);
+        let mut counters = stack.snapshot();
+        counters.extend(host.fpm().into_iter().flat_map(FpmServer::counters));
         Figures {
             node: stack.name.clone(),
-            counters: stack.snapshot(),
+            counters,
             unaccounted: stack.imbalance(cx) + unseen as i64 - lost as i64,
             ports: ports.collect(),
             pool: [pool.live(), pool.buffers as u64],
             routes: Some(stack.route_counts(cx).map(|count| count as u64)),
+            fpm: host.fpm_status(),
             neighbors: Some(neighbors),
             connections: Some(connections),
             rtt: Some(host.rtts.figures()),

@@ -7,6 +7,7 @@
 
 mod collector;
 
+use crate::fpm::FpmStatus;
 use stats::{Counter, Entry, StageCost};
 
 /// Collector of the figures of all nodes of a process.
@@ -34,6 +35,9 @@ pub struct Figures {
     pub pool: [u64; 2],
     /// Numbers of IPv4 and IPv6 routes; `None` for a switch.
     pub routes: Option<[u64; 2]>,
+    /// State of the connection with a routing engine; `None` if the node accepts none. Its counters
+    /// are among [`Figures::counters`].
+    pub fpm: Option<FpmStatus>,
     /// Numbers of neighbors by state, in the order of [`NEIGHBOR_STATES`], of IPv4 and IPv6; `None`
     /// for a switch.
     pub neighbors: Option<[[u64; 5]; 2]>,

@@ -7,8 +7,8 @@
 //! engine (module `engine`) decides what a message changes; the tables of the stack keep the routes
 //! ([`inet::route::Routes::learn`]).
 //!
-//! After `zebra` has disconnected, its routes stay for a configured time. A new connection announces
-//! all of them again; those that it does not announce are then removed.
+//! After `zebra` has disconnected, its routes stay for a configured time. A new connection
+//! announces all of them again; those that it does not announce are then removed.
 
 mod config;
 mod engine;
@@ -20,7 +20,9 @@ mod tests;
 pub use config::{FpmConfig, STALE_MAX};
 pub(crate) use config::{loopback, marker, stale};
 pub use engine::{Engine, Links, Tables};
+pub use inet::route::Protocol;
 pub use server::FpmServer;
+pub(crate) use server::Target;
 pub use status::{FpmStatus, NextHopStatus};
 
 stats::counters! {

@@ -5,6 +5,7 @@
 //! stack's ifaces own the transmit halves of the ports.
 
 mod configure;
+mod engine;
 mod error;
 #[cfg(test)]
 mod tests;

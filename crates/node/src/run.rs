@@ -30,10 +30,11 @@ use socket::Errno;
 const LOOK: Duration = Duration::from_millis(1);
 /// Interval at which an idle host checks its control socket and the state of its ports.
 const IDLE: Duration = Duration::from_millis(100);
-/// Maximum time for which an idle host applies the routes of a routing engine before its next round.
+/// Maximum time for which an idle host applies the routes of a routing engine before its next
+/// round.
 const FPM_TURN: Duration = Duration::from_micros(500);
-/// Part of the time that a host which receives frames gives to the routes of a routing engine: one in
-/// this many.
+/// Part of the time that a host which receives frames gives to the routes of a routing engine: one
+/// in this many.
 const FPM_SHARE: u32 = 25;
 /// Time that must be available for these routes before some are applied.
 const FPM_CREDIT: Duration = Duration::from_micros(20);
@@ -179,7 +180,7 @@ impl<L: Locks> Runner<L> {
         if !fpm.is_pending() && step.now < self.look || !is_idle && credit < FPM_CREDIT {
             return 0;
         }
-        let applied = fpm.serve(host, if is_idle { FPM_TURN } else { credit }, notice);
+        let applied = host.serve_fpm(if is_idle { FPM_TURN } else { credit }, notice);
         let took = host.clock.now().since(step.now);
         self.fpm_credit.1 = credit.saturating_sub(took);
         applied

@@ -10,15 +10,14 @@ use node::fpm::{FpmServer, FpmStatus, NextHopStatus};
 use serde_json::{Map, Value, json};
 use std::fmt::Display;
 
-fn server<'a, L: Locks>(ctl: &'a Ctl<'_, L>) -> Result<&'a FpmServer, CommandError> {
-    let none = || CommandError::failed("this host accepts no routing engine: set fpm.listen, or use --fpm");
-    ctl.host.fpm().ok_or_else(none)
+fn none() -> CommandError {
+    CommandError::failed("this host accepts no routing engine: set fpm.listen, or use --fpm")
 }
 
 /// Shows the state of the connection, the numbers of routes, and the counters.
 pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> Result<String, CommandError> {
-    let server = server(ctl)?;
-    let (status, counters) = (server.status(ctl.host), server.counters());
+    let status = ctl.host.fpm_status().ok_or_else(none)?;
+    let counters = ctl.host.fpm().map(FpmServer::counters).unwrap_or_default();
     let now = ctl.cx.now.nanos() as f64 / 1e9;
     let json = || {
         let routes: Vec<Value> = status
@@ -30,7 +29,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> Result<String, CommandError> 
             "listen": status.listen.to_string(), "peer": status.peer.map(|peer| peer.to_string()),
             "since_s": now - status.since, "last_frame_s": status.last_frame.map(|last| now - last),
             "resync_s": status.resync_s, "queued_bytes": status.queued, "routes": routes,
-            "stale": status.stale, "waiting": status.waiting, "shadowed": status.shadowed,
+            "stale": status.stale, "waiting": status.waiting, "shadowed": status.shadowed.iter().sum::<usize>(),
             "next_hops": status.next_hops,
             "counters": counters.iter().map(|e| (e.name.clone(), e.value.into())).collect::<Map<_, _>>(),
         })
@@ -57,13 +56,19 @@ fn status_text(status: &FpmStatus, now: f64) -> String {
     format!(
         "listen      {}\nengine      {engine}\nresync      {resync}\nlast frame  {last}\nqueued      {} bytes\n\
          routes      {v4} IPv4, {v6} IPv6{by}\nstale       {}\nwaiting     {}\nshadowed    {}\nnext hops   {}\n",
-        status.listen, status.queued, status.stale, status.waiting, status.shadowed, status.next_hops
+        status.listen,
+        status.queued,
+        status.stale,
+        status.waiting,
+        status.shadowed.iter().sum::<usize>(),
+        status.next_hops
     )
 }
 
 /// Lists the next hops of the routing engine, as `ip nexthop` does.
 pub(super) fn next_hops<L: Locks>(ctl: &Ctl<'_, L>) -> Result<String, CommandError> {
-    let all = server(ctl)?.next_hops(ctl.host);
+    ctl.host.fpm().ok_or_else(none)?;
+    let all = ctl.host.fpm_next_hops();
     let text = |hop: &NextHopStatus| {
         let mut out = format!("id {} routes {}", hop.id, hop.uses);
         out.extend(hop.v4.iter().map(|paths| hop_text(ctl, paths)));

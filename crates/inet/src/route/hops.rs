@@ -202,8 +202,8 @@ impl Hops {
         Some(self.target(id)?.1.via::<A>())
     }
 
-    /// Makes `id` an object with the next hop `target`, or changes the target of the object. Readers
-    /// see the change as one store.
+    /// Makes `id` an object with the next hop `target`, or changes the target of the object.
+    /// Readers see the change as one store.
     pub(super) fn set_object(&self, id: NextHopId, target: NextHopId) {
         if let Some(cell) = self.cell_to_set(id) {
             cell.via.store(OBJECT << 56 | target.index() as u64, Ordering::Release);

@@ -26,25 +26,9 @@ pub enum Learned {
     Shadowed,
 }
 
-/// Numbers of the routes of a routing engine, by protocol and by generation.
-#[derive(Debug)]
-pub(super) struct Tally {
-    protocols: [u32; 256],
-    generations: [u32; 256],
-}
-
-impl Tally {
-    fn count(&mut self, stored: Stored, change: impl Fn(u32, u32) -> u32) {
-        let Origin { protocol, generation, .. } = Origin::of(stored.note);
-        for (counts, at) in [(&mut self.protocols, protocol.0), (&mut self.generations, generation)] {
-            counts.iter_mut().skip(at.into()).take(1).for_each(|count| *count = change(*count, 1));
-        }
-    }
-}
-
 impl<A: Matched> Routes<A> {
-    /// Adds or replaces the route of a routing engine to `prefix`. If the route is the same already,
-    /// readers see no store; only its generation changes.
+    /// Adds or replaces the route of a routing engine to `prefix`. If the route is the same
+    /// already, readers see no store; only its generation changes.
     ///
     /// # Errors
     /// [`RouteError`]; the table is then unchanged.
@@ -145,7 +129,7 @@ impl<A: Matched> Routes<A> {
     }
 
     fn count(&mut self, stored: Stored) {
-        let tally = self.tally.get_or_insert_with(|| Box::new(Tally { protocols: [0; 256], generations: [0; 256] }));
+        let tally = self.tally.get_or_insert_default();
         tally.count(stored, u32::saturating_add);
     }
 

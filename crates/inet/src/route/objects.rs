@@ -5,6 +5,7 @@
 //! refers to another next hop, its target. Routes use the number of the object. When the object
 //! changes, one store moves all of them to the new target.
 
+use super::paths::Object;
 use super::{Path, RouteError, Routes, Via};
 use crate::iface::IfaceId;
 use fib::{Matched, NextHopId};
@@ -12,14 +13,6 @@ use fib::{Matched, NextHopId};
 /// Number of a next hop object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ObjectId(pub(super) NextHopId);
-
-/// A next hop object in use.
-#[derive(Clone, Debug)]
-pub(super) struct Object<G> {
-    paths: Vec<Path<G>>,
-    /// Set until the caller has called [`Routes::remove_object`].
-    is_held: bool,
-}
 
 impl<A: Matched> Routes<A> {
     /// Creates an object with these paths. Without paths, packets to its routes are rejected; with

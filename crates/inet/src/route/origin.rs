@@ -1,7 +1,7 @@
-//! Where a route comes from.
+//! Origin of a route: the host's configuration, or a routing engine.
 
 use clock::Instant;
-use fib::Note;
+use fib::{Note, Stored};
 use std::fmt;
 
 /// Routing protocol of a route, numbered as in rtnetlink(7) (`rtm_protocol`). Its `Display` is the
@@ -83,5 +83,27 @@ impl Origin {
 
     pub(super) fn of(Note([word, since]): Note) -> Origin {
         Origin { protocol: Protocol(word as u8), generation: (word >> 8) as u8, since }
+    }
+}
+
+/// Numbers of the routes of a routing engine, by protocol and by generation.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) protocols: [u32; 256],
+    pub(super) generations: [u32; 256],
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { protocols: [0; 256], generations: [0; 256] }
+    }
+}
+
+impl Tally {
+    pub(super) fn count(&mut self, stored: Stored, change: impl Fn(u32, u32) -> u32) {
+        let Origin { protocol, generation, .. } = Origin::of(stored.note);
+        for (counts, at) in [(&mut self.protocols, protocol.0), (&mut self.generations, generation)] {
+            counts.iter_mut().skip(at.into()).take(1).for_each(|count| *count = change(*count, 1));
+        }
     }
 }

@@ -35,6 +35,14 @@ pub struct Path<G = Ipv4Addr> {
     pub weight: u16,
 }
 
+/// A next hop object in use.
+#[derive(Clone, Debug)]
+pub(super) struct Object<G> {
+    pub(super) paths: Vec<Path<G>>,
+    /// Set until the caller has called `Routes::remove_object`.
+    pub(super) is_held: bool,
+}
+
 /// A path set as readers use it: for each bucket, the number of its next hop plus one; 0 if it has
 /// none.
 type Set = Box<[AtomicU32]>;

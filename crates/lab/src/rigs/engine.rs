@@ -19,7 +19,7 @@ const NEXT_HOPS: u32 = 16;
 /// Number of the next hop whose change `move` measures. All IPv4 routes use it there.
 const SHARED: u32 = 1000;
 
-/// What a trial measures.
+/// Work that a trial measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineWork {
     /// Routes that are new.
@@ -62,8 +62,8 @@ fn gateway(like: IpAddr, at: u32) -> IpAddr {
 }
 
 impl Stream {
-    /// Returns the stream of `routes` IPv4 routes and the share of IPv6 routes of the Internet, with
-    /// next hop numbers from `first`.
+    /// Returns the stream of `routes` IPv4 routes and the share of IPv6 routes of the Internet,
+    /// with next hop numbers from `first`.
     fn new(routes: usize, work: EngineWork, first: u32) -> Stream {
         let families = [IpAddr::from([0; 4]), IpAddr::from([0; 16])];
         let hops = (1..).zip(families).flat_map(|(family, like)| {

@@ -53,7 +53,7 @@ impl Frr {
     fn vtysh(&self, commands: &[&str]) -> String {
         let mut command = Command::new("vtysh");
         command.args(["--vty_socket", self.dir.path("").trim_end_matches('/')]).stderr(Stdio::null());
-        commands.iter().for_each(|word| drop(command.args(["-c", word])));
+        command.args(commands.iter().flat_map(|line| ["-c", line]));
         String::from_utf8_lossy(&run(&mut command).stdout).into_owned()
     }
 

@@ -17,7 +17,6 @@ use port::os::netlink::Netlink;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Creates a host on the TAP devices `taps`. Their other ends are up and have no addresses yet.
 pub fn ours(taps: &[&str]) -> Host<Up> {

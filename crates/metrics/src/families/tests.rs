@@ -1,5 +1,7 @@
 use super::*;
 use node::figures::{PortFigures, RttHistogram};
+use node::fpm::FpmStatus;
+use node::fpm::Protocol;
 
 fn entry(name: &str, value: u64) -> Entry {
     Entry { name: name.to_owned(), sentence: "", value }
@@ -32,10 +34,25 @@ fn host() -> Figures {
             entry("inet.arp.x", 9),
             entry("inet.ip4.forward.no_route", 0),
             entry("dataflow.post.lane_full", 8),
+            entry("node.fpm.new_routes", 11),
+            entry("node.fpm.frames", 12),
         ],
         ports: vec![queue(3), queue(4)],
         pool: [10, 100],
         routes: Some([1_000_000, 3]),
+        fpm: Some(FpmStatus {
+            listen: "127.0.0.1:2620".parse().unwrap(),
+            peer: None,
+            since: 1.0,
+            last_frame: None,
+            resync_s: Some(2.5),
+            queued: 0,
+            routes: vec![(Protocol(186), [999_900, 0]), (Protocol(99), [50, 2])],
+            stale: 7,
+            waiting: 8,
+            next_hops: 9,
+            shadowed: [10, 0],
+        }),
         neighbors: Some([[0, 1, 0, 0, 2], [0; 5]]),
         connections: Some([1; 11]),
         rtt: Some(rtt.figures()),
@@ -61,7 +78,15 @@ fn figures_of_hosts_and_bridges_become_families() {
         ("linerate_port_transmit_bytes", &["h", "eth0"], 107.0),
         ("linerate_port_transmit_errors", &["h", "eth0"], 127.0),
         ("linerate_pool_buffers", &["h", "used"], 10.0),
-        ("linerate_routes", &["h", "ipv6"], 3.0),
+        ("linerate_routes", &["h", "ipv6", "own"], 1.0),
+        ("linerate_routes", &["h", "ipv4", "bgp"], 999_900.0),
+        ("linerate_routes", &["h", "ipv6", "99"], 2.0),
+        ("linerate_fpm_connected", &["h"], 0.0),
+        ("linerate_fpm_messages", &["h", "new_route"], 11.0),
+        ("linerate_fpm_resync_seconds", &["h"], 2.5),
+        ("linerate_fpm_stale_routes", &["h"], 7.0),
+        ("linerate_fpm_waiting_routes", &["h"], 8.0),
+        ("linerate_statistic", &["h", "node.fpm.frames"], 12.0),
         ("linerate_port_statistic", &["h", "eth0", "port.rx.malformed"], 147.0),
         ("linerate_port_up", &["h", "eth0"], 1.0),
         ("linerate_port_speed_bits_per_second", &["h", "eth0"], 1e9),
@@ -75,7 +100,7 @@ fn figures_of_hosts_and_bridges_become_families() {
         ("linerate_forwarded_packets", &["h", "ipv4"], 5.0),
         ("linerate_tcp_retransmits", &["h"], 2.0),
         ("linerate_statistic", &["h", "inet.arp.x"], 9.0),
-        ("linerate_routes", &["h", "ipv4"], 1e6),
+        ("linerate_routes", &["h", "ipv4", "own"], 60.0),
         ("linerate_neighbors", &["h", "ipv4", "permanent"], 2.0),
         ("linerate_tcp_connections", &["h", "listen"], 1.0),
         ("linerate_pool_buffers", &["h", "free"], 90.0),

@@ -10,8 +10,8 @@ pub const STALE_MAX: Duration = Duration::from_secs(86_400);
 /// Settings of a host that accepts the routes of a routing engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FpmConfig {
-    /// Address of the kernel at which the host listens; `None` to accept no routes. It is a loopback
-    /// address, since the protocol has no authentication.
+    /// Address of the kernel at which the host listens; `None` to accept no routes. It is a
+    /// loopback address, since the protocol has no authentication.
     pub listen: Option<SocketAddr>,
     /// Time for which routes stay after the engine has disconnected.
     pub stale: Duration,

@@ -647,8 +647,8 @@ fn learn<A: Family>(
     A::routes(tables).learn(prefix, target, origin).map_err(Absent::Error)
 }
 
-/// Returns the path of a next hop; `None` if its device is none of this host's, or if its gateway is
-/// of another family.
+/// Returns the path of a next hop; `None` if its device is none of this host's, or if its gateway
+/// is of another family.
 fn path<A: Family>(hop: Hop, weight: u16, links: &Links) -> Option<Path<A::Addr>> {
     let iface = *links.get(&hop.oif)?;
     let via = match hop.gateway {

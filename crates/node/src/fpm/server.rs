@@ -4,10 +4,10 @@ use super::FpmCounts;
 use super::config::FpmConfig;
 use super::engine::{Engine, Links, Tables};
 use super::status::{FpmStatus, NextHopStatus};
-use crate::Host;
-use clock::{Duration, Instant};
+use clock::{Clock, Duration, Instant};
+use inet::Stack;
 use inet::route::Protocol;
-use lock::Locks;
+use lock::{Cx, How, Locks};
 use port::os::event::Event;
 use stats::Entry;
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ use wire::fpm::{FpmError, whole_frames};
 
 /// Size of the buffer for the stream, at least two frames.
 const CHUNK: usize = 128 * 1024;
-/// Maximum number of chunks that were read and not yet applied: 64 MB, almost the whole table of the
-/// Internet. If there are more, the engine waits.
+/// Maximum number of chunks that were read and not yet applied: 64 MB, almost the whole table of
+/// the Internet. If there are more, the engine waits.
 const QUEUED_MAX: usize = 512;
 /// Maximum number of frames that are applied under one lock of the tables.
 const AT_ONCE: usize = 32;
@@ -35,7 +35,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Time to wait if the queue is full, or if no descriptor is available.
 const LATER: Duration = Duration::from_millis(1);
 
-/// What the reading thread passes to the thread of the host.
+/// Message of the reading thread to the thread of the host.
 enum Received {
     Connected(SocketAddr),
     /// Whole frames.
@@ -44,6 +44,21 @@ enum Received {
     Ended(Option<FpmError>),
 }
 
+/// Host whose tables are changed, as its thread has it.
+pub(crate) struct Target<'h, L: Locks> {
+    pub(crate) stack: &'h Stack<L>,
+    pub(crate) clock: &'h Clock,
+    pub(crate) how: How,
+    pub(crate) links: Links,
+}
+
+impl<L: Locks> Target<'_, L> {
+    fn cx(&self) -> Cx {
+        Cx::enter(self.how, self.clock.now())
+    }
+}
+
+/// State that both threads use.
 #[derive(Debug)]
 struct Shared {
     /// Raised when something was received.
@@ -93,7 +108,8 @@ impl FpmServer {
     /// Listens at `address`, and reads the stream of an engine in a thread of its own.
     ///
     /// # Errors
-    /// Returns errors of the system: the address is in use, or no thread or descriptor is available.
+    /// Returns errors of the system: the address is in use, or no thread or descriptor is
+    /// available.
     pub(crate) fn new(address: SocketAddr, config: FpmConfig, now: Instant) -> io::Result<FpmServer> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -148,20 +164,25 @@ impl FpmServer {
 
     /// Applies what was received, for about `most`. Calls `notice` with a message when an engine
     /// connects or disconnects. Returns the number of applied frames.
-    pub(crate) fn serve<L: Locks>(&self, host: &Host<L>, most: Duration, notice: &mut dyn FnMut(String)) -> usize {
+    pub(crate) fn serve<L: Locks>(
+        &self,
+        host: &Target<'_, L>,
+        most: Duration,
+        notice: &mut dyn FnMut(String),
+    ) -> usize {
         let began = host.clock.now();
         let mut state = self.state();
         self.shared.received.clear();
-        let (links, before) = (host.links(), state.engine.counts.frames.get());
-        while self.turn(&mut state, host, &links) && host.clock.now().since(began) < most {}
+        let before = state.engine.counts.frames.get();
+        while self.turn(&mut state, host) && host.clock.now().since(began) < most {}
         state.notices.drain(..).for_each(|text| notice(format!("{}: {text}", host.stack.name)));
         (state.engine.counts.frames.get() - before) as usize
     }
 
-    /// Applies some frames, or takes the next part of the stream. Returns `false` if there is nothing
-    /// to do.
-    fn turn<L: Locks>(&self, state: &mut State, host: &Host<L>, links: &Links) -> bool {
-        let cx = host.cx();
+    /// Applies some frames, or takes the next part of the stream. Returns `false` if there is
+    /// nothing to do.
+    fn turn<L: Locks>(&self, state: &mut State, host: &Target<'_, L>) -> bool {
+        let (cx, links) = (host.cx(), &host.links);
         let State { engine, chunk, .. } = state;
         let is_due = engine.due().is_some_and(|due| due <= cx.now);
         if let Some((bytes, done)) = chunk {
@@ -182,7 +203,7 @@ impl FpmServer {
         }
         match state.received.try_recv() {
             Ok(received) => {
-                self.take(state, received, host, links);
+                self.take(state, received, host);
                 true
             }
             Err(_) => {
@@ -198,8 +219,8 @@ impl FpmServer {
         }
     }
 
-    fn take<L: Locks>(&self, state: &mut State, received: Received, host: &Host<L>, links: &Links) {
-        let cx = host.cx();
+    fn take<L: Locks>(&self, state: &mut State, received: Received, host: &Target<'_, L>) {
+        let (cx, links) = (host.cx(), &host.links);
         match received {
             Received::Connected(peer) => {
                 state.engine.counts.accepted.bump();
@@ -236,7 +257,7 @@ impl FpmServer {
     }
 
     /// Returns the state of the connection and its routes.
-    pub fn status<L: Locks>(&self, host: &Host<L>) -> FpmStatus {
+    pub(crate) fn status<L: Locks>(&self, host: &Target<'_, L>) -> FpmStatus {
         let mut state = self.state();
         let cx = host.cx();
         state.note_pause(cx.now);
@@ -251,7 +272,7 @@ impl FpmServer {
                 routes.entry(protocol).or_default()[1] = count;
             }
             let current = v4.learned_by(generation) + v6.learned_by(generation);
-            (false, (routes, current, v4.shadowed().count() + v6.shadowed().count()))
+            (false, (routes, current, [v4.shadowed().count(), v6.shadowed().count()]))
         });
         let all: u32 = routes.values().flatten().sum();
         FpmStatus {
@@ -270,7 +291,7 @@ impl FpmServer {
     }
 
     /// Returns the next hops that routes use, ordered by number.
-    pub fn next_hops<L: Locks>(&self, host: &Host<L>) -> Vec<NextHopStatus> {
+    pub(crate) fn next_hops<L: Locks>(&self, host: &Target<'_, L>) -> Vec<NextHopStatus> {
         let objects = self.state().engine.objects();
         host.stack.change_routes(host.cx(), |v4, v6| {
             let of = |(id, (object, object6)): (u32, (Option<_>, Option<_>))| NextHopStatus {
@@ -322,9 +343,7 @@ impl Reading {
     fn round(&mut self) -> bool {
         let mut fds = vec![self.shared.stop.fd(), self.listener.as_fd()];
         fds.extend(self.stream.as_ref().map(AsFd::as_fd));
-        if dispatch::wait_readable(&fds, Some(TICK)).is_err() {
-            std::thread::sleep(LATER); // no memory for the call
-        }
+        let _ = dispatch::wait_readable(&fds, Some(TICK)); // fails only without memory: look again
         if self.shared.stop.clear() {
             return false;
         }
@@ -348,7 +367,8 @@ impl Reading {
             }
             Err(why) => {
                 if why.kind() != ErrorKind::WouldBlock {
-                    std::thread::sleep(LATER); // too many open descriptors: the listener stays readable
+                    // Too many descriptors are open: the listener stays readable.
+                    let _ = dispatch::wait_readable(&[self.shared.stop.fd()], Some(LATER));
                 }
                 true
             }
@@ -393,8 +413,8 @@ impl Reading {
         self.pass(Received::Ended(why))
     }
 
-    /// Passes something to the thread of the host; waits while its queue is full. Returns `false` if
-    /// the thread is to end.
+    /// Passes something to the thread of the host; waits while its queue is full. Returns `false`
+    /// if the thread is to end.
     fn pass(&self, mut received: Received) -> bool {
         loop {
             match self.send.try_send(received) {
@@ -411,32 +431,5 @@ impl Reading {
                 return false;
             }
         }
-    }
-}
-
-impl<L: Locks> Host<L> {
-    /// Listens for a routing engine as configured, and returns the address. Does nothing if
-    /// [`FpmConfig::listen`] is `None`, or if the host listens already.
-    ///
-    /// # Errors
-    /// Returns errors of the system: the address is in use, or no thread or descriptor is available.
-    pub fn listen_fpm(&self, config: FpmConfig) -> io::Result<Option<SocketAddr>> {
-        let Some(address) = config.listen.filter(|_| self.fpm.get().is_none()) else { return Ok(None) };
-        let server = FpmServer::new(address, config, self.clock.now())?;
-        let address = server.address();
-        // Only the caller's thread configures the host, so the value is unset.
-        Ok(self.fpm.set(server).is_ok().then_some(address))
-    }
-
-    /// Returns the server for a routing engine; `None` if the host accepts none.
-    pub fn fpm(&self) -> Option<&FpmServer> {
-        self.fpm.get()
-    }
-
-    /// Returns the ifaces by the index of the kernel device of their ports.
-    pub(crate) fn links(&self) -> Links {
-        let ports = self.ports();
-        let devices = ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, port.iface)));
-        devices.collect()
     }
 }

@@ -27,8 +27,8 @@ pub struct FpmStatus {
     pub waiting: usize,
     /// Number of next hops.
     pub next_hops: usize,
-    /// Number of routes that own routes to the same prefixes hide.
-    pub shadowed: usize,
+    /// Numbers of IPv4 and IPv6 routes that own routes to the same prefixes hide.
+    pub shadowed: [usize; 2],
 }
 
 /// A next hop of a routing engine.

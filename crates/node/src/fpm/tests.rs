@@ -488,15 +488,15 @@ mod server {
 
     /// Serves until `is_done`, and returns the notices.
     fn serve_until(host: &Host<Light>, is_done: impl Fn() -> bool) -> Vec<String> {
-        let (server, mut notices) = (host.fpm().unwrap(), Vec::new());
+        let mut notices = Vec::new();
         for _ in 0..20_000 {
-            server.serve(host, Duration::from_millis(1), &mut |text| notices.push(text));
+            host.serve_fpm(Duration::from_millis(1), &mut |text| notices.push(text));
             if is_done() {
                 return notices;
             }
             std::thread::sleep(Duration::from_micros(500));
         }
-        panic!("not done after 10 s: {:?}, {notices:?}", server.status(host));
+        panic!("not done after 10 s: {:?}, {notices:?}", host.fpm_status());
     }
 
     fn counter(host: &Host<Light>, name: &str) -> u64 {
@@ -516,22 +516,22 @@ mod server {
         for part in frames.chunks(777) {
             stream.write_all(part).unwrap();
         }
-        let routes = || server.status(&host).routes.iter().map(|(_, [v4, _])| *v4).sum::<u32>();
+        let routes = || host.fpm_status().unwrap().routes.iter().map(|(_, [v4, _])| *v4).sum::<u32>();
         let notices = serve_until(&host, || routes() == 500);
         assert_eq!(notices.len(), 1, "{notices:?}");
         assert!(notices[0].starts_with("host: routing engine connected from 127.0.0.1:"), "{notices:?}");
         let mut second = connect(server);
         assert_eq!(second.read(&mut [0]).unwrap_or(0), 0, "closed");
         assert_eq!((counter(&host, "refused"), counter(&host, "frames")), (1, 500));
-        assert_eq!((server.status(&host).queued, server.status(&host).stale), (0, 0));
+        assert_eq!((host.fpm_status().unwrap().queued, host.fpm_status().unwrap().stale), (0, 0));
         drop(stream);
-        let notices = serve_until(&host, || server.status(&host).peer.is_none());
+        let notices = serve_until(&host, || host.fpm_status().unwrap().peer.is_none());
         assert_eq!(notices, ["host: routing engine disconnected; its routes stay for 120 s"]);
-        assert_eq!((routes(), server.status(&host).stale), (500, 500));
+        assert_eq!((routes(), host.fpm_status().unwrap().stale), (500, 500));
         // The next engine is accepted, and its routes are no longer stale.
         let mut stream = connect(server);
         stream.write_all(&frames[..frames.len() / 2]).unwrap();
-        serve_until(&host, || server.status(&host).stale == 250);
+        serve_until(&host, || host.fpm_status().unwrap().stale == 250);
         assert_eq!(counter(&host, "unchanged"), 250);
     }
 
@@ -578,7 +578,7 @@ mod server {
         let to = "10.0.0.0/8".parse().unwrap();
         let block: Vec<u8> = (0..2000).flat_map(|_| frame(&[Wire::route(to, BGP).kind(6)])).collect();
         let writing = std::thread::spawn(move || while stream.write_all(&block).is_ok() {});
-        while host.fpm().unwrap().status(&host).queued < 50_000_000 {
+        while host.fpm_status().unwrap().queued < 50_000_000 {
             std::thread::sleep(Duration::from_millis(1));
         }
         drop(host);
