@@ -346,3 +346,26 @@ fn invalid_configurations_of_programs_are_rejected() {
     let lo = inet::iface::LOOPBACK;
     assert!(host.stack.add_addr(host.cx(), lo, len(33)[0]).is_err());
 }
+
+#[test]
+fn a_routing_engine_is_configured_in_its_own_table() {
+    let of = |keys: &str| read(&format!("[[host]]\nname = \"r\"\n[host.fpm]\n{keys}\n"), "fpm.toml");
+    let config = of("listen = \"[::1]:2620\"\nstale = \"90s\"\ntable = 100\nmarker = \"2001:db8::1/128\"").unwrap();
+    let fpm = config[0].fpm;
+    assert_eq!((fpm.listen, fpm.table), (Some("[::1]:2620".parse().unwrap()), 100));
+    assert_eq!((fpm.stale.as_secs(), fpm.marker), (90, Some(("2001:db8::1".parse().unwrap(), 128))));
+    for (keys, expected) in [
+        ("listen = \"10.0.0.1:2620\"", "expected a loopback address with a port such as 127.0.0.1:2620"),
+        ("listen = \"2620\"", "expected a loopback address with a port such as 127.0.0.1:2620"),
+        ("stale = \"2h\"", "expected a time from 0s to 86400s such as 120s"),
+        ("stale = \"86401s\"", "expected a time from 0s to 86400s such as 120s"),
+        ("table = 0", "expected a number from 1 to 4294967295"),
+        ("marker = \"10.0.0.1\"", "expected a prefix such as 192.0.2.254/32"),
+    ] {
+        let why = of(keys).unwrap_err().what;
+        assert!(why.contains(expected), "{keys}: {why}");
+    }
+    let split = read("[[host]]\nname = \"r\"\nstacks = 2\nfpm.listen = \"127.0.0.1:2620\"\n", "fpm.toml");
+    let why = split.unwrap_err().what;
+    assert!(why.contains("fpm.listen = '127.0.0.1:2620' needs stacks = 1"), "{why}");
+}
