@@ -151,8 +151,17 @@ fn runs(name: &str, first: Option<&str>) {
 }
 
 /// Pages with shell blocks. Each has a test.
-const PAGES: &[&str] =
-    &["bridge-and-router", "configuration", "first-host", "install", "measuring", "metrics", "pipes", "simulation"];
+const PAGES: &[&str] = &[
+    "bridge-and-router",
+    "configuration",
+    "first-host",
+    "install",
+    "measuring",
+    "metrics",
+    "pipes",
+    "routing-engine",
+    "simulation",
+];
 
 #[test]
 fn every_page_with_a_shell_block_has_a_test() {
@@ -223,6 +232,14 @@ fn pipes() {
         return println!("skipped: pipes: /dev/fuse, fuse3 and iproute2 are not all there");
     }
     isolated("pipes", || runs("pipes", None));
+}
+
+#[test]
+fn routing_engine() {
+    isolated("routing_engine", || {
+        assert!(run(Command::new("ip").args(["link", "set", "lo", "up"])).status.success());
+        runs("routing-engine", None);
+    });
 }
 
 #[test]
