@@ -22,6 +22,7 @@ mod why;
 
 use crate::iface::IfaceId;
 pub(crate) use cache::RouteCache;
+use clock::Instant;
 use fib::{Fib, FibFull, IpPrefix, Matched, NextHopId, Stored};
 pub use hops::{Adjacency, Hop};
 pub use learned::{Learned, Target};
@@ -218,6 +219,14 @@ impl<A: Matched> Routes<A> {
                 self.remove(prefix);
             }
         }
+    }
+
+    /// Marks the next hops on the link of an iface as dead, so that sets use their other paths, or
+    /// as alive.
+    pub fn set_iface_alive(&mut self, iface: IfaceId, is_alive: bool) {
+        let until = if is_alive { None } else { Some(Instant::NEVER) };
+        let hops = self.by_via.iter().filter(|(via, _)| via.iface() == Some(iface));
+        hops.for_each(|(_, id)| self.ways.set_dead(*id, until));
     }
 
     /// Returns the target of the route to exactly `prefix`.

@@ -547,12 +547,12 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Sets an interface up or down. When it goes down, its staged frames and the packets held for
-    /// its neighbors are dropped.
+    /// its neighbors are dropped, and multipath routes use their other paths.
     #[inline(never)]
     pub fn set_up(&self, cx: Cx, id: IfaceId, up: bool) {
         let Some(iface) = self.ifaces.get(id) else { return };
         iface.set_up(up);
-        self.changed();
+        self.link_changed(cx, id, up);
         if !up {
             let mut ended = Vec::new();
             self.neighbors.lock(cx).flush(id, |frame| ended.push(frame));

@@ -16,7 +16,7 @@ use node::run::{BuildError, build_with_own};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[cfg(any(feature = "commands", feature = "files"))]
 use std::path::Path;
 use std::rc::Rc;
@@ -424,6 +424,18 @@ impl HostBuilder {
         self
     }
 
+    /// Accepts the routes of a routing engine at `address`, a loopback address of the kernel: FRR's
+    /// zebra connects to it and sends its routes by the Forwarding Plane Manager protocol. Only for
+    /// a [`Host`], with ports on kernel devices.
+    pub fn fpm(mut self, address: SocketAddr) -> HostBuilder {
+        if !address.ip().is_loopback() {
+            let why = "the protocol has no authentication: use a loopback address such as 127.0.0.1:2620";
+            self.fault.get_or_insert(Error::rejected(format!("fpm {address}"), why));
+        }
+        self.config.fpm.listen = Some(address);
+        self
+    }
+
     /// Opens a control socket at `path`, which the commands `linerate ctl`, `ss`, `ifconfig` and
     /// others use (feature `commands`). Only for a [`Host`].
     #[cfg(feature = "commands")]
@@ -452,7 +464,10 @@ impl HostBuilder {
         let what = match &self.control {
             Some(control) => format!("control socket {}", control.path.display()),
             None if self.on_warning.is_some() => "on_warning".to_owned(),
-            None => return self.checked(),
+            None => match self.config.fpm.listen {
+                Some(address) => format!("fpm.listen {address}"),
+                None => return self.checked(),
+            },
         };
         Err(Error::rejected(what, "only a host in a thread of its own supports it: use build()"))
     }

@@ -10,7 +10,7 @@ use grammar::{Args, CommandError, Form};
 use inet::fib::{IpPrefix, Matched, Prefix, Prefix6};
 use inet::iface::{IfaceId, IfaceKind};
 use inet::neigh::State;
-use inet::route::{Choice, Origin, Path, Question, Route, Via, Via6, Why};
+use inet::route::{Choice, Path, Protocol, Question, Route, Via, Via6, Why};
 use lock::Locks;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -155,13 +155,34 @@ fn next_hop_text<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) ->
     }
 }
 
-/// Returns the sentence about a route that a routing engine has announced.
-fn origin_text<L: Locks>(ctl: &Ctl<'_, L>, origin: Origin) -> Option<String> {
-    if origin.is_own() {
-        return None;
+/// Facts about a route that a routing engine has announced.
+struct Announced {
+    protocol: Protocol,
+    /// Time since its last change, in seconds.
+    age: u64,
+    nh_id: Option<u32>,
+    is_stale: bool,
+}
+
+impl Announced {
+    /// Returns the facts about a route; `None` for an own route.
+    fn of<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, route: &Route<A>) -> Option<Announced> {
+        let Route { prefix, origin, .. } = route;
+        if origin.is_own() {
+            return None;
+        }
+        let wide = A::of(prefix.addr()).to_wide();
+        let dst = if A::BITS == 32 { Ipv4Addr::from(wide as u32).into() } else { Ipv6Addr::from(wide).into() };
+        let (nh_id, is_stale) = ctl.host.fpm_route(dst, prefix.len(), origin.generation)?;
+        let age = (ctl.cx.now.nanos() / 1_000_000_000).saturating_sub(origin.since.into());
+        Some(Announced { protocol: origin.protocol, age, nh_id, is_stale })
     }
-    let age = (ctl.cx.now.nanos() / 1_000_000_000).saturating_sub(origin.since.into());
-    Some(format!("the route comes from a routing engine: protocol {}, {age} s old", origin.protocol))
+
+    fn sentence(&self) -> String {
+        let id = self.nh_id.map_or(String::new(), |id| format!(", nhid {id}"));
+        let stale = if self.is_stale { ", stale" } else { "" };
+        format!("the route comes from a routing engine: proto {}{id}, {} s old{stale}", self.protocol, self.age)
+    }
 }
 
 fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>, why: &Why<A>) -> Vec<String> {
@@ -170,10 +191,10 @@ fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Ad
         out.push(format!("a packet from {src} to {} arrives on {}", question.dst, ctl.iface_name(iface)));
     }
     match why.matched {
-        Some(Route { prefix, via, origin }) => {
+        Some(route @ Route { prefix, via, .. }) => {
             let way = next_hop_text::<A, L>(ctl, via);
             out.push(format!("{} matches the route with the longest prefix, {prefix}: {way}", question.dst));
-            out.extend(origin_text(ctl, origin));
+            out.extend(Announced::of(ctl, &route).map(|announced| announced.sentence()));
         }
         None => out.push(match why.via {
             Some(via) => format!("{} needs no table lookup: {}", question.dst, next_hop_text::<A, L>(ctl, via)),
@@ -251,6 +272,13 @@ fn fields<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Addr>
         "passed_over": why.passed_over.iter().map(route).collect::<Vec<_>>(),
         "why": sentences(ctl, question, why),
     });
+    if let Some(announced) = why.matched.as_ref().and_then(|route| Announced::of(ctl, route)) {
+        let Announced { protocol, age, nh_id, is_stale } = announced;
+        set(&mut out, "protocol", protocol.to_string());
+        set(&mut out, "age_s", age);
+        set(&mut out, "nhid", json!(nh_id));
+        set(&mut out, "stale", is_stale);
+    }
     if let Some((iface, src)) = question.from {
         set(&mut out, "from", src.to_string());
         set(&mut out, "iif", ctl.iface_name(iface));

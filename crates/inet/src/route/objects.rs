@@ -8,7 +8,7 @@
 use super::paths::Object;
 use super::{Path, RouteError, Routes, Via};
 use crate::iface::IfaceId;
-use fib::{Matched, NextHopId};
+use fib::{IpPrefix, Matched, NextHopId};
 
 /// Number of a next hop object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -59,6 +59,11 @@ impl<A: Matched> Routes<A> {
         {
             self.release(id);
         }
+    }
+
+    /// Returns the object that the route to exactly `prefix` uses; `None` if it uses none.
+    pub fn object_at(&self, prefix: IpPrefix<A>) -> Option<ObjectId> {
+        self.fib.get(prefix).filter(|id| self.objects.contains_key(id)).map(ObjectId)
     }
 
     /// Returns the paths of an object; none if it has ended.

@@ -275,3 +275,25 @@ fn readers_see_only_targets_of_the_object() {
         is_done.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
+
+#[test]
+fn sets_avoid_the_paths_of_an_iface_that_is_down() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let reader = routes.reader();
+    let other = Via::Gateway(IfaceId(2), Ipv4Addr::new(10, 0, 1, 1));
+    let object = routes.new_object(&[path(1), Path { via: other, weight: 1 }]).unwrap();
+    routes.learn(prefix("10.1.0.0/16"), Target::Object(object), engine(1)).unwrap();
+    let Some(Via::Paths(set)) = routes.get(prefix("10.1.0.0/16")) else { panic!() };
+    let pinned = reader.pins().pin_at(0);
+    let late = clock::Instant::from_millis(1 << 40);
+    let by_other = |now| {
+        let vias = (0..512u64).map(|i| reader.choose(&pinned, set, i.wrapping_mul(0x9e37_79b9_7f4a_7c15), now));
+        vias.filter(|hop| hop.unwrap().via == other).count()
+    };
+    let before = by_other(late);
+    assert!((150..362).contains(&before), "{before}");
+    routes.set_iface_alive(IfaceId(1), false);
+    assert_eq!(by_other(late), 512, "no packet tries a path without a link, at any time");
+    routes.set_iface_alive(IfaceId(1), true);
+    assert_eq!(by_other(late), before);
+}

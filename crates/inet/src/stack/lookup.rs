@@ -113,6 +113,13 @@ impl<L: Locks> Stack<L> {
         }
     }
 
+    /// Takes the paths through an iface out of all path sets, or back in when it is up again.
+    pub(crate) fn link_changed(&self, cx: Cx, iface: IfaceId, is_up: bool) {
+        self.routes.lock(cx).set_iface_alive(iface, is_up);
+        self.six.routes.lock(cx).set_iface_alive(iface, is_up);
+        self.changed();
+    }
+
     /// Marks a gateway as alive after it answered.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);

@@ -177,6 +177,10 @@ fn a_host_has_the_routes_of_zebra() {
         same(&frr, &host, 4);
         frr.configure(&["ip route 10.5.0.0/24 10.1.0.9", "ipv6 route 2001:db8:5::/48 2001:db8:1::2"]); // recursive
         same(&frr, &host, 6);
+        let why = host.json("ip route get 10.2.1.1 --why");
+        let hops = host.json("ip nexthop");
+        let hop = hops.as_array().unwrap().iter().find(|hop| hop["id"] == why["nhid"]).unwrap();
+        assert_eq!(hop["nexthops"].as_array().unwrap().len(), 3, "{why} {hops}");
         frr.configure(&["ip route 10.1.0.0/16 192.168.1.7", "no ip route 10.1.0.0/16 192.168.0.2"]);
         same(&frr, &host, 6);
         frr.configure(&["no ip route 10.3.0.0/16 Null0", "ip route 10.6.0.0/16 192.168.0.2 table 100"]);
@@ -202,8 +206,14 @@ fn a_host_has_the_routes_of_zebra() {
         for lost in ["malformed", "unknown_next_hop", "no_path", "table_full", "no_next_hop_left", "waiting_full"] {
             assert_eq!(counter(lost), 0, "{lost}: {status}");
         }
+        let why = host.json("ip route get 10.7.1.1 --why");
+        assert_eq!((&why["protocol"], &why["stale"]), (&"zstatic".into(), &false.into()), "{why}");
         frr.kill();
         until("zebra is gone", || host.json("show fpm")["peer"].is_null());
+        let why = host.ok("ip route get 10.7.1.1 --why");
+        assert!(
+            why.contains("the route comes from a routing engine: proto zstatic, ") && why.contains(" s old, stale")
+        );
         let status = host.json("show fpm");
         assert!(status["stale"].as_u64() >= Some(6), "{status}");
         assert_eq!(routes_of(&host).len(), 6);

@@ -114,3 +114,19 @@ fn errors_of_building_have_their_causes_as_sources() {
     let error = Host::builder().port("packet:nosuchdev").build_local().unwrap_err();
     assert!(error.source().is_some(), "{error}");
 }
+
+#[test]
+fn a_routing_engine_needs_a_loopback_address_and_a_thread() {
+    let listen = |address: &str| Host::builder().fpm(address.parse().unwrap());
+    let text = |error: Error| error.to_string();
+    let why = text(listen("10.0.0.1:2620").build().unwrap_err());
+    assert!(why.contains("fpm 10.0.0.1:2620") && why.contains("use a loopback address"), "{why}");
+    let why = text(listen("127.0.0.1:2620").build_local().unwrap_err());
+    assert!(why.contains("fpm.listen 127.0.0.1:2620") && why.contains("use build()"), "{why}");
+    let first = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = first.local_addr().unwrap();
+    let why = text(listen(&address.to_string()).build().unwrap_err());
+    assert!(why.contains(&format!("fpm.listen {address}: Address already in use")), "{why}");
+    let host = listen("127.0.0.1:0").build().unwrap();
+    drop(host);
+}

@@ -248,9 +248,14 @@ impl Engine {
         self.is_connected = true;
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         // After 255 connections the number is used again. Its routes are removed first.
-        while self.ended.iter().any(|(generation, _)| *generation == self.generation) {
-            self.start_sweep();
-            while self.turn_sweep(tables) {}
+        let number = self.generation;
+        while self.sweep.is_some_and(|sweep| sweep.generation == number)
+            || self.ended.iter().any(|(generation, _)| *generation == number)
+        {
+            if self.sweep.is_none() {
+                self.start_sweep();
+            }
+            self.turn_sweep(tables);
         }
         self.forget_next_hops(tables);
     }

@@ -6,13 +6,14 @@ use super::engine::{Engine, Links, Tables};
 use super::status::{FpmStatus, NextHopStatus};
 use clock::{Clock, Duration, Instant};
 use inet::Stack;
-use inet::route::Protocol;
+use inet::fib::{Prefix, Prefix6};
+use inet::route::{ObjectId, Protocol};
 use lock::{Cx, How, Locks};
 use port::os::event::Event;
 use stats::Entry;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -288,6 +289,29 @@ impl FpmServer {
             next_hops: state.engine.next_hops(),
             shadowed,
         }
+    }
+
+    /// Returns whether a route of connection `generation` is stale.
+    pub(crate) fn is_stale(&self, generation: u8) -> bool {
+        let state = self.state();
+        !state.engine.is_connected() || state.engine.generation() != generation
+    }
+
+    /// Returns the number that the engine gave the next hop of the route to the first `len` bits of
+    /// `dst`; `None` if the route has its next hop itself, or if the number has ended.
+    pub(crate) fn next_hop_of<L: Locks>(&self, host: &Target<'_, L>, dst: IpAddr, len: u8) -> Option<u32> {
+        let objects = self.state().engine.objects();
+        let (object, object6) = host.stack.change_routes(host.cx(), |v4, v6| {
+            let both = match dst {
+                IpAddr::V4(dst) => (v4.object_at(Prefix::masked(dst.to_bits(), len)), None),
+                IpAddr::V6(dst) => (None, v6.object_at(Prefix6::masked(dst.to_bits(), len))),
+            };
+            (false, both)
+        });
+        let is_it = |of: &(Option<ObjectId>, Option<ObjectId>)| {
+            object.is_some() && of.0 == object || object6.is_some() && of.1 == object6
+        };
+        objects.into_iter().find(|(_, of)| is_it(of)).map(|(id, _)| id)
     }
 
     /// Returns the next hops that routes use, ordered by number.

@@ -5,7 +5,7 @@ use crate::fpm::{FpmConfig, FpmServer, FpmStatus, Links, NextHopStatus, Target};
 use clock::Duration;
 use lock::Locks;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 impl<L: Locks> Host<L> {
     /// Listens for a routing engine as configured, and returns the address. Does nothing if
@@ -35,6 +35,14 @@ impl<L: Locks> Host<L> {
     /// Returns the next hops of a routing engine, ordered by number; none if the host accepts none.
     pub fn fpm_next_hops(&self) -> Vec<NextHopStatus> {
         self.fpm.get().map_or_else(Vec::new, |server| server.next_hops(&self.fpm_target()))
+    }
+
+    /// Returns the number of the next hop of the route to the first `len` bits of `dst`, and
+    /// whether the route is stale; `None` if the host accepts no routing engine. `generation` is
+    /// that of the route's origin.
+    pub fn fpm_route(&self, dst: IpAddr, len: u8, generation: u8) -> Option<(Option<u32>, bool)> {
+        let server = self.fpm.get()?;
+        Some((server.next_hop_of(&self.fpm_target(), dst, len), server.is_stale(generation)))
     }
 
     /// Applies what a routing engine has sent, for about `most`. Calls `notice` with a message when

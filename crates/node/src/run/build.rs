@@ -15,6 +15,7 @@ use lock::{Locks, Up};
 use port::Pairs;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -65,6 +66,15 @@ pub enum BuildError {
         /// Requested offload.
         what: &'static str,
     },
+    /// The host could not listen for a routing engine.
+    Fpm {
+        /// Name of the host.
+        host: String,
+        /// Address of the kernel.
+        address: SocketAddr,
+        /// Error of the system.
+        why: io::Error,
+    },
     /// A route or neighbor could not be added.
     Rejected {
         /// Name of the host.
@@ -87,6 +97,7 @@ impl fmt::Display for BuildError {
             BuildError::Offload { host, iface, port, what } => {
                 write!(f, "{host}: {iface}: {port} does not support {what}")
             }
+            BuildError::Fpm { host, address, why } => write!(f, "{host}: fpm.listen {address}: {why}"),
             BuildError::Rejected { host, what, why } => write!(f, "{host}: {what}: {why}"),
         }
     }
@@ -100,6 +111,7 @@ impl std::error::Error for BuildError {
             BuildError::Isr { why, .. } => Some(why),
             BuildError::Split { why, .. } => Some(why),
             BuildError::Port { why, .. } => Some(why.as_ref()),
+            BuildError::Fpm { why, .. } => Some(why),
             BuildError::Rejected { why, .. } => Some(why.as_ref()),
         }
     }
@@ -181,6 +193,9 @@ fn build_with<L: Locks>(
     }
     for neighbor in &config.neighbors {
         host.set_neighbor(neighbor).map_err(|why| rejected(format!("neighbor {}", neighbor.addr), why))?;
+    }
+    if let Some(address) = config.fpm.listen.filter(|_| !host.is_simulated()) {
+        host.listen_fpm(config.fpm).map_err(|why| BuildError::Fpm { host: name(), address, why })?;
     }
     Ok(host)
 }

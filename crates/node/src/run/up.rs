@@ -488,10 +488,6 @@ fn runner<L: Locks, P: Programs>(
 ) -> Result<Runner<L>, UpError> {
     let bind = |path: &PathBuf| HostServer::bind::<P::Commands>(path).map_err(control_error(&config.name, path));
     let control = config.control.as_ref().map(bind).transpose()?;
-    let listening = host.listen_fpm(config.fpm);
-    if let (Err(why), Some(address)) = (listening, config.fpm.listen) {
-        return Err(UpError::Fpm { host: config.name.clone(), address, why });
-    }
     let runner = Runner::new(host, services, control);
     Ok(runner.map_err(|(service, why)| service_error(config, service, why))?.stay(config.stay))
 }

@@ -5,7 +5,6 @@ use crate::switch::node::NodeError;
 use dispatch::sandbox::SandboxError;
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 
 /// Reason why the hosts could not run. All hosts that were already running have been stopped.
 #[derive(Debug)]
@@ -25,15 +24,6 @@ pub enum UpError {
     Figures {
         /// Name of the host or switch.
         node: String,
-        /// Error reported by the system.
-        why: io::Error,
-    },
-    /// The host could not listen for a routing engine.
-    Fpm {
-        /// Name of the host.
-        host: String,
-        /// Address of the kernel.
-        address: SocketAddr,
         /// Error reported by the system.
         why: io::Error,
     },
@@ -65,7 +55,6 @@ impl fmt::Display for UpError {
             UpError::Build(error) => error.fmt(f),
             UpError::Control { host, path, why } => write!(f, "{host}: control socket {path}: {why}"),
             UpError::Figures { node, why } => write!(f, "{node}: figures for metrics: {why}"),
-            UpError::Fpm { host, address, why } => write!(f, "{host}: fpm.listen {address}: {why}"),
             UpError::Switch(error) => error.fmt(f),
             UpError::Service { host, what, why } => write!(f, "{host}: {what}: {why}"),
             UpError::Sandbox(error) => error.fmt(f),
