@@ -101,6 +101,8 @@ pub struct Routes<A: Matched = u32> {
     objects: HashMap<NextHopId, Object<A::Addr>>,
     /// Routes of a routing engine to prefixes of own routes.
     shadowed: BTreeMap<IpPrefix<A>, Stored>,
+    /// Ifaces that are down. Their next hops are dead.
+    down: Vec<IfaceId>,
     /// Numbers of routes of a routing engine; `None` if there has been none.
     tally: Option<Box<Tally>>,
     /// For each next hop, the number of routes, path sets and objects that use it.
@@ -129,6 +131,7 @@ impl<A: Matched> Routes<A> {
             by_via: HashMap::new(),
             objects: HashMap::new(),
             shadowed: BTreeMap::new(),
+            down: Vec::new(),
             tally: None,
             uses: Vec::new(),
             free: Vec::new(),
@@ -193,8 +196,8 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Removes the route to `prefix`; returns its target. If a routing engine has announced a route
-    /// to the prefix of an own route, the engine's route is used instead.
+    /// Removes the own route to `prefix`; returns its target. If a routing engine has announced a
+    /// route to the prefix, too, that is used from now on.
     #[inline(never)]
     pub fn remove(&mut self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
         let id = self.remove_own(prefix)?;
@@ -208,15 +211,29 @@ impl<A: Matched> Routes<A> {
     /// kept; the objects lose the paths.
     pub fn forget_iface(&mut self, iface: IfaceId) {
         self.forget_iface_in_objects(iface);
+        self.forget_iface_in_shadow(iface);
         let through = |via: Via<A::Addr>| via.iface() == Some(iface);
-        for Route { prefix, via, .. } in self.iter().collect::<Vec<_>>() {
-            let Via::Paths(set) = via else {
-                through(via).then(|| self.remove(prefix));
-                continue;
+        for Route { prefix, via, origin } in self.iter().collect::<Vec<_>>() {
+            let others = match via {
+                Via::Paths(set) => {
+                    let all = self.paths(set);
+                    if !all.iter().any(|path| through(path.via)) {
+                        continue;
+                    }
+                    all.iter().copied().filter(|path| !through(path.via)).collect()
+                }
+                via if through(via) => Vec::new(),
+                _ => continue,
             };
-            let (gone, others): (Vec<_>, Vec<_>) = self.paths(set).iter().copied().partition(|path| through(path.via));
-            if !gone.is_empty() && self.insert_paths(prefix, &others).is_err() {
-                self.remove(prefix);
+            let is_reduced = !others.is_empty()
+                && match origin.is_own() {
+                    true => self.insert_paths(prefix, &others).is_ok(),
+                    false => self.learn_paths(prefix, &others, origin).is_ok(),
+                };
+            match origin.is_own() {
+                _ if is_reduced => {}
+                true => drop(self.remove(prefix)),
+                false => drop(self.unlearn(prefix)),
             }
         }
     }
@@ -224,14 +241,19 @@ impl<A: Matched> Routes<A> {
     /// Marks the next hops on the link of an iface as dead, so that sets use their other paths, or
     /// as alive.
     pub fn set_iface_alive(&mut self, iface: IfaceId, is_alive: bool) {
+        self.down.retain(|down| *down != iface);
+        if !is_alive {
+            self.down.push(iface);
+        }
         let until = if is_alive { None } else { Some(Instant::NEVER) };
         let hops = self.by_via.iter().filter(|(via, _)| via.iface() == Some(iface));
         hops.for_each(|(_, id)| self.ways.set_dead(*id, until));
     }
 
-    /// Returns the target of the route to exactly `prefix`.
+    /// Returns the target of the own route to exactly `prefix`; `None` if there is none, even if a
+    /// routing engine has announced one.
     pub fn get(&self, prefix: IpPrefix<A>) -> Option<Via<A::Addr>> {
-        self.via(self.fib.get(prefix)?)
+        self.at(prefix).filter(|route| route.origin.is_own()).map(|route| route.via)
     }
 
     /// Returns the paths of a path set, in the order in which they were given.
@@ -306,6 +328,9 @@ impl<A: Matched> Routes<A> {
                 let id = self.new_number()?;
                 self.ways.set(id, via);
                 self.by_via.insert(via, id);
+                if via.iface().is_some_and(|iface| self.down.contains(&iface)) {
+                    self.ways.set_dead(id, Some(Instant::NEVER));
+                }
                 id
             }
         };
@@ -336,6 +361,14 @@ impl<A: Matched> Routes<A> {
     /// Decrements the use count of `id`. An unused next hop is freed once no reader can use its
     /// number.
     fn release(&mut self, id: NextHopId) {
+        self.end_use(id);
+        if !self.waiting.is_empty() && self.waiting.len().is_multiple_of(ASK_AT) {
+            self.look_after();
+        }
+    }
+
+    /// Decrements the use count of `id`, and lets it wait for its readers if it is unused.
+    fn end_use(&mut self, id: NextHopId) {
         let Some(uses) = self.uses.get_mut(id.index()) else { return };
         *uses = uses.saturating_sub(1);
         if *uses > 0 {
@@ -347,9 +380,6 @@ impl<A: Matched> Routes<A> {
             self.by_via.remove(&via);
         }
         self.waiting.push_back((self.ways.pins().retire(), id));
-        if self.waiting.len().is_multiple_of(ASK_AT) {
-            self.look_after();
-        }
     }
 
     /// Frees the unused next hops, and their path sets, that no reader can use any more.
@@ -361,7 +391,7 @@ impl<A: Matched> Routes<A> {
             self.waiting.pop_front();
             if let Some(target) = self.ways.object_target(id) {
                 self.ways.set(id, Via::Blackhole);
-                self.release(target);
+                self.end_use(target);
             } else if let Some(via) = self.via(id) {
                 self.ways.set(id, Via::Blackhole);
                 self.end_set(via);
@@ -418,7 +448,7 @@ impl<A: Matched> Routes<A> {
         let hops: Vec<NextHopId> = paths.iter().filter_map(|path| self.hop_to(path.via)).collect();
         self.free_sets.push(id);
         self.note_sets();
-        hops.into_iter().for_each(|hop| self.release(hop));
+        hops.into_iter().for_each(|hop| self.end_use(hop));
     }
 
     fn note_sets(&self) {

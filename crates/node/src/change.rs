@@ -7,10 +7,10 @@ use crate::Host;
 use crate::address;
 use crate::config::{NeighborConfig, RouteConfig};
 use grammar::CommandError;
-use inet::fib::{Prefix, Prefix6};
+use inet::fib::{IpPrefix, Matched, Prefix, Prefix6};
 use inet::iface::{Iface, IfaceAddr, IfaceId, IfaceKind, LOOPBACK};
 use inet::ip6::IfaceAddr6;
-use inet::route::{Path, Via, Via6};
+use inet::route::{Path, Routes, Via, Via6};
 use lock::Locks;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::Mac;
@@ -35,6 +35,14 @@ enum Hop {
 /// Returns the error for a route that does not exist.
 pub fn no_route(prefix: impl std::fmt::Display) -> CommandError {
     CommandError::failed(format!("there is no route to {prefix}"))
+}
+
+/// Returns the error for a prefix without an own route that could be removed.
+fn not_own<A: Matched>(routes: &Routes<A>, prefix: IpPrefix<A>) -> CommandError {
+    match routes.at(prefix).is_some_and(|route| !route.origin.is_own()) {
+        true => CommandError::failed(format!("{prefix}: this is a route of the routing engine: remove it there")),
+        false => no_route(prefix),
+    }
 }
 
 fn nowhere(addr: impl std::fmt::Display) -> CommandError {
@@ -121,7 +129,7 @@ impl<L: Locks> Host<L> {
     pub fn remove_paths(&self, prefix: Prefix, paths: &[Path]) -> Result<(), CommandError> {
         let cx = self.cx();
         if !self.stack.route_at(cx, prefix).is_some_and(|via| is_by(via, || self.stack.paths(cx, via), paths)) {
-            return Err(no_route(prefix));
+            return Err(self.stack.change_routes(cx, |routes, _| (false, not_own(routes, prefix))));
         }
         self.stack.remove_route(cx, prefix);
         Ok(())

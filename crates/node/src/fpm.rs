@@ -12,6 +12,7 @@
 
 mod config;
 mod engine;
+mod paths;
 mod server;
 mod status;
 #[cfg(test)]
@@ -19,8 +20,9 @@ mod tests;
 
 pub use config::{FpmConfig, STALE_MAX};
 pub(crate) use config::{loopback, marker, stale};
-pub use engine::{Engine, Links, Tables};
+pub use engine::{Engine, Tables};
 pub use inet::route::Protocol;
+pub use paths::Links;
 pub use server::FpmServer;
 pub(crate) use server::Target;
 pub use status::{FpmStatus, NextHopStatus};
@@ -64,8 +66,11 @@ stats::counters! {
         ignored,
         /// Routes that wait for their next hop, which was not announced.
         unknown_next_hop,
-        /// Routes without a path through an iface of this host.
+        /// Routes without a path through an iface of this host, or whose next hop has lost its last
+        /// one.
         no_path,
+        /// Paths of groups that are not used: through no iface of this host, or too many.
+        paths_left_out,
         /// Routes lost: too many routes waited for their next hop.
         waiting_full,
         /// Routes lost: the table was full.

@@ -148,9 +148,11 @@ impl<L: Locks> Runner<L> {
         let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
         let mut fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
         fds.extend(host.figures.get().map(Source::fd));
-        let due = host.fpm().and_then(FpmServer::due).unwrap_or(Instant::NEVER);
+        if host.fpm().is_some_and(FpmServer::is_pending) {
+            return; // the rest waits for its next turn
+        }
         fds.extend(host.fpm().map(FpmServer::fd));
-        let until = until.min(due);
+        let until = until.min(host.fpm().map_or(Instant::NEVER, FpmServer::due));
         if host.wait_for_any(until, &fds) || is_writing {
             self.look = Instant::ZERO;
         }
@@ -177,7 +179,8 @@ impl<L: Locks> Runner<L> {
         let credit = (credit + step.now.since(before) / FPM_SHARE).min(FPM_TURN);
         self.fpm_credit = (step.now, credit);
         let is_idle = step.frames == 0;
-        if !fpm.is_pending() && step.now < self.look || !is_idle && credit < FPM_CREDIT {
+        let has_work = fpm.is_pending() || fpm.due() <= step.now || step.now >= self.look;
+        if !has_work || !is_idle && credit < FPM_CREDIT {
             return 0;
         }
         let applied = host.serve_fpm(if is_idle { FPM_TURN } else { credit }, notice);

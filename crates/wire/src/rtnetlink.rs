@@ -32,11 +32,17 @@ const RTA_TABLE: u16 = 15;
 const RTA_VIA: u16 = 18;
 const RTA_NH_ID: u16 = 30;
 
+const RTA_ENCAP: u16 = 22;
+
 const NHA_ID: u16 = 1;
 const NHA_GROUP: u16 = 2;
 const NHA_BLACKHOLE: u16 = 4;
 const NHA_OIF: u16 = 5;
 const NHA_GATEWAY: u16 = 6;
+
+const NHA_ENCAP: u16 = 8;
+/// Type of a route whose packets need labels or another header; not a value of rtnetlink.
+const ENCAPSULATED: u8 = 255;
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
@@ -102,7 +108,7 @@ pub enum RouteKind {
     Unreachable,
     /// Packets are rejected as prohibited.
     Prohibit,
-    /// Any other type.
+    /// Any other type, or a route whose packets need another header (MPLS, for example).
     Other(u8),
 }
 
@@ -215,8 +221,8 @@ fn split_message<'m>(bytes: &mut &'m [u8]) -> Result<(u16, &'m [u8]), RtnetlinkE
 
 fn parse(ty: u16, body: &[u8]) -> Result<Message<'_>, RtnetlinkError> {
     match ty {
-        NEWROUTE => Ok(Message::NewRoute(parse_route(body)?)),
-        DELROUTE => Ok(Message::DelRoute(parse_route(body)?)),
+        NEWROUTE => Ok(parse_route(body)?.map_or(Message::Other(ty), Message::NewRoute)),
+        DELROUTE => Ok(parse_route(body)?.map_or(Message::Other(ty), Message::DelRoute)),
         NEWNEXTHOP => parse_next_hop(body),
         DELNEXTHOP => match parse_next_hop(body)? {
             Message::NewNextHop { id, .. } => Ok(Message::DelNextHop(id)),
@@ -266,10 +272,15 @@ fn via(value: &[u8]) -> Result<IpAddr, RtnetlinkError> {
     address(RTA_VIA, addr, is_ip4(u8::try_from(family).unwrap_or(u8::MAX))?)
 }
 
-fn parse_route(body: &[u8]) -> Result<Route<'_>, RtnetlinkError> {
-    let (&[family, dst_len, _, _, table, proto, _, kind, ..], mut rest) =
+/// Parses a route. Returns `None` for a route of another family, such as MPLS, or for packets from
+/// certain sources only.
+fn parse_route(body: &[u8]) -> Result<Option<Route<'_>>, RtnetlinkError> {
+    let (&[family, dst_len, src_len, _, table, proto, _, kind, ..], mut rest) =
         body.split_first_chunk::<12>().ok_or(RtnetlinkError::Truncated)?;
-    let is_ip4 = is_ip4(family)?;
+    let is_ip4 = match is_ip4(family) {
+        Ok(is_ip4) if src_len == 0 => is_ip4,
+        _ => return Ok(None),
+    };
     if dst_len > if is_ip4 { 32 } else { 128 } {
         return Err(RtnetlinkError::PrefixLength(dst_len));
     }
@@ -293,6 +304,7 @@ fn parse_route(body: &[u8]) -> Result<Route<'_>, RtnetlinkError> {
             RTA_VIA => (hop.gateway, has_hop) = (Some(via(value)?), true),
             RTA_PRIORITY => route.priority = number(ty, value)?,
             RTA_TABLE => route.table = number(ty, value)?,
+            RTA_ENCAP => route.kind = RouteKind::Other(ENCAPSULATED),
             RTA_NH_ID => route.nh_id = Some(number(ty, value)?),
             RTA_MULTIPATH => {
                 let mut paths = value;
@@ -305,7 +317,7 @@ fn parse_route(body: &[u8]) -> Result<Route<'_>, RtnetlinkError> {
     if has_hop && route.to == NextHop::None {
         route.to = NextHop::Path(hop);
     }
-    Ok(route)
+    Ok(Some(route))
 }
 
 /// Splits the first path (`struct rtnexthop`) off the value of `RTA_MULTIPATH`; returns it with its
@@ -333,7 +345,7 @@ fn next_path(bytes: &mut &[u8], is_ip4: bool) -> Result<Option<(Hop, u16)>, Rtne
 fn parse_next_hop(body: &[u8]) -> Result<Message<'_>, RtnetlinkError> {
     let (&[family, ..], mut rest) = body.split_first_chunk::<8>().ok_or(RtnetlinkError::Truncated)?;
     let (mut id, mut hop, mut to) = (None, Hop::default(), NextHop::None);
-    let mut has_hop = false;
+    let (mut has_hop, mut is_plain) = (false, true);
     while let Some((ty, value)) = next_attribute(&mut rest)? {
         match ty {
             NHA_ID => id = Some(number(ty, value)?),
@@ -342,12 +354,13 @@ fn parse_next_hop(body: &[u8]) -> Result<Message<'_>, RtnetlinkError> {
                 to = NextHop::Group(Group(members));
             }
             NHA_BLACKHOLE => to = NextHop::Blackhole,
+            NHA_ENCAP => is_plain = false,
             NHA_OIF => (hop.oif, has_hop) = (number(ty, value)?, true),
             NHA_GATEWAY => (hop.gateway, has_hop) = (Some(address(ty, value, is_ip4(family)?)?), true),
             _ => {}
         }
     }
-    if has_hop && to == NextHop::None {
+    if has_hop && is_plain && to == NextHop::None {
         to = NextHop::Path(hop);
     }
     Ok(Message::NewNextHop { id: id.ok_or(RtnetlinkError::NoId)?, to })

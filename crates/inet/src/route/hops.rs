@@ -16,7 +16,7 @@ use clock::Instant;
 use fib::{AddrBits, NextHopId};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 const FIRST: usize = 32;
 const SEGMENTS: usize = 16;
@@ -138,6 +138,8 @@ pub(super) struct Hops {
     /// Cells of the first next hops. Hosts and most routers need no other cells.
     first: [Cell; FIRST],
     segments: [OnceLock<Box<[Cell]>>; SEGMENTS],
+    /// Set once there has been an object.
+    has_objects: AtomicBool,
     /// Number of dead next hops. It is usually 0, and then path selection avoids no path.
     dead: AtomicUsize,
 }
@@ -174,6 +176,22 @@ impl Hops {
         self.cell(id)?.object_target()
     }
 
+    /// Replaces objects among the numbers `ids` by their targets. The targets do not change while
+    /// the caller is pinned.
+    #[inline(always)]
+    pub(super) fn resolve(&self, ids: &mut [Option<NextHopId>]) {
+        if self.has_objects.load(Ordering::Relaxed) {
+            self.resolve_all(ids);
+        }
+    }
+
+    #[inline(never)]
+    fn resolve_all(&self, ids: &mut [Option<NextHopId>]) {
+        for id in ids {
+            *id = id.map(|id| self.object_target(id).unwrap_or(id));
+        }
+    }
+
     /// Returns next hop `id`. The caller must be pinned.
     #[inline(always)]
     pub(super) fn get<A: AddrBits>(&self, id: NextHopId) -> Option<Hop<A::Addr>> {
@@ -186,7 +204,7 @@ impl Hops {
     /// and the header is valid at `epoch`. The caller must be pinned.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
-        let (_, cell) = self.target(id)?;
+        let cell = self.cell(id)?;
         let sequence = cell.sequence.load(Ordering::Acquire);
         let leads_there = cell.via.load(Ordering::Acquire) >> 32 == GATEWAY << 24 | u64::from(out.0);
         let is_good = cell.epoch.load(Ordering::Relaxed) == epoch;
@@ -206,6 +224,7 @@ impl Hops {
     /// Readers see the change as one store.
     pub(super) fn set_object(&self, id: NextHopId, target: NextHopId) {
         if let Some(cell) = self.cell_to_set(id) {
+            self.has_objects.store(true, Ordering::Release); // before a route has the number
             cell.via.store(OBJECT << 56 | target.index() as u64, Ordering::Release);
         }
     }

@@ -4,6 +4,7 @@
 //! kept, and used again when the own route is removed.
 
 use super::{ObjectId, Origin, Path, Protocol, Route, RouteError, Routes, Via};
+use crate::iface::IfaceId;
 use fib::{IpPrefix, Matched, NextHopId, Stored};
 
 /// Target of a route of a routing engine.
@@ -173,15 +174,26 @@ impl<A: Matched> Routes<A> {
 
     /// Removes the own route to `prefix` from the table, or puts the engine's route in its place.
     pub(super) fn remove_own(&mut self, prefix: IpPrefix<A>) -> Option<NextHopId> {
-        let stored = self.fib.get_stored(prefix)?;
-        if !Origin::of(stored.note).is_own() {
-            self.uncount(stored);
-            return self.fib.remove(prefix);
+        if !Origin::of(self.fib.get_stored(prefix)?.note).is_own() {
+            return None;
         }
         match self.shadowed.remove(&prefix) {
             // There is space, since the prefix is in the table.
             Some(shadowed) => self.fib.insert_stored(prefix, shadowed).ok().flatten().map(|own| own.hop),
             None => self.fib.remove(prefix),
+        }
+    }
+
+    /// Removes the engine's routes through an iface that own routes hide. They would be used when
+    /// the own route is removed.
+    pub(super) fn forget_iface_in_shadow(&mut self, iface: IfaceId) {
+        let leads = |stored: &Stored| match self.via(stored.hop) {
+            Some(Via::Paths(set)) => self.paths(set).iter().any(|path| path.via.iface() == Some(iface)),
+            via => via.and_then(|via| via.iface()) == Some(iface),
+        };
+        let gone = self.shadowed.iter().filter(|(_, stored)| leads(stored)).map(|(prefix, _)| *prefix);
+        for prefix in gone.collect::<Vec<_>>() {
+            self.unlearn(prefix);
         }
     }
 

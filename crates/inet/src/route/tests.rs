@@ -96,6 +96,11 @@ fn engine(generation: u8) -> Origin {
     Origin::engine(Protocol(186), generation, clock::Instant::from_nanos(5_000_000_000))
 }
 
+/// Returns the target of the route to `prefix` that is used.
+fn used(routes: &Routes, prefix: Prefix) -> Option<Via> {
+    routes.at(prefix).map(|route| route.via)
+}
+
 fn path(i: u8) -> Path {
     Path { via: gateway(i), weight: 1 }
 }
@@ -115,15 +120,15 @@ fn an_object_moves_all_its_routes_and_is_freed_after_the_last() {
     assert_eq!(routes.set_object(object, &[path(1)]), Ok(false), "an equal object is not a change");
     assert_eq!(routes.set_object(object, &[path(2)]), Ok(true));
     assert_eq!((via(0), via(99)), (gateway(2), gateway(2)));
-    assert_eq!(routes.get(prefix("10.7.0.0/16")), Some(gateway(2)));
+    assert_eq!(used(&routes, prefix("10.7.0.0/16")), Some(gateway(2)));
 
     // The cached Ethernet header is that of the target, not of the object.
     let hop = reader.lookup(cx, Ipv4Addr::new(10, 3, 1, 1)).unwrap();
     reader.remember(cx, hop.id, gateway(2), [7; 14], 5);
-    let id = routes.fib.get(prefix("10.3.0.0/16")).unwrap();
     let pinned = reader.pins().pin_at(0);
-    let mut link = [0; 14];
-    reader.adjacency_to(&pinned, id, IfaceId(1), 5).unwrap().write(&mut link);
+    let (mut ids, mut link) = ([None; 2], [0; 14]);
+    assert!(reader.lookup_chunk(&pinned, &[0x0a03_0101, 0x0a04_0101], &mut ids).is_some(), "the same target");
+    reader.adjacency_to(&pinned, ids[0].unwrap(), IfaceId(1), 5).unwrap().write(&mut link);
     assert_eq!(link, [7; 14]);
     drop(pinned);
 
@@ -147,12 +152,12 @@ fn invalid_objects_are_refused_and_keep_what_they_had() {
     assert_eq!(routes.new_object(&[path(1), reject]), Err(RouteError::BadPaths));
     let object = routes.new_object(&[path(1), path(2)]).unwrap();
     routes.learn(prefix("10.1.0.0/16"), Target::Object(object), engine(1)).unwrap();
-    let set = routes.get(prefix("10.1.0.0/16"));
+    let set = used(&routes, prefix("10.1.0.0/16"));
     let nested = Path { via: set.unwrap(), weight: 1 };
     assert_eq!(routes.set_object(object, &[nested]), Err(RouteError::BadPaths));
-    assert_eq!(routes.get(prefix("10.1.0.0/16")), set);
+    assert_eq!(used(&routes, prefix("10.1.0.0/16")), set);
     assert_eq!(routes.set_object(object, &[]), Ok(true));
-    assert_eq!(routes.get(prefix("10.1.0.0/16")), Some(Via::Reject));
+    assert_eq!(used(&routes, prefix("10.1.0.0/16")), Some(Via::Reject));
 }
 
 #[test]
@@ -173,7 +178,7 @@ fn an_unchanged_route_stores_nothing_and_keeps_its_age() {
     for via in [Via::Blackhole, Via::Reject, Via::Prohibit] {
         assert_eq!(routes.learn(to, Target::Via(via), ospf), Ok(Learned::Changed));
         assert_eq!(routes.learn(to, Target::Via(via), ospf), Ok(Learned::Same));
-        assert_eq!(routes.get(to), Some(via));
+        assert_eq!(used(&routes, to), Some(via));
     }
 }
 
@@ -184,23 +189,24 @@ fn an_own_route_is_used_instead_of_the_engines() {
     let object = routes.new_object(&[path(1)]).unwrap();
     routes.insert(to, gateway(9)).unwrap();
     assert_eq!(routes.learn(to, Target::Object(object), engine(1)), Ok(Learned::Shadowed));
-    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(9)), 1));
+    assert_eq!((used(&routes, to), routes.shadowed().count()), (Some(gateway(9)), 1));
     assert_eq!(routes.remove(to), Some(gateway(9)));
-    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(1)), 0));
+    assert_eq!((used(&routes, to), routes.shadowed().count()), (Some(gateway(1)), 0));
     // Own again, while the engine's route is used.
     assert_eq!(routes.insert(to, gateway(8)), Ok(Some(gateway(1))));
-    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(8)), 1));
+    assert_eq!((used(&routes, to), routes.shadowed().count()), (Some(gateway(8)), 1));
     assert!(routes.unlearn(to), "the engine removes its route");
     assert!(!routes.unlearn(to));
-    assert_eq!((routes.get(to), routes.object_uses(object)), (Some(gateway(8)), 0));
+    assert_eq!((used(&routes, to), routes.object_uses(object)), (Some(gateway(8)), 0));
     // A sweep does not touch own routes, but shadowed ones.
     routes.learn(to, Target::Object(object), engine(1)).unwrap();
     assert_eq!(routes.sweep(1, None, 10), (1, None));
-    assert_eq!((routes.get(to), routes.shadowed().count()), (Some(gateway(8)), 0));
-    // A user may remove the route of an engine.
+    assert_eq!((used(&routes, to), routes.shadowed().count()), (Some(gateway(8)), 0));
+    // Only the engine removes its routes.
     routes.remove(to);
     routes.learn(to, Target::Object(object), engine(2)).unwrap();
-    assert_eq!((routes.remove(to), routes.len()), (Some(gateway(1)), 0));
+    assert_eq!((routes.get(to), routes.remove(to), routes.len()), (None, None, 1));
+    assert!(routes.unlearn(to));
     assert_eq!(routes.learned_by_protocol().count(), 0, "every route was counted in and out");
 }
 
@@ -283,7 +289,7 @@ fn sets_avoid_the_paths_of_an_iface_that_is_down() {
     let other = Via::Gateway(IfaceId(2), Ipv4Addr::new(10, 0, 1, 1));
     let object = routes.new_object(&[path(1), Path { via: other, weight: 1 }]).unwrap();
     routes.learn(prefix("10.1.0.0/16"), Target::Object(object), engine(1)).unwrap();
-    let Some(Via::Paths(set)) = routes.get(prefix("10.1.0.0/16")) else { panic!() };
+    let Some(Via::Paths(set)) = used(&routes, prefix("10.1.0.0/16")) else { panic!() };
     let pinned = reader.pins().pin_at(0);
     let late = clock::Instant::from_millis(1 << 40);
     let by_other = |now| {
@@ -296,4 +302,40 @@ fn sets_avoid_the_paths_of_an_iface_that_is_down() {
     assert_eq!(by_other(late), 512, "no packet tries a path without a link, at any time");
     routes.set_iface_alive(IfaceId(1), true);
     assert_eq!(by_other(late), before);
+}
+
+#[test]
+fn routes_of_an_engine_stay_its_own_when_an_iface_is_removed() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let other = Path { via: Via::Gateway(IfaceId(2), Ipv4Addr::new(10, 0, 1, 1)), weight: 1 };
+    let [both, gone, hidden] = ["10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"].map(prefix);
+    routes.learn_paths(both, &[path(1), other], engine(1)).unwrap();
+    routes.learn_paths(gone, &[path(1)], engine(1)).unwrap();
+    routes.insert(hidden, other.via).unwrap();
+    routes.learn_paths(hidden, &[path(1)], engine(1)).unwrap();
+    routes.forget_iface(IfaceId(1));
+    assert_eq!((used(&routes, both), routes.at(both).unwrap().origin), (Some(other.via), engine(1)));
+    assert_eq!((used(&routes, gone), routes.shadowed().count()), (None, 0));
+    assert_eq!((routes.remove(hidden), used(&routes, hidden)), (Some(other.via), None), "it led to a removed iface");
+    assert_eq!(routes.sweep(1, None, 10), (1, None));
+    assert_eq!((routes.len(), routes.learned_by(1), routes.hops_in_use()), (0, 0, 0));
+}
+
+#[test]
+fn many_objects_are_freed_at_once_without_recursion() {
+    let mut routes: Routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let reader = routes.reader();
+    let pinned = reader.pins().pin_at(0);
+    let objects: Vec<ObjectId> = (0..50_000u32)
+        .map(|i| {
+            let via = Via::Gateway(IfaceId(1), Ipv4Addr::from(i));
+            routes.new_object(&[Path { via, weight: 1 }]).unwrap()
+        })
+        .collect();
+    objects.into_iter().for_each(|object| routes.remove_object(object));
+    drop(pinned);
+    for i in 0..100 {
+        routes.insert(prefix("10.0.0.0/8"), gateway(i)).unwrap();
+    }
+    assert_eq!(routes.hops_in_use(), 1);
 }

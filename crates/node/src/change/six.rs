@@ -1,6 +1,6 @@
 //! Changes of IPv6 addresses, routes and neighbors.
 
-use super::{AddrChange, is_by, no_route, nowhere};
+use super::{AddrChange, is_by, not_own, nowhere};
 use crate::Host;
 use crate::address;
 use grammar::CommandError;
@@ -76,7 +76,7 @@ impl<L: Locks> Host<L> {
     pub fn remove_paths6(&self, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
         let cx = self.cx();
         if !self.stack.route6_at(cx, prefix).is_some_and(|via| is_by(via, || self.stack.paths6(cx, via), paths)) {
-            return Err(no_route(prefix));
+            return Err(self.stack.change_routes(cx, |_, routes| (false, not_own(routes, prefix))));
         }
         self.stack.remove_route6(cx, prefix);
         Ok(())

@@ -1,24 +1,23 @@
 //! State of a routing engine's routes: next hops by number, routes that wait for one, and the
 //! connections whose routes are stale.
 
+use super::paths::{Addressed, Content, Links, OfNumbers, inline_paths, of_several, path};
 use super::{FpmConfig, FpmCounts};
 use clock::{Duration, Instant};
-use inet::fib::{AddrBits, IpPrefix, Matched, Prefix, Prefix6};
-use inet::iface::IfaceId;
-use inet::route::{Learned, ObjectId, Origin, PATHS_MAX, Path, Protocol, RouteError, Routes, Target, Via};
+use inet::fib::{AddrBits, IpPrefix, Prefix, Prefix6};
+use inet::route::{Learned, ObjectId, Origin, Path, Protocol, RouteError, Routes, Target, Via};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::hash::BuildHasherDefault;
+use std::net::IpAddr;
 use wire::fpm::split;
-use wire::rtnetlink::{Hop, Message, NextHop, Route, RouteKind, messages};
+use wire::rtnetlink::{Message, Route, RouteKind, messages};
 
 /// Maximum number of routes that wait for their next hop. Further ones are lost and counted.
 const WAITING_MAX: usize = 100_000;
+/// Maximum number of next hops. Further ones are lost and counted.
+const NEXT_HOPS_MAX: usize = 1 << 20;
 /// Number of routes that a turn of a sweep looks at.
 const SWEPT_AT_ONCE: usize = 512;
-
-/// Ifaces by the index of their kernel device.
-pub type Links = HashMap<u32, IfaceId>;
 
 /// Locked routing tables of a stack, with what the engine needs to change them.
 pub struct Tables<'t> {
@@ -46,11 +45,10 @@ enum To {
 }
 
 /// Family-specific parts of the engine.
-trait Family: Matched {
+trait Family: Addressed {
     fn routes<'a>(tables: &'a mut Tables<'_>) -> &'a mut Routes<Self>;
     fn objects(objects: &mut Objects) -> &mut Option<ObjectId>;
     fn orphans(engine: &mut Engine) -> &mut Orphans<Self>;
-    fn address(addr: IpAddr) -> Option<Self::Addr>;
     fn to(prefix: IpPrefix<Self>) -> To;
     /// Returns whether a host handles packets to the prefix without a route.
     fn is_special(prefix: IpPrefix<Self>) -> bool;
@@ -67,10 +65,6 @@ impl Family for u32 {
 
     fn orphans(engine: &mut Engine) -> &mut Orphans<u32> {
         &mut engine.orphans
-    }
-
-    fn address(addr: IpAddr) -> Option<Ipv4Addr> {
-        if let IpAddr::V4(addr) = addr { Some(addr) } else { None }
     }
 
     fn to(prefix: Prefix) -> To {
@@ -94,10 +88,6 @@ impl Family for u128 {
 
     fn orphans(engine: &mut Engine) -> &mut Orphans<u128> {
         &mut engine.orphans6
-    }
-
-    fn address(addr: IpAddr) -> Option<Ipv6Addr> {
-        if let IpAddr::V6(addr) = addr { Some(addr) } else { None }
     }
 
     fn to(prefix: Prefix6) -> To {
@@ -126,26 +116,6 @@ struct Known {
     groups: Vec<u32>,
 }
 
-/// Target of a next hop.
-#[derive(Clone, PartialEq, Eq, Debug)]
-enum Content {
-    Nothing,
-    Blackhole,
-    Path(Hop),
-    Group(Vec<(u32, u16)>),
-}
-
-impl Content {
-    fn of(to: NextHop<'_>) -> Content {
-        match to {
-            NextHop::None | NextHop::Multipath(_) => Content::Nothing,
-            NextHop::Blackhole => Content::Blackhole,
-            NextHop::Path(hop) => Content::Path(hop),
-            NextHop::Group(group) => Content::Group(group.members().collect()),
-        }
-    }
-}
-
 /// Objects of former connections by their paths. A next hop of the current connection with the same
 /// paths takes one over, so that its routes do not change.
 type Orphans<A> = HashMap<Vec<Path<<A as AddrBits>::Addr>>, ObjectId>;
@@ -157,24 +127,6 @@ enum Absent {
     /// None of its paths leads through an iface of this host.
     Unusable,
     Error(RouteError),
-}
-
-/// Numbers of next hops are small and come from the engine, which is trusted.
-#[derive(Default)]
-struct OfNumbers(u64);
-
-impl Hasher for OfNumbers {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 /// A route that waits for its next hop.
@@ -228,7 +180,7 @@ impl Engine {
 
     /// Returns the number of next hops of the current connection.
     pub(crate) fn next_hops(&self) -> usize {
-        self.next_hops.len()
+        self.next_hops.values().filter(|known| known.to != Content::Nothing).count()
     }
 
     /// Returns the number of routes that wait for their next hop.
@@ -239,7 +191,8 @@ impl Engine {
     /// Returns the next hops of the current connection, ordered by number: (number, IPv4 object,
     /// IPv6 object).
     pub(crate) fn objects(&self) -> BTreeMap<u32, (Option<ObjectId>, Option<ObjectId>)> {
-        self.next_hops.iter().map(|(id, known)| (*id, (known.objects.v4, known.objects.v6))).collect()
+        let announced = self.next_hops.iter().filter(|(_, known)| known.to != Content::Nothing);
+        announced.map(|(id, known)| (*id, (known.objects.v4, known.objects.v6))).collect()
     }
 
     /// Begins a connection. The routes of former ones stay until the engine has announced them
@@ -358,7 +311,7 @@ impl Engine {
         // The kernel has a route to its own links, and its own default route is not the engine's.
         if A::is_special(prefix) || prefix.len() == 0 && protocol == Protocol::KERNEL {
             self.counts.ignored.bump();
-            return false;
+            return A::routes(tables).unlearn(prefix); // the engine has replaced what was there
         }
         let is_marker = self.config.marker == Some((route.dst, route.dst_len));
         let origin = Origin::engine(protocol, self.generation, tables.now);
@@ -455,7 +408,11 @@ impl Engine {
             return Err(Absent::Unusable);
         }
         let object = match A::orphans(self).remove(&paths) {
-            Some(object) => object,
+            Some(object) => {
+                // It may have lost paths with an iface since.
+                A::routes(tables).set_object(object, &paths).map_err(Absent::Error)?;
+                object
+            }
             None => A::routes(tables).new_object(&paths).map_err(Absent::Error)?,
         };
         if let Some(known) = self.next_hops.get_mut(&id) {
@@ -474,15 +431,23 @@ impl Engine {
         };
         match self.next_hops.get(&id).map(|known| &known.to) {
             Some(Content::Group(members)) => {
-                let paths = members.iter().filter_map(|(id, weight)| single(id, *weight));
-                of_several(paths.collect())
+                let paths: Vec<_> = members.iter().filter_map(|(id, weight)| single(id, *weight)).collect();
+                let paths = of_several(paths);
+                self.counts.paths_left_out.add((members.len() - paths.len()) as u64);
+                paths
             }
             _ => single(&id, 1).into_iter().collect(),
         }
     }
 
     fn new_next_hop(&mut self, id: u32, to: Content, tables: &mut Tables<'_>) -> bool {
-        if self.next_hops.get(&id).is_some_and(|known| known.to == to) {
+        let known = self.next_hops.get(&id);
+        if known.is_some_and(|known| known.to == to) {
+            return false;
+        }
+        let members = if let Content::Group(members) = &to { members.len() } else { 0 };
+        if self.next_hops.len() + usize::from(known.is_none()) + members > NEXT_HOPS_MAX {
+            self.counts.no_next_hop_left.bump();
             return false;
         }
         let groups = self.next_hops.get_mut(&id).map(|known| std::mem::take(&mut known.groups));
@@ -522,10 +487,25 @@ impl Engine {
         };
         let paths = self.paths::<A>(id, tables.links);
         let changed = A::routes(tables).set_object(object, &paths);
-        if changed.is_err() {
-            self.counts.no_next_hop_left.bump();
+        match &changed {
+            Ok(true) if paths.is_empty() => self.counts.no_path.add(A::routes(tables).object_uses(object).into()),
+            Ok(_) => {}
+            Err(_) => self.counts.no_next_hop_left.bump(),
         }
         changed.unwrap_or(false)
+    }
+
+    /// Adapts all next hops to the ifaces of the host, after a port was added or removed. Returns
+    /// whether the target of a route has changed.
+    pub fn relink(&mut self, tables: &mut Tables<'_>) -> bool {
+        let all: Vec<u32> = self.next_hops.keys().copied().collect();
+        let mut has_changed = false;
+        for id in all {
+            has_changed |= self.update::<u32>(id, tables);
+            has_changed |= self.update::<u128>(id, tables);
+            has_changed |= self.end_waiting(id, tables);
+        }
+        has_changed
     }
 
     /// Adds the routes that waited for next hop `id`, if it has a path now.
@@ -544,7 +524,7 @@ impl Engine {
                 }
             };
             if let Err(Absent::Unknown | Absent::Unusable) = learned {
-                return has_changed; // of this family; a next hop has routes of one
+                continue; // a next hop may have a path for routes of one family only
             }
             self.note(&learned);
             self.stop_waiting(to);
@@ -557,8 +537,10 @@ impl Engine {
     fn leave_members(&mut self, id: u32) {
         let Some(Content::Group(members)) = self.next_hops.get(&id).map(|known| known.to.clone()) else { return };
         for (member, _) in members {
-            if let Some(member) = self.next_hops.get_mut(&member) {
-                member.groups.retain(|group| *group != id);
+            let Some(known) = self.next_hops.get_mut(&member) else { continue };
+            known.groups.retain(|group| *group != id);
+            if known.groups.is_empty() && known.to == Content::Nothing {
+                self.next_hops.remove(&member); // it was not announced
             }
         }
     }
@@ -611,6 +593,11 @@ impl Engine {
             (removed, sweep.after6, *is_done6) = (of_turn, after, after.is_none());
         }
         self.counts.swept.add(removed as u64);
+        // A route that an own route has hidden in the meantime may have been passed.
+        let left = tables.v4.learned_by(sweep.generation) + tables.v6.learned_by(sweep.generation);
+        if sweep.is_done == [true; 2] && left > 0 {
+            sweep = Sweep { generation: sweep.generation, ..Sweep::default() };
+        }
         if sweep.is_done != [true; 2] {
             self.sweep = Some(sweep);
             return true;
@@ -650,43 +637,4 @@ fn learn<A: Family>(
     tables: &mut Tables<'_>,
 ) -> Result<Learned, Absent> {
     A::routes(tables).learn(prefix, target, origin).map_err(Absent::Error)
-}
-
-/// Returns the path of a next hop; `None` if its device is none of this host's, or if its gateway
-/// is of another family.
-fn path<A: Family>(hop: Hop, weight: u16, links: &Links) -> Option<Path<A::Addr>> {
-    let iface = *links.get(&hop.oif)?;
-    let via = match hop.gateway {
-        Some(gateway) => Via::Gateway(iface, A::address(gateway)?),
-        None => Via::Link(iface),
-    };
-    Some(Path { via, weight })
-}
-
-/// Returns the paths of a route that has its next hops itself.
-fn inline_paths<A: Family>(to: NextHop<'_>, links: &Links) -> Vec<Path<A::Addr>> {
-    match to {
-        NextHop::Path(hop) => path::<A>(hop, 1, links).into_iter().collect(),
-        NextHop::Multipath(all) => {
-            of_several(all.paths().filter_map(|(hop, weight)| path::<A>(hop, weight, links)).collect())
-        }
-        NextHop::None | NextHop::Blackhole | NextHop::Group(_) => Vec::new(),
-    }
-}
-
-/// Returns the paths of a set: those that send packets, as many as a set can have, or else a single
-/// one that drops them.
-fn of_several<G>(mut paths: Vec<Path<G>>) -> Vec<Path<G>> {
-    if paths.len() > 1 {
-        let sends = |path: &Path<G>| path.via.iface().is_some();
-        if paths.iter().any(sends) {
-            paths.retain(sends);
-        }
-        let most = if paths.iter().any(sends) { PATHS_MAX } else { 1 };
-        paths.truncate(most);
-    }
-    if let [only] = paths.as_mut_slice() {
-        only.weight = 1; // so that equal targets are equal
-    }
-    paths
 }

@@ -2,7 +2,8 @@
 
 use super::FpmCounts;
 use super::config::FpmConfig;
-use super::engine::{Engine, Links, Tables};
+use super::engine::{Engine, Tables};
+use super::paths::Links;
 use super::status::{FpmStatus, NextHopStatus};
 use clock::{Clock, Duration, Instant};
 use inet::Stack;
@@ -16,16 +17,16 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use wire::fpm::{FpmError, whole_frames};
 
 /// Size of the buffer for the stream, at least two frames.
 const CHUNK: usize = 128 * 1024;
-/// Maximum number of chunks that were read and not yet applied: 64 MB, almost the whole table of
-/// the Internet. If there are more, the engine waits.
-const QUEUED_MAX: usize = 512;
+/// Number of bytes that were read and not yet applied at which the engine has to wait: almost the
+/// whole table of the Internet. Tests fill less.
+pub(super) const QUEUED_MAX: u64 = if cfg!(test) { 4 << 20 } else { 64 << 20 };
 /// Maximum number of frames that are applied under one lock of the tables.
 const AT_ONCE: usize = 32;
 /// Time after which a pause of the stream shows that the engine has announced all routes. `zebra`
@@ -68,8 +69,11 @@ struct Shared {
     stop: Event,
     /// Set while there may be something to apply.
     is_pending: AtomicBool,
+    /// Number of bytes that were read and not yet applied.
     queued: AtomicU64,
     refused: AtomicU64,
+    /// Time in nanoseconds at which stale routes are removed; `u64::MAX` if there are none.
+    due: AtomicU64,
 }
 
 /// Server to which a routing engine connects. One engine can be connected at a time.
@@ -85,6 +89,8 @@ pub struct FpmServer {
 struct State {
     engine: Engine,
     received: Receiver<Received>,
+    /// Ifaces of the host when the engine was last served.
+    links: Links,
     /// Frames that are being applied, and the number of bytes applied.
     chunk: Option<(Vec<u8>, usize)>,
     peer: Option<SocketAddr>,
@@ -121,13 +127,15 @@ impl FpmServer {
             is_pending: AtomicBool::new(false),
             queued: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            due: AtomicU64::new(u64::MAX),
         });
-        let (send, received) = sync_channel(QUEUED_MAX);
+        let (send, received) = channel();
         let mut reading = Reading { listener, shared: shared.clone(), send, stream: None, bytes: Vec::new() };
         let thread = dispatch::spawn_worker("fpm", None, move |_| while reading.round() {})?;
         let state = State {
             engine: Engine::new(config),
             received,
+            links: Links::new(),
             chunk: None,
             peer: None,
             since: now,
@@ -152,12 +160,13 @@ impl FpmServer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time at which stale routes are removed.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        self.state().engine.due()
+    /// Returns the time at which stale routes are removed, [`Instant::NEVER`] if there are none.
+    #[inline]
+    pub(crate) fn due(&self) -> Instant {
+        Instant::from_nanos(self.shared.due.load(Ordering::Relaxed))
     }
 
-    /// Returns whether frames wait to be applied.
+    /// Returns whether something was received that is not yet applied.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.shared.is_pending.load(Ordering::Acquire)
@@ -175,7 +184,16 @@ impl FpmServer {
         let mut state = self.state();
         self.shared.received.clear();
         let before = state.engine.counts.frames.get();
+        if state.links != host.links {
+            state.links.clone_from(&host.links);
+            host.stack.change_routes(host.cx(), |v4, v6| {
+                let mut tables = Tables { v4, v6, links: &host.links, now: began };
+                (state.engine.relink(&mut tables), ())
+            });
+        }
         while self.turn(&mut state, host) && host.clock.now().since(began) < most {}
+        let due = state.engine.due().map_or(u64::MAX, Instant::nanos);
+        self.shared.due.store(due, Ordering::Relaxed);
         state.notices.drain(..).for_each(|text| notice(format!("{}: {text}", host.stack.name)));
         (state.engine.counts.frames.get() - before) as usize
     }
@@ -356,7 +374,7 @@ impl Drop for FpmServer {
 struct Reading {
     listener: TcpListener,
     shared: Arc<Shared>,
-    send: SyncSender<Received>,
+    send: Sender<Received>,
     stream: Option<TcpStream>,
     /// Bytes at the front of the stream that are no whole frame yet.
     bytes: Vec<u8>,
@@ -371,7 +389,8 @@ impl Reading {
         if self.shared.stop.clear() {
             return false;
         }
-        self.accept() && self.read()
+        // The end of one connection is read before the next one is accepted.
+        self.read() && self.accept()
     }
 
     fn accept(&mut self) -> bool {
@@ -420,7 +439,6 @@ impl Reading {
             if whole > 0 {
                 let rest = self.bytes.split_off(whole);
                 let frames = std::mem::replace(&mut self.bytes, rest);
-                self.shared.queued.fetch_add(whole as u64, Ordering::Relaxed);
                 if !self.pass(Received::Frames(frames)) {
                     return false;
                 }
@@ -437,23 +455,23 @@ impl Reading {
         self.pass(Received::Ended(why))
     }
 
-    /// Passes something to the thread of the host; waits while its queue is full. Returns `false`
-    /// if the thread is to end.
-    fn pass(&self, mut received: Received) -> bool {
-        loop {
-            match self.send.try_send(received) {
-                Ok(()) => {
-                    self.shared.is_pending.store(true, Ordering::Release);
-                    self.shared.received.raise();
-                    return true;
-                }
-                Err(TrySendError::Full(back)) => received = back,
-                Err(TrySendError::Disconnected(_)) => return false,
-            }
+    /// Passes something to the thread of the host; waits first while its queue is full. Returns
+    /// `false` if the thread is to end.
+    fn pass(&self, received: Received) -> bool {
+        while self.shared.queued.load(Ordering::Relaxed) > QUEUED_MAX {
             let stop = dispatch::wait_readable(&[self.shared.stop.fd()], Some(LATER));
             if stop.is_ok_and(|readable| readable.contains(&true)) {
                 return false;
             }
         }
+        if let Received::Frames(frames) = &received {
+            self.shared.queued.fetch_add(frames.len() as u64, Ordering::Relaxed);
+        }
+        if self.send.send(received).is_err() {
+            return false;
+        }
+        self.shared.is_pending.store(true, Ordering::Release);
+        self.shared.received.raise();
+        true
     }
 }

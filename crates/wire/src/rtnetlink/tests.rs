@@ -58,7 +58,7 @@ fn an_ipv4_route_may_have_an_ipv6_gateway() {
 fn invalid_messages_are_errors_and_end_the_frame() {
     let mut too_long = ROUTE;
     too_long[1] = 33;
-    let mut unknown = ROUTE;
+    let mut unknown = HOP;
     unknown[0] = 7;
     let id = attribute(NHA_ID, &5u32.to_ne_bytes());
     let cut = message(NEWROUTE, &[&ROUTE, &[9, 0, 1, 0, 10]]);
@@ -71,7 +71,7 @@ fn invalid_messages_are_errors_and_end_the_frame() {
         (message(NEWROUTE, &[&ROUTE, &attribute(RTA_MULTIPATH, &[8, 0, 0])]), RtnetlinkError::Attribute(RTA_MULTIPATH)),
         (message(NEWROUTE, &[&ROUTE, &attribute(RTA_MULTIPATH, &[4; 8])]), RtnetlinkError::Attribute(RTA_MULTIPATH)),
         (message(NEWROUTE, &[&too_long]), RtnetlinkError::PrefixLength(33)),
-        (message(DELROUTE, &[&unknown]), RtnetlinkError::Family(7)),
+        (message(NEWNEXTHOP, &[&unknown, &id, &attribute(NHA_GATEWAY, &[0; 4])]), RtnetlinkError::Family(7)),
         (message(NEWNEXTHOP, &[&HOP]), RtnetlinkError::NoId),
         (message(NEWNEXTHOP, &[&HOP, &id, &attribute(NHA_GROUP, &[0; 7])]), RtnetlinkError::Attribute(NHA_GROUP)),
         (message(DELNEXTHOP, &[&HOP[..7]]), RtnetlinkError::Truncated),
@@ -98,4 +98,22 @@ fn errors_have_a_text() {
         (RtnetlinkError::NoId, "next hop without a number"),
     ];
     texts.iter().for_each(|(why, text)| assert_eq!(why.to_string(), *text));
+}
+
+#[test]
+fn routes_that_need_more_than_a_next_hop_are_recognized() {
+    let mut labels = ROUTE;
+    labels[0] = 28; // MPLS
+    let mut from_source = ROUTE;
+    from_source[2] = 24;
+    for header in [labels, from_source] {
+        assert_eq!(first(&message(NEWROUTE, &[&header])), Ok(Message::Other(NEWROUTE)));
+        assert_eq!(first(&message(DELROUTE, &[&header])), Ok(Message::Other(DELROUTE)));
+    }
+    let encapsulated = message(NEWROUTE, &[&ROUTE, &attribute(RTA_ENCAP, &[0; 8]), &attribute(RTA_OIF, &[3, 0, 0, 0])]);
+    let Ok(Message::NewRoute(route)) = first(&encapsulated) else { panic!() };
+    assert!(matches!(route.kind, RouteKind::Other(_)));
+    let id = attribute(NHA_ID, &5u32.to_ne_bytes());
+    let hop = message(NEWNEXTHOP, &[&HOP, &id, &attribute(NHA_OIF, &[3, 0, 0, 0]), &attribute(NHA_ENCAP, &[0; 8])]);
+    assert_eq!(first(&hop), Ok(Message::NewNextHop { id: 5, to: NextHop::None }));
 }
