@@ -49,7 +49,7 @@ impl Reroutes for u32 {
     }
 
     fn route_at<L: Locks>(stack: &Stack<L>, cx: Cx, host: Prefix) -> Option<Via> {
-        stack.route_at(cx, host)
+        stack.routes.lock(cx).at(host).map(|route| route.via)
     }
 
     fn add<L: Locks>(stack: &Stack<L>, cx: Cx, host: Prefix, via: Via) -> bool {
@@ -72,7 +72,7 @@ impl Reroutes for u128 {
     }
 
     fn route_at<L: Locks>(stack: &Stack<L>, cx: Cx, host: Prefix6) -> Option<Via6> {
-        stack.route6_at(cx, host)
+        stack.six.routes.lock(cx).at(host).map(|route| route.via)
     }
 
     fn add<L: Locks>(stack: &Stack<L>, cx: Cx, host: Prefix6, via: Via6) -> bool {
@@ -86,7 +86,8 @@ impl Reroutes for u128 {
 
 impl<L: Locks> Stack<L> {
     /// Adds a route to `host` via `via` that expires after [`AGE`]. Returns `false` and changes
-    /// nothing if `host` has a configured route or the FIB is full.
+    /// nothing if `host` has another route, configured or of a routing engine, or if the FIB is
+    /// full.
     pub(crate) fn reroute<F: Reroutes>(&self, cx: Cx, host: F::Host, via: F::Via) -> bool {
         let redirects = F::redirects(self);
         let mut made = redirects.made.lock(cx);

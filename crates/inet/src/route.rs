@@ -103,6 +103,8 @@ pub struct Routes<A: Matched = u32> {
     shadowed: BTreeMap<IpPrefix<A>, Stored>,
     /// Ifaces that are down. Their next hops are dead.
     down: Vec<IfaceId>,
+    /// Set when an iface was removed.
+    has_forgotten: bool,
     /// Numbers of routes of a routing engine; `None` if there has been none.
     tally: Option<Box<Tally>>,
     /// For each next hop, the number of routes, path sets and objects that use it.
@@ -132,6 +134,7 @@ impl<A: Matched> Routes<A> {
             objects: HashMap::new(),
             shadowed: BTreeMap::new(),
             down: Vec::new(),
+            has_forgotten: false,
             tally: None,
             uses: Vec::new(),
             free: Vec::new(),
@@ -146,7 +149,7 @@ impl<A: Matched> Routes<A> {
         self.ways.clone()
     }
 
-    /// Adds or replaces the route to `prefix`; returns its previous target.
+    /// Adds or replaces the own route to `prefix`; returns its previous target.
     ///
     /// # Errors
     /// [`RouteError`]; the table is then unchanged.
@@ -236,6 +239,15 @@ impl<A: Matched> Routes<A> {
                 false => drop(self.unlearn(prefix)),
             }
         }
+        // An iface that is added again may get the same number, and is up then.
+        self.down.retain(|down| *down != iface);
+        self.has_forgotten = true;
+    }
+
+    /// Returns whether an iface was removed since the last call, so that objects may have lost
+    /// paths.
+    pub fn take_forgotten(&mut self) -> bool {
+        std::mem::take(&mut self.has_forgotten)
     }
 
     /// Marks the next hops on the link of an iface as dead, so that sets use their other paths, or

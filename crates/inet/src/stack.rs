@@ -587,7 +587,7 @@ impl<L: Locks> Stack<L> {
         before
     }
 
-    /// Returns the target of the route to exactly `prefix`.
+    /// Returns the target of the own route to exactly `prefix`.
     pub fn route_at(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
         self.routes.lock(cx).get(prefix)
     }
@@ -600,7 +600,7 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes a route and returns its target.
+    /// Removes an own route and returns its target.
     pub fn remove_route(&self, cx: Cx, prefix: Prefix) -> Option<Via> {
         let gone = self.routes.lock(cx).remove(prefix);
         self.rerouted();

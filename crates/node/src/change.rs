@@ -40,7 +40,7 @@ pub fn no_route(prefix: impl std::fmt::Display) -> CommandError {
 /// Returns the error for a prefix without an own route that could be removed.
 fn not_own<A: Matched>(routes: &Routes<A>, prefix: IpPrefix<A>) -> CommandError {
     match routes.at(prefix).is_some_and(|route| !route.origin.is_own()) {
-        true => CommandError::failed(format!("{prefix}: this is a route of the routing engine: remove it there")),
+        true => CommandError::failed(format!("{prefix} is a route of the routing engine; remove it there")),
         false => no_route(prefix),
     }
 }

@@ -323,7 +323,7 @@ fn set_resolvers<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: &Lease)
     stack.set_resolvers(cx, ResolverSource::Dhcp(id), &servers, &lease.domains, lease.until);
 }
 
-/// Configures address, routes, MTU and name servers. Existing routes are not replaced. Returns
+/// Configures address, routes, MTU and name servers. Existing own routes are not replaced. Returns
 /// `None` if the address cannot be added.
 fn apply<L: Locks>(stack: &Stack<L>, cx: Cx, id: IfaceId, lease: Lease) -> Option<Configured> {
     let iface = stack.iface(id)?;

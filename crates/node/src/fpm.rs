@@ -1,11 +1,11 @@
 //! Routes from a routing engine: FRR's `zebra` connects to this host and sends its routes by the
 //! Forwarding Plane Manager protocol (FPM).
 //!
-//! [`FpmServer`] listens, and reads the stream in a thread of its own, so that `zebra` never waits
-//! for the host. The thread that runs the host applies the frames between its rounds
-//! ([`FpmServer::serve`]), to which it gives a small share of its time while packets arrive. The
-//! engine (module `engine`) decides what a message changes; the tables of the stack keep the routes
-//! ([`inet::route::Routes::learn`]).
+//! [`FpmServer`] listens, and reads the stream in a separate thread, so that `zebra` waits only if
+//! the queue to the host is full. The thread that runs the host applies the frames between its
+//! rounds ([`Host::serve_fpm`](crate::Host::serve_fpm)), to which it gives a small share of its
+//! time while packets arrive. The engine (module `engine`) decides what a message changes; the
+//! tables of the stack keep the routes ([`inet::route::Routes::learn`]).
 //!
 //! After `zebra` has disconnected, its routes stay for a configured time. A new connection
 //! announces all of them again; those that it does not announce are then removed.
@@ -66,11 +66,8 @@ stats::counters! {
         ignored,
         /// Routes that wait for their next hop, which was not announced.
         unknown_next_hop,
-        /// Routes without a path through an iface of this host, or whose next hop has lost its last
-        /// one.
+        /// Routes without a path through an iface of this host.
         no_path,
-        /// Paths of groups that are not used: through no iface of this host, or too many.
-        paths_left_out,
         /// Routes lost: too many routes waited for their next hop.
         waiting_full,
         /// Routes lost: the table was full.

@@ -30,17 +30,16 @@ const RTA_PRIORITY: u16 = 6;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
 const RTA_VIA: u16 = 18;
-const RTA_NH_ID: u16 = 30;
-
 const RTA_ENCAP: u16 = 22;
+const RTA_NH_ID: u16 = 30;
 
 const NHA_ID: u16 = 1;
 const NHA_GROUP: u16 = 2;
 const NHA_BLACKHOLE: u16 = 4;
 const NHA_OIF: u16 = 5;
 const NHA_GATEWAY: u16 = 6;
-
 const NHA_ENCAP: u16 = 8;
+
 /// Type of a route whose packets need labels or another header; not a value of rtnetlink.
 const ENCAPSULATED: u8 = 255;
 
@@ -93,7 +92,7 @@ pub enum Message<'m> {
     },
     /// Number of a next hop that is removed.
     DelNextHop(u32),
-    /// Type of any other message.
+    /// Type of any other message, among them routes of other families and for certain sources.
     Other(u16),
 }
 
@@ -331,12 +330,17 @@ fn next_path(bytes: &mut &[u8], is_ip4: bool) -> Result<Option<(Hop, u16)>, Rtne
     let len = usize::from(u16::from_ne_bytes([a, b]));
     let mut attributes = bytes.get(8..len).ok_or(failed)?;
     let mut hop = Hop { oif: u32::from_ne_bytes([c, d, e, f]), gateway: None };
+    let mut is_plain = true;
     while let Some((ty, value)) = next_attribute(&mut attributes)? {
         match ty {
             RTA_GATEWAY => hop.gateway = Some(address(ty, value, is_ip4)?),
             RTA_VIA => hop.gateway = Some(via(value)?),
+            RTA_ENCAP => is_plain = false,
             _ => {}
         }
+    }
+    if !is_plain {
+        hop.oif = 0; // no interface sends packets with labels
     }
     *bytes = bytes.get(len.next_multiple_of(ALIGN)..).unwrap_or_default();
     Ok(Some((hop, u16::from(hops) + 1)))

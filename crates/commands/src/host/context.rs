@@ -56,7 +56,7 @@ impl<L: Locks> Ctl<'_, L> {
         addrs.iter().find(|own| own.contains(towards)).or(addrs.first()).map(|own| own.addr)
     }
 
-    /// Returns the next hop of the route to exactly `prefix`; `None` if there is no such route.
+    /// Returns the next hop of the own route to exactly `prefix`; `None` if there is none.
     pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
         self.host.stack.route_at(self.cx, prefix)
     }

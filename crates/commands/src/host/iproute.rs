@@ -359,10 +359,11 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u32>) 
     Ok(ctl.listing(json, text))
 }
 
-/// Removes all routes except the routes that were added together with an iface's address.
+/// Removes all own routes except those that were added together with an iface's address.
 fn flush<L: Locks>(ctl: &Ctl<'_, L>, words: Words<'_>) -> Result<String, CommandError> {
     words.end()?;
-    for route in ctl.host.stack.routes(ctl.cx).iter().filter(|route| !is_own(ctl, route)) {
+    let routes = ctl.host.stack.routes(ctl.cx);
+    for route in routes.iter().filter(|route| route.origin.is_own() && !is_own(ctl, route)) {
         ctl.host.stack.remove_route(ctl.cx, route.prefix);
     }
     Ok(String::new())

@@ -42,14 +42,14 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Removes the route to exactly `prefix`. Returns its target; `None` if there was no route.
+    /// Removes the own route to exactly `prefix`. Returns its target; `None` if there was none.
     pub fn remove_route6(&self, cx: Cx, prefix: Prefix6) -> Option<Via6> {
         let led = self.six.routes.lock(cx).remove(prefix);
         self.rerouted();
         led
     }
 
-    /// Returns the target of the route to exactly `prefix`; `None` if there is no such route.
+    /// Returns the target of the own route to exactly `prefix`; `None` if there is none.
     pub fn route6_at(&self, cx: Cx, prefix: Prefix6) -> Option<Via6> {
         self.six.routes.lock(cx).get(prefix)
     }

@@ -12,7 +12,7 @@ use fib::{IpPrefix, Matched, NextHopId, Stored};
 pub enum Target<G> {
     /// A next hop object.
     Object(ObjectId),
-    /// A target that the route has for itself.
+    /// A target that is not an object.
     Via(Via<G>),
 }
 
@@ -184,8 +184,8 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Removes the engine's routes through an iface that own routes hide. They would be used when
-    /// the own route is removed.
+    /// Removes the hidden routes of the engine that lead through `iface`. Otherwise they would be
+    /// used after the own route is removed.
     pub(super) fn forget_iface_in_shadow(&mut self, iface: IfaceId) {
         let leads = |stored: &Stored| match self.via(stored.hop) {
             Some(Via::Paths(set)) => self.paths(set).iter().any(|path| path.via.iface() == Some(iface)),

@@ -1,9 +1,8 @@
 //! Next hop objects: targets that many routes share and that change for all of them at once.
 //!
-//! A routing engine announces next hops by number and routes by the number of their next hop, as
-//! `ip nexthop` does in Linux. Each of them is an object here: a next hop number of its own that
-//! refers to another next hop, its target. Routes use the number of the object. When the object
-//! changes, one store moves all of them to the new target.
+//! A routing engine announces next hops by number, and routes with the number of their next hop, as
+//! `ip nexthop` in Linux. Each such next hop is an object: a next hop number that refers to another
+//! next hop, its target. When the object changes, one store moves all its routes to the new target.
 
 use super::paths::Object;
 use super::{Path, RouteError, Routes, Via};

@@ -302,6 +302,17 @@ fn sets_avoid_the_paths_of_an_iface_that_is_down() {
     assert_eq!(by_other(late), 512, "no packet tries a path without a link, at any time");
     routes.set_iface_alive(IfaceId(1), true);
     assert_eq!(by_other(late), before);
+    // A path that is new while its iface is down is dead, too; an iface that was removed and is added
+    // again is up.
+    routes.set_iface_alive(IfaceId(1), false);
+    routes.set_object(object, &[path(7), Path { via: other, weight: 1 }]).unwrap();
+    let Some(Via::Paths(set)) = used(&routes, prefix("10.1.0.0/16")) else { panic!() };
+    let dead = |id| reader.dead_until(routes.hop_to(gateway(id)).unwrap()).is_some();
+    assert!(dead(7) && routes.paths(set).len() == 2);
+    routes.forget_iface(IfaceId(1));
+    assert!(routes.take_forgotten() && !routes.take_forgotten());
+    routes.set_object(object, &[path(8), Path { via: other, weight: 1 }]).unwrap();
+    assert!(reader.dead_until(routes.hop_to(gateway(8)).unwrap()).is_none());
 }
 
 #[test]

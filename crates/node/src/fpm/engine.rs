@@ -17,7 +17,7 @@ const WAITING_MAX: usize = 100_000;
 /// Maximum number of next hops. Further ones are lost and counted.
 const NEXT_HOPS_MAX: usize = 1 << 20;
 /// Number of routes that a turn of a sweep looks at.
-const SWEPT_AT_ONCE: usize = 512;
+const SWEPT_AT_ONCE: usize = 64;
 
 /// Locked routing tables of a stack, with what the engine needs to change them.
 pub struct Tables<'t> {
@@ -50,7 +50,8 @@ trait Family: Addressed {
     fn objects(objects: &mut Objects) -> &mut Option<ObjectId>;
     fn orphans(engine: &mut Engine) -> &mut Orphans<Self>;
     fn to(prefix: IpPrefix<Self>) -> To;
-    /// Returns whether a host handles packets to the prefix without a route.
+    /// Returns whether the prefix is link-local, loopback or multicast, whose packets need no
+    /// route.
     fn is_special(prefix: IpPrefix<Self>) -> bool;
 }
 
@@ -107,9 +108,11 @@ struct Objects {
     v6: Option<ObjectId>,
 }
 
-/// A next hop that the engine has announced.
-#[derive(Debug)]
+/// A next hop by its number.
+#[derive(Debug, Default)]
 struct Known {
+    /// False for a member of a group that the engine has not announced itself.
+    is_announced: bool,
     to: Content,
     objects: Objects,
     /// Groups that have this next hop as a member.
@@ -180,7 +183,7 @@ impl Engine {
 
     /// Returns the number of next hops of the current connection.
     pub(crate) fn next_hops(&self) -> usize {
-        self.next_hops.values().filter(|known| known.to != Content::Nothing).count()
+        self.next_hops.values().filter(|known| known.is_announced).count()
     }
 
     /// Returns the number of routes that wait for their next hop.
@@ -191,7 +194,7 @@ impl Engine {
     /// Returns the next hops of the current connection, ordered by number: (number, IPv4 object,
     /// IPv6 object).
     pub(crate) fn objects(&self) -> BTreeMap<u32, (Option<ObjectId>, Option<ObjectId>)> {
-        let announced = self.next_hops.iter().filter(|(_, known)| known.to != Content::Nothing);
+        let announced = self.next_hops.iter().filter(|(_, known)| known.is_announced);
         announced.map(|(id, known)| (*id, (known.objects.v4, known.objects.v6))).collect()
     }
 
@@ -399,7 +402,7 @@ impl Engine {
 
     /// Returns the object of next hop `id` for routes of family `A`, creating it if necessary.
     fn object<A: Family>(&mut self, id: u32, tables: &mut Tables<'_>) -> Result<ObjectId, Absent> {
-        let known = self.next_hops.get_mut(&id).ok_or(Absent::Unknown)?;
+        let known = self.next_hops.get_mut(&id).filter(|known| known.is_announced).ok_or(Absent::Unknown)?;
         if let Some(object) = *A::objects(&mut known.objects) {
             return Ok(object);
         }
@@ -408,10 +411,11 @@ impl Engine {
             return Err(Absent::Unusable);
         }
         let object = match A::orphans(self).remove(&paths) {
+            Some(object) if A::routes(tables).object_paths(object) == paths => object,
+            // It has lost paths with an iface since. Its routes keep it until they change.
             Some(object) => {
-                // It may have lost paths with an iface since.
-                A::routes(tables).set_object(object, &paths).map_err(Absent::Error)?;
-                object
+                A::routes(tables).remove_object(object);
+                A::routes(tables).new_object(&paths).map_err(Absent::Error)?
             }
             None => A::routes(tables).new_object(&paths).map_err(Absent::Error)?,
         };
@@ -431,10 +435,7 @@ impl Engine {
         };
         match self.next_hops.get(&id).map(|known| &known.to) {
             Some(Content::Group(members)) => {
-                let paths: Vec<_> = members.iter().filter_map(|(id, weight)| single(id, *weight)).collect();
-                let paths = of_several(paths);
-                self.counts.paths_left_out.add((members.len() - paths.len()) as u64);
-                paths
+                of_several(members.iter().filter_map(|(id, weight)| single(id, *weight)).collect())
             }
             _ => single(&id, 1).into_iter().collect(),
         }
@@ -442,7 +443,7 @@ impl Engine {
 
     fn new_next_hop(&mut self, id: u32, to: Content, tables: &mut Tables<'_>) -> bool {
         let known = self.next_hops.get(&id);
-        if known.is_some_and(|known| known.to == to) {
+        if known.is_some_and(|known| known.is_announced && known.to == to) {
             return false;
         }
         let members = if let Content::Group(members) = &to { members.len() } else { 0 };
@@ -454,21 +455,13 @@ impl Engine {
         self.leave_members(id);
         if let Content::Group(members) = &to {
             for (member, _) in members.iter().filter(|(member, _)| *member != id) {
-                let member = self.next_hops.entry(*member).or_insert_with(|| Known {
-                    to: Content::Nothing, // not announced yet
-                    objects: Objects::default(),
-                    groups: Vec::new(),
-                });
+                let member = self.next_hops.entry(*member).or_default();
                 member.groups.push(id);
             }
         }
         let groups = groups.unwrap_or_default();
-        let known = self.next_hops.entry(id).or_insert_with(|| Known {
-            to: Content::Nothing,
-            objects: Objects::default(),
-            groups: Vec::new(),
-        });
-        known.to = to;
+        let known = self.next_hops.entry(id).or_default();
+        (known.is_announced, known.to) = (true, to);
         known.groups.extend(&groups);
         let changed = std::iter::once(id).chain(groups).collect::<Vec<u32>>();
         let mut has_changed = false;
@@ -487,10 +480,8 @@ impl Engine {
         };
         let paths = self.paths::<A>(id, tables.links);
         let changed = A::routes(tables).set_object(object, &paths);
-        match &changed {
-            Ok(true) if paths.is_empty() => self.counts.no_path.add(A::routes(tables).object_uses(object).into()),
-            Ok(_) => {}
-            Err(_) => self.counts.no_next_hop_left.bump(),
+        if changed.is_err() {
+            self.counts.no_next_hop_left.bump();
         }
         changed.unwrap_or(false)
     }
@@ -510,22 +501,19 @@ impl Engine {
 
     /// Adds the routes that waited for next hop `id`, if it has a path now.
     fn end_waiting(&mut self, id: u32, tables: &mut Tables<'_>) -> bool {
-        let waiting: Vec<To> = self.waiting_for.get(&id).into_iter().flatten().copied().collect();
+        let Some(waiting) = self.waiting_for.get(&id) else { return false };
+        let waiting: Vec<To> = waiting.iter().copied().collect();
+        let (v4, v6) = (self.object::<u32>(id, tables), self.object::<u128>(id, tables));
         let mut has_changed = false;
         for to in waiting {
             let Some(Waits { protocol, .. }) = self.waiting.get(&to).copied() else { continue };
             let origin = Origin::engine(protocol, self.generation, tables.now);
-            let learned = match to {
-                To::V4(prefix) => {
-                    self.object::<u32>(id, tables).and_then(|id| learn(prefix, Target::Object(id), origin, tables))
-                }
-                To::V6(prefix) => {
-                    self.object::<u128>(id, tables).and_then(|id| learn(prefix, Target::Object(id), origin, tables))
-                }
+            // A next hop may have a path for the routes of one family only.
+            let learned = match (to, &v4, &v6) {
+                (To::V4(prefix), Ok(object), _) => learn(prefix, Target::Object(*object), origin, tables),
+                (To::V6(prefix), _, Ok(object)) => learn(prefix, Target::Object(*object), origin, tables),
+                _ => continue,
             };
-            if let Err(Absent::Unknown | Absent::Unusable) = learned {
-                continue; // a next hop may have a path for routes of one family only
-            }
             self.note(&learned);
             self.stop_waiting(to);
             has_changed |= matches!(learned, Ok(Learned::Changed));
@@ -539,8 +527,8 @@ impl Engine {
         for (member, _) in members {
             let Some(known) = self.next_hops.get_mut(&member) else { continue };
             known.groups.retain(|group| *group != id);
-            if known.groups.is_empty() && known.to == Content::Nothing {
-                self.next_hops.remove(&member); // it was not announced
+            if known.groups.is_empty() && !known.is_announced {
+                self.next_hops.remove(&member);
             }
         }
     }
@@ -553,7 +541,7 @@ impl Engine {
         v6.into_iter().for_each(|object| tables.v6.remove_object(object));
         if !groups.is_empty() {
             // Groups that still have it as a member get it back if the number is announced again.
-            let known = Known { to: Content::Nothing, objects: Objects::default(), groups };
+            let known = Known { groups, ..Known::default() };
             self.next_hops.insert(id, known);
         }
     }
@@ -593,7 +581,7 @@ impl Engine {
             (removed, sweep.after6, *is_done6) = (of_turn, after, after.is_none());
         }
         self.counts.swept.add(removed as u64);
-        // A route that an own route has hidden in the meantime may have been passed.
+        // An own route that was added meanwhile can hide a route that the sweep has not reached.
         let left = tables.v4.learned_by(sweep.generation) + tables.v6.learned_by(sweep.generation);
         if sweep.is_done == [true; 2] && left > 0 {
             sweep = Sweep { generation: sweep.generation, ..Sweep::default() };

@@ -31,8 +31,9 @@ impl Addressed for u128 {
 }
 
 /// Target of a next hop.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) enum Content {
+    #[default]
     Nothing,
     Blackhole,
     Path(Hop),

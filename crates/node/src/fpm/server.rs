@@ -24,8 +24,8 @@ use wire::fpm::{FpmError, whole_frames};
 
 /// Size of the buffer for the stream, at least two frames.
 const CHUNK: usize = 128 * 1024;
-/// Number of bytes that were read and not yet applied at which the engine has to wait: almost the
-/// whole table of the Internet. Tests fill less.
+/// Limit of bytes that were read and not yet applied; above it, nothing is read. 64 MB are almost
+/// the whole table of the Internet. Tests use a lower limit.
 pub(super) const QUEUED_MAX: u64 = if cfg!(test) { 4 << 20 } else { 64 << 20 };
 /// Maximum number of frames that are applied under one lock of the tables.
 const AT_ONCE: usize = 32;
@@ -184,13 +184,13 @@ impl FpmServer {
         let mut state = self.state();
         self.shared.received.clear();
         let before = state.engine.counts.frames.get();
-        if state.links != host.links {
-            state.links.clone_from(&host.links);
-            host.stack.change_routes(host.cx(), |v4, v6| {
-                let mut tables = Tables { v4, v6, links: &host.links, now: began };
-                (state.engine.relink(&mut tables), ())
-            });
-        }
+        let is_new = state.links != host.links;
+        state.links.clone_from(&host.links);
+        host.stack.change_routes(host.cx(), |v4, v6| {
+            let has_forgotten = [v4.take_forgotten(), v6.take_forgotten()].contains(&true);
+            let mut tables = Tables { v4, v6, links: &host.links, now: began };
+            ((is_new || has_forgotten) && state.engine.relink(&mut tables), ())
+        });
         while self.turn(&mut state, host) && host.clock.now().since(began) < most {}
         let due = state.engine.due().map_or(u64::MAX, Instant::nanos);
         self.shared.due.store(due, Ordering::Relaxed);
@@ -437,8 +437,8 @@ impl Reading {
                 Err((whole, why)) => (whole, Some(why)),
             };
             if whole > 0 {
-                let rest = self.bytes.split_off(whole);
-                let frames = std::mem::replace(&mut self.bytes, rest);
+                // A chunk in the queue takes no more memory than its frames.
+                let frames: Vec<u8> = self.bytes.drain(..whole).collect();
                 if !self.pass(Received::Frames(frames)) {
                     return false;
                 }

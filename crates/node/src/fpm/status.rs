@@ -27,7 +27,7 @@ pub struct FpmStatus {
     pub waiting: usize,
     /// Number of next hops.
     pub next_hops: usize,
-    /// Numbers of IPv4 and IPv6 routes that own routes to the same prefixes hide.
+    /// Numbers of the engine's IPv4 and IPv6 routes that own routes to the same prefixes hide.
     pub shadowed: [usize; 2],
 }
 

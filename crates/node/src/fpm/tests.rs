@@ -455,7 +455,6 @@ fn next_hops_follow_the_ports_of_the_host() {
     router.apply(&frame(&[Wire::route(to, BGP).nh_id(3)]));
     assert_eq!(router.lines(), ["11.0.0.0/8 192.0.2.2%1 bgp"]);
     assert_eq!(router.engine.waiting(), 3);
-    assert!(router.engine.counts.paths_left_out.get() > 0);
     router.links.insert(9, IfaceId(4));
     assert!(router.do_with(|engine, tables| engine.relink(tables)));
     assert_eq!(router.lines()[2..], ["10.0.2.0/24 192.0.2.1%4 bgp", "11.0.0.0/8 192.0.2.1%4*1 192.0.2.2%1*1 bgp"]);
@@ -506,6 +505,18 @@ fn a_sweep_finds_routes_that_are_hidden_meanwhile() {
         router.disconnect();
     }
     assert_eq!((router.engine.generation(), router.v4.learned_by(number)), (number, 0));
+}
+
+#[test]
+fn a_next_hop_without_a_path_keeps_its_routes_until_it_has_one_again() {
+    let mut router = Router::connected();
+    let group = frame(&[Builder::new_group(9, &[(1, 1)])]);
+    router.apply(&[frame(&[Wire::hop(1, 3, 1)]), group, many(3, 1)].concat());
+    router.apply(&frame(&[Builder::new_next_hop(1, 99, [192, 0, 2, 1].into())]));
+    assert_eq!(router.lines()[0], "10.0.0.0/24 Reject bgp");
+    router.apply(&frame(&[Builder::del_next_hop(9)]));
+    assert!(router.apply(&frame(&[Wire::hop(1, 5, 2)])), "the number still has its object");
+    assert_eq!(router.lines()[0], "10.0.0.0/24 192.0.2.2%2 bgp");
 }
 
 #[test]

@@ -97,7 +97,8 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
         "get" => get(ctl, words),
         "flush" => {
             words.end()?;
-            for route in stack.routes6(ctl.cx).iter().filter(|route| !ctl.came_with_address(route.prefix, route.via)) {
+            let is_added = |route: &&Route6| route.origin.is_own() && !ctl.came_with_address(route.prefix, route.via);
+            for route in stack.routes6(ctl.cx).iter().filter(is_added) {
                 stack.remove_route6(ctl.cx, route.prefix);
             }
             Ok(String::new())
