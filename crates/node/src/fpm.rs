@@ -14,6 +14,7 @@ mod config;
 mod engine;
 mod paths;
 mod server;
+mod stale;
 mod status;
 #[cfg(test)]
 mod tests;

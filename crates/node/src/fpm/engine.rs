@@ -1,12 +1,13 @@
-//! State of a routing engine's routes: next hops by number, routes that wait for one, and the
-//! connections whose routes are stale.
+//! Messages of a routing engine and what they change: next hops by number, and routes, some of which
+//! wait for a next hop.
 
 use super::paths::{Addressed, Content, Links, OfNumbers, inline_paths, of_several, path};
+use super::stale::Stale;
 use super::{FpmConfig, FpmCounts};
 use clock::{Duration, Instant};
 use inet::fib::{AddrBits, IpPrefix, Prefix, Prefix6};
 use inet::route::{Learned, ObjectId, Origin, Path, Protocol, RouteError, Routes, Target, Via};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::net::IpAddr;
 use wire::fpm::split;
@@ -16,8 +17,6 @@ use wire::rtnetlink::{Message, Route, RouteKind, messages};
 const WAITING_MAX: usize = 100_000;
 /// Maximum number of next hops. Further ones are lost and counted.
 const NEXT_HOPS_MAX: usize = 1 << 20;
-/// Number of routes that a turn of a sweep looks at.
-const SWEPT_AT_ONCE: usize = 64;
 
 /// Locked routing tables of a stack, with what the engine needs to change them.
 pub struct Tables<'t> {
@@ -139,15 +138,6 @@ struct Waits {
     protocol: Protocol,
 }
 
-/// Routes of an ended connection that are being removed.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sweep {
-    generation: u8,
-    after: Option<Prefix>,
-    after6: Option<Prefix6>,
-    is_done: [bool; 2],
-}
-
 /// State of a routing engine's connections: applies its messages to the tables of a stack.
 #[derive(Debug, Default)]
 pub struct Engine {
@@ -160,9 +150,7 @@ pub struct Engine {
     orphans6: Orphans<u128>,
     waiting: HashMap<To, Waits>,
     waiting_for: HashMap<u32, HashSet<To>>,
-    /// Ended connections with the times at which their routes are removed.
-    ended: VecDeque<(u8, Instant)>,
-    sweep: Option<Sweep>,
+    stale: Stale,
     pub(crate) counts: FpmCounts,
 }
 
@@ -204,13 +192,7 @@ impl Engine {
         self.is_connected = true;
         self.generation = self.generation.checked_add(1).unwrap_or(1);
         // After 255 connections the number is used again. Its routes are removed first.
-        let number = self.generation;
-        while self.sweep.is_some_and(|sweep| sweep.generation == number)
-            || self.ended.iter().any(|(generation, _)| *generation == number)
-        {
-            if self.sweep.is_none() {
-                self.start_sweep();
-            }
+        while self.stale.has(self.generation) {
             self.turn_sweep(tables);
         }
         self.forget_next_hops(tables);
@@ -231,7 +213,7 @@ impl Engine {
     /// Ends the connection: its routes become stale. Returns the time for which they stay.
     pub fn disconnect(&mut self, now: Instant) -> Duration {
         if std::mem::take(&mut self.is_connected) {
-            self.ended.push_back((self.generation, now.after(self.config.stale)));
+            self.stale.end(self.generation, now.after(self.config.stale));
         }
         self.config.stale
     }
@@ -341,9 +323,9 @@ impl Engine {
         };
         if is_marker && learned.is_ok() {
             self.counts.markers.bump();
-            self.ended.iter_mut().for_each(|(_, at)| *at = tables.now);
+            self.stale.end_all(tables.now);
         }
-        self.note(&learned);
+        self.count(&learned);
         match learned {
             Ok(Learned::Changed) => true,
             Ok(Learned::Same | Learned::Shadowed) => false,
@@ -352,7 +334,7 @@ impl Engine {
         }
     }
 
-    fn note(&self, learned: &Result<Learned, Absent>) {
+    fn count(&self, learned: &Result<Learned, Absent>) {
         let counts = &self.counts;
         match learned {
             Ok(Learned::Changed) => counts.changed.bump(),
@@ -514,7 +496,7 @@ impl Engine {
                 (To::V6(prefix), _, Ok(object)) => learn(prefix, Target::Object(*object), origin, tables),
                 _ => continue,
             };
-            self.note(&learned);
+            self.count(&learned);
             self.stop_waiting(to);
             has_changed |= matches!(learned, Ok(Learned::Changed));
         }
@@ -548,56 +530,28 @@ impl Engine {
 
     /// Returns the time of the next turn.
     pub(crate) fn due(&self) -> Option<Instant> {
-        if self.sweep.is_some() { Some(Instant::ZERO) } else { self.ended.iter().map(|(_, at)| *at).min() }
+        self.stale.due()
     }
 
     /// Removes stale routes whose time is over, some at a time. Returns `false` if there are none.
     pub fn turn(&mut self, tables: &mut Tables<'_>) -> bool {
-        if self.sweep.is_none() && self.ended.iter().any(|(_, at)| *at <= tables.now) {
-            self.ended.make_contiguous().sort_by_key(|(_, at)| *at);
-            self.start_sweep();
-        }
-        self.sweep.is_some() && {
+        let is_due = self.due().is_some_and(|due| due <= tables.now);
+        if is_due {
             self.turn_sweep(tables);
-            true
         }
+        is_due
     }
 
-    fn start_sweep(&mut self) {
-        let ended = self.ended.pop_front();
-        self.sweep = ended.map(|(generation, _)| Sweep { generation, ..Sweep::default() });
-    }
-
-    /// Continues a sweep. Returns `false` at its end.
-    fn turn_sweep(&mut self, tables: &mut Tables<'_>) -> bool {
-        let Some(mut sweep) = self.sweep.take() else { return false };
-        let [is_done, is_done6] = &mut sweep.is_done;
-        let mut removed = 0;
-        if !*is_done {
-            let (of_turn, after) = tables.v4.sweep(sweep.generation, sweep.after, SWEPT_AT_ONCE);
-            (removed, sweep.after, *is_done) = (of_turn, after, after.is_none());
-        } else if !*is_done6 {
-            let (of_turn, after) = tables.v6.sweep(sweep.generation, sweep.after6, SWEPT_AT_ONCE);
-            (removed, sweep.after6, *is_done6) = (of_turn, after, after.is_none());
+    fn turn_sweep(&mut self, tables: &mut Tables<'_>) {
+        self.counts.swept.add(self.stale.sweep(tables.v4, tables.v6) as u64);
+        if !self.stale.is_empty() {
+            return;
         }
-        self.counts.swept.add(removed as u64);
-        // An own route that was added meanwhile can hide a route that the sweep has not reached.
-        let left = tables.v4.learned_by(sweep.generation) + tables.v6.learned_by(sweep.generation);
-        if sweep.is_done == [true; 2] && left > 0 {
-            sweep = Sweep { generation: sweep.generation, ..Sweep::default() };
+        if !self.is_connected {
+            self.forget_next_hops(tables);
         }
-        if sweep.is_done != [true; 2] {
-            self.sweep = Some(sweep);
-            return true;
-        }
-        if self.ended.is_empty() {
-            if !self.is_connected {
-                self.forget_next_hops(tables);
-            }
-            self.orphans.drain().for_each(|(_, object)| tables.v4.remove_object(object));
-            self.orphans6.drain().for_each(|(_, object)| tables.v6.remove_object(object));
-        }
-        false
+        self.orphans.drain().for_each(|(_, object)| tables.v4.remove_object(object));
+        self.orphans6.drain().for_each(|(_, object)| tables.v6.remove_object(object));
     }
 }
 
