@@ -1,5 +1,5 @@
-//! Messages of a routing engine and what they change: next hops by number, and routes, some of which
-//! wait for a next hop.
+//! Messages of a routing engine and what they change: next hops by number, and routes, some of
+//! which wait for a next hop.
 
 use super::paths::{Addressed, Content, Links, OfNumbers, inline_paths, of_several, path};
 use super::stale::Stale;

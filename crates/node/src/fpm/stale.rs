@@ -68,7 +68,8 @@ impl Stale {
         if sweep.is_done != [true; 2] {
             self.sweep = Some(sweep);
         } else if v4.learned_by(sweep.generation) + v6.learned_by(sweep.generation) > 0 {
-            // An own route that was added meanwhile can hide a route that the sweep has not reached.
+            // An own route that was added meanwhile can hide a route that the sweep has not
+            // reached.
             self.sweep = Some(Sweep { generation: sweep.generation, ..Sweep::default() });
         }
         removed
