@@ -5,6 +5,8 @@
 
 mod file;
 
+#[cfg(test)]
+pub use file::leave_file;
 pub use file::{SocketFile, bind, listen, probe};
 
 use std::fs::{File, Permissions};

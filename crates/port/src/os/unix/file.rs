@@ -115,10 +115,10 @@ fn parent(path: &Path) -> &Path {
 
 /// Locks the directory of `path`, so that only one of several servers that start at the same time
 /// replaces the file of a process that has ended. Returns `None` if the directory cannot be locked,
-/// or if another process holds the lock for 0.1 s.
+/// or if another process holds the lock for 1 s.
 fn lock(path: &Path) -> Option<File> {
     let directory = open_directory(parent(path)).ok()?;
-    for _ in 0..50 {
+    for _ in 0..500 {
         match directory.try_lock() {
             Ok(()) => return Some(directory),
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(2)),
@@ -194,6 +194,19 @@ impl Drop for Room {
     }
 }
 
+/// Creates the file that a process which has ended leaves. Waits until the socket is closed in each
+/// process, because one that another thread is just starting has a copy of it until it executes its
+/// program.
+#[cfg(test)]
+pub fn leave_file(path: &Path) {
+    drop(UnixListener::bind(path).unwrap());
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while !probe(path).is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused) {
+        assert!(std::time::Instant::now() < end, "the socket is not closed");
+        std::thread::yield_now();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,7 +236,7 @@ mod tests {
         let dir = Dir::new("several");
         let path = dir.0.join("s");
         for round in 0..200 {
-            drop(UnixListener::bind(&path).unwrap()); // leaves its file
+            leave_file(&path);
             let barrier = Barrier::new(4);
             let servers: Vec<_> = std::thread::scope(|threads| {
                 let listen = || {
@@ -256,7 +269,7 @@ mod tests {
                 listener.accept().unwrap();
                 assert!(fs::symlink_metadata(&path).unwrap().mode() & 0o777 == 0o600);
                 drop(file);
-                drop(UnixListener::bind(&path).unwrap()); // leaves its file
+                leave_file(&path);
             }
         }
         assert!(listen(&dir.0.join("x".repeat(120))).is_err());

@@ -1,6 +1,7 @@
 //! Ports opened by their specification.
 
 use crate::os::is_readable;
+use crate::os::unix::leave_file;
 use crate::own::unix::FRAME_MAX;
 use crate::{Env, Pairs, Port, Spec, open};
 use buf::{Burst, Pool, PoolConfig};
@@ -354,7 +355,7 @@ fn a_full_datagram_queue_keeps_the_frames_with_the_sender() {
 fn paths_that_are_in_use_or_no_sockets_are_refused() {
     let dir = Dir::new("refused");
     let (path, file) = (dir.at("s"), dir.at("f"));
-    drop(UnixListener::bind(&path).unwrap()); // leaves its file behind
+    leave_file(path.as_ref());
     let server = port(&format!("unix(server=on):{path}"));
     let refused = |spec: String| try_open(&spec).unwrap_err();
     assert!(refused(format!("unix(server=on):{path}")).contains("another process uses this socket"));
