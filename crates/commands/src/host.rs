@@ -20,6 +20,7 @@ mod isr;
 mod job;
 mod netstat;
 mod places;
+mod reload;
 mod resolvectl;
 mod route;
 mod show;
@@ -133,6 +134,30 @@ impl<L: Locks> Table<L> {
             about: "Account for every frame: received, sent, held or dropped",
             usage: Vec::new,
             run: |ctl, words| words.end().map(|()| audit::run(ctl)),
+        },
+        Command {
+            name: "reload",
+            about: "Read the host's file again and change what is different",
+            usage: || usage(reload::ReloadForms::<L>::ALL),
+            run: |ctl, words| one_of(reload::ReloadForms::ALL, ctl, words),
+        },
+        Command {
+            name: "commit-confirmed",
+            about: "Reload, and go back unless the configuration is confirmed",
+            usage: || usage(reload::ConfirmForms::<L>::ALL),
+            run: |ctl, words| one_of(reload::ConfirmForms::ALL, ctl, words),
+        },
+        Command {
+            name: "commit",
+            about: "Confirm the configuration of 'commit-confirmed'",
+            usage: Vec::new,
+            run: |ctl, words| words.end().and_then(|()| reload::commit(ctl)),
+        },
+        Command {
+            name: "write",
+            about: "Save the running configuration",
+            usage: || usage(reload::WriteForms::<L>::ALL),
+            run: |ctl, words| one_of(reload::WriteForms::ALL, ctl, words),
         },
         Command {
             name: "stop",

@@ -21,7 +21,7 @@ mod wait;
 mod worker;
 
 pub use affinity::{Pinned, core_at, cores, last_core, other_core, pin_to_core, pinned_to_core};
-pub use stop::{install_stop_handler, request_stop, stop_requested};
-pub use usage::{context_switches, process_cpu_s, thread_cpu_ns, thread_delay_ns};
+pub use stop::{install_reload_handler, install_stop_handler, reloads_requested, request_stop, stop_requested};
+pub use usage::{context_switches, monotonic_us, process_cpu_s, thread_cpu_ns, thread_delay_ns};
 pub use wait::wait_readable;
 pub use worker::{OnThread, on_thread, spawn_scoped, spawn_worker};

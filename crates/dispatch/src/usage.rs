@@ -5,10 +5,21 @@
 /// value in /proc/thread-self/schedstat lags behind by up to a scheduler tick.
 #[inline]
 pub fn thread_cpu_ns() -> u64 {
+    ns_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// Returns the kernel's monotonic time in microseconds (CLOCK_MONOTONIC), as other processes read
+/// it, too.
+pub fn monotonic_us() -> u64 {
+    ns_of(libc::CLOCK_MONOTONIC) / 1000
+}
+
+#[inline]
+fn ns_of(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec for the kernel to fill; the clock exists since Linux
+    // SAFETY: `time` is a valid timespec for the kernel to fill; both clocks exist since Linux
     // 2.6.12, so it cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

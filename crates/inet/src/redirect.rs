@@ -109,6 +109,16 @@ impl<L: Locks> Stack<L> {
         true
     }
 
+    /// Returns whether a redirect has created the route to `prefix` via `via`.
+    pub fn is_redirect(&self, cx: Cx, prefix: Prefix, via: Via) -> bool {
+        self.redirects.made.lock(cx).iter().any(|made| (made.host, made.via) == (prefix, via))
+    }
+
+    /// Returns whether a redirect has created the IPv6 route to `prefix` via `via`.
+    pub fn is_redirect6(&self, cx: Cx, prefix: Prefix6, via: Via6) -> bool {
+        self.six.redirects.made.lock(cx).iter().any(|made| (made.host, made.via) == (prefix, via))
+    }
+
     /// Removes a route that a redirect created, unless the route has been changed since.
     fn forget_redirect<F: Reroutes>(&self, cx: Cx, made: Made<F::Host, F::Via>) {
         if F::route_at(self, cx, made.host) == Some(made.via) {

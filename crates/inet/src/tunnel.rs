@@ -131,6 +131,11 @@ impl<L: Locks> Stack<L> {
         self.size_tunnel(cx, id);
     }
 
+    /// Returns the MTU that was set explicitly for a tunnel; `None` if it is derived from the path.
+    pub fn tunnel_mtu(&self, cx: Cx, id: IfaceId) -> Option<u16> {
+        self.tunnels.lock(cx).get(id).and_then(|tunnel| tunnel.fixed_mtu)
+    }
+
     /// Sets a tunnel's MTU to the explicit value if there is one. Otherwise derives it from the
     /// path (RFC 2003 5.1).
     #[inline(never)]

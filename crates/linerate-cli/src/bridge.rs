@@ -10,6 +10,7 @@ use bridge::{ADDRESSES, FdbConfig, MAX_PORTS, StpVersion};
 use clap::{Args, ValueHint};
 use clock::{Clock, Strategy};
 use commands::bridge as control;
+use node::config::{Network, SwitchFile};
 use node::control::SwitchServer;
 use node::run::Event;
 use node::switch::run::Until;
@@ -70,6 +71,9 @@ pub struct BridgeArgs {
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<metrics::Address>,
+    /// Check the flags, print what would be opened, and exit
+    #[arg(long)]
+    pub check: bool,
     /// Keep running when all ports are closed
     #[arg(long)]
     pub stay: bool,
@@ -92,9 +96,6 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         return ctl::run(args.url.as_deref(), args.json, words);
     }
     let specs = specs(args)?;
-    let mut metrics = args.metrics.as_ref().map(hosts::Metrics::bind).transpose()?;
-    let mut ready = Ready::new(args.ready_fd, 1)?;
-    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut config = SwitchConfig { name: args.name.clone(), loops: args.loops.into(), ..SwitchConfig::default() };
     config.workers = args.workers.into();
     config.bridge.fdb = FdbConfig { most: args.table as usize, timeout: args.age, ..FdbConfig::new() };
@@ -105,6 +106,16 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
             sysctls.push((name, value));
         }
     }
+    if args.check {
+        let ports = specs.iter().map(Spec::to_string).collect();
+        let switch = SwitchFile { name: args.name.clone(), ports, ..SwitchFile::default() };
+        switch.check().map_err(Fault::usage)?;
+        let network = Network { hosts: Vec::new(), switches: vec![switch] };
+        return print(&hosts::summary(&network)).map(|()| Exit::Fine);
+    }
+    let mut metrics = args.metrics.as_ref().map(hosts::Metrics::bind).transpose()?;
+    let mut ready = Ready::new(args.ready_fd, 1)?;
+    dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     port::fit_pool(&mut config.pool, &specs);
     let switch = Switch::new(&config, Clock::live(Strategy::TscScaled)).context("cannot allocate port buffers")?;
     for spec in &specs {
@@ -142,6 +153,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };
     let ran = switch.run(socket.as_mut(), until, dispatch::stop_requested);
+    drop(ready);
     switch.end_report();
     drop(metrics);
     control::warnings(&switch).iter().filter(|warning| !at_start.contains(warning)).for_each(|warning| notice(warning));

@@ -8,11 +8,13 @@ use crate::sandbox::warn_if_unavailable;
 use anyhow::Context;
 use dispatch::sandbox::Sandbox;
 use metrics::{Address, Bound, Server};
-use node::config::{HostConfig, IfaceConfig, Network};
+use node::config::{ConfigFile, HostConfig, IfaceConfig, Network};
 use node::figures::Collector;
+use node::reload::ReloadOutcome;
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 /// Runs `host --port SPEC ...`.
@@ -22,24 +24,63 @@ pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         host.set("fpm.listen", address).map_err(|why| Fault::usage(format!("--fpm: {why}")))?;
     }
     let sandbox = args.sandbox.with_control(host.control.is_some());
-    run(Network { hosts: vec![host], switches: Vec::new() }, &sandbox, args.host.ready_fd, args.metrics.as_ref())
+    let network = Network { hosts: vec![host], switches: Vec::new() };
+    if args.check {
+        return print(&summary(&network)).map(|()| Exit::Fine);
+    }
+    run(network, None, &sandbox, args.host.ready_fd, args.metrics.as_ref())
+}
+
+/// Returns what the hosts and switches would open, for --check.
+pub fn summary(network: &Network) -> String {
+    let mut out = String::new();
+    for host in &network.hosts {
+        let ports = host.ifaces.iter().filter(|iface| iface.tunnel.is_none()).map(|iface| iface.port.clone());
+        let mut parts = vec![("ports", ports.collect::<Vec<_>>())];
+        parts.push(("services", host.services.iter().map(|of| format!("{}:{}", of.kind, of.port.0)).collect()));
+        parts.push(("control", host.control.iter().map(|path| path.display().to_string()).collect()));
+        parts.push(("fpm", host.fpm.listen.iter().map(|at| at.to_string()).collect()));
+        out += &line("host", &host.name, &parts);
+    }
+    for switch in &network.switches {
+        out += &line("switch", &switch.name, &[("ports", switch.ports.clone())]);
+    }
+    out
+}
+
+fn line(kind: &str, name: &str, parts: &[(&str, Vec<String>)]) -> String {
+    let parts = parts.iter().filter(|(_, of)| !of.is_empty());
+    let parts: Vec<String> = parts.map(|(word, of)| format!("{word} {}", of.join(", "))).collect();
+    let of = if parts.is_empty() { "no ports".to_string() } else { parts.join("; ") };
+    format!("{kind} {name}: {of}\n")
 }
 
 /// Runs until Ctrl-C or until no port is left; then prints the audits. Meanwhile, serves metrics at
-/// the address `metrics`.
+/// the address `metrics`. On SIGHUP, the hosts reload `file`.
 pub fn run(
     network: Network,
+    file: Option<ConfigFile>,
     sandbox: &Sandbox,
     ready_fd: Option<u32>,
     metrics: Option<&Address>,
 ) -> anyhow::Result<Exit> {
-    let mut ready = Ready::new(ready_fd, network.hosts.len() + network.switches.len())?;
+    let mut ready = Ready::new(ready_fd, network.parts())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
+    if file.is_some() {
+        dispatch::install_reload_handler().context("cannot catch SIGHUP")?;
+    }
     let mut metrics = metrics.map(Metrics::bind).transpose()?;
     let (programs, collector) = (programs::servers::Servers::LIVE, metrics.as_ref().map(|of| of.collector.clone()));
-    let outcomes = node::run::up_network(network, programs, collector, sandbox, |event| {
+    let has_terminal = || std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+    let had_terminal = has_terminal();
+    let outcomes = node::run::up_network(network, programs, collector, sandbox, file.map(Arc::new), |event| {
         print_event(event, &mut ready);
+        // SIGHUP also arrives when the terminal is closed, which ends the program as it does by
+        // default.
+        if *event == Event::Reloading && had_terminal && !has_terminal() {
+            dispatch::request_stop();
+        }
         // The first event is passed on when all nodes run and the privileges are dropped.
         let served = metrics.as_mut().map_or(Ok(()), Metrics::serve);
         served.unwrap_or_else(|why| notice(&format!("{why:#}")));
@@ -108,6 +149,10 @@ pub fn print_event(event: &Event, ready: &mut Ready) {
         Event::Running { name, control: Some(path) } => notice(&format!("{name}: running; control {}", path.display())),
         Event::Running { name, control: None } => notice(&format!("{name}: running")),
         Event::Notice(text) => notice(text),
+        Event::Reloaded(ReloadOutcome::Done) => notice("reload: done"),
+        Event::Reloaded(ReloadOutcome::Unchanged) => notice("reload: failed; nothing was changed"),
+        Event::Reloaded(ReloadOutcome::Partly) => notice("reload: failed on some hosts"),
+        Event::Reloading | Event::Alive | Event::Stopping => {}
     }
 }
 

@@ -6,11 +6,11 @@ use crate::args::UpArgs;
 use crate::ask;
 use crate::control::{is_ours_alone, own_control_dir};
 use crate::exit::{Exit, Fault, misused, notice, print};
-use crate::hosts::{Audits, report, run, set_all};
+use crate::hosts::{Audits, report, run, summary};
 use crate::running::Works;
 use anyhow::Context;
 use clock::Instant;
-use node::config::{self, Network};
+use node::config::{ConfigFile, Network};
 use probe::{EchoReplies, probe};
 use sim::programs::WithPrograms;
 use sim::shape;
@@ -22,15 +22,11 @@ use std::time::Duration;
 
 /// Runs `up FILE`.
 pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
-    let mut network = config::load_network(&args.file).map_err(Fault::usage)?;
-    for host in &mut network.hosts {
-        set_all(host, &args.set)?;
-        host.check().map_err(Fault::usage)?;
-    }
+    let file = ConfigFile::load(&args.file, &args.set).map_err(Fault::usage)?;
+    let mut network = file.started().clone();
     if args.check {
-        let hosts = network.hosts.iter().map(|host| host.name.as_str());
-        let names: Vec<&str> = hosts.chain(network.switches.iter().map(|switch| switch.name.as_str())).collect();
-        return print(&format!("{}: valid: {}\n", args.file.display(), names.join(", "))).map(|()| Exit::Fine);
+        let text = format!("{}: valid\n{}", args.file.display(), summary(&network));
+        return print(&text).map(|()| Exit::Fine);
     }
     if let Some(seconds) = args.sim {
         return simulate(&network, Duration::from_secs(seconds), args.seed, &args.words);
@@ -45,7 +41,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
             *control = Some(dir.join(format!("{name}.sock")));
         }
     }
-    run(network, &args.sandbox.with_control(true), args.ready_fd, args.metrics.as_ref())
+    run(network, Some(file), &args.sandbox.with_control(true), args.ready_fd, args.metrics.as_ref())
 }
 
 /// Runs `up --sim SECONDS FILE`: the same hosts in virtual time. First runs the commands of --do,

@@ -226,7 +226,13 @@ impl<L: Locks> Host<L> {
         self.change_addr_of(AddrChange::Remove, iface, addr, 0)
     }
 
-    fn change_addr_of(&self, change: AddrChange, iface: &str, addr: IpAddr, len: u8) -> Result<(), CommandError> {
+    pub(crate) fn change_addr_of(
+        &self,
+        change: AddrChange,
+        iface: &str,
+        addr: IpAddr,
+        len: u8,
+    ) -> Result<(), CommandError> {
         let dev = self.iface(iface)?;
         match addr {
             IpAddr::V4(addr) => self.change_addr(change, dev, IfaceAddr { addr, len }, None),

@@ -4,7 +4,7 @@
 //! `read` reads a file of `[[host]]` tables, `read_network` a file that may also have
 //! `[[switch]]` tables, and [`HostConfig::set`] one `key=value` from the command line. All of them
 //! fill the same structures and return the same [`ConfigError`]s, with location, cause, and the
-//! nearest valid name.
+//! nearest valid name. [`to_toml`] prints the text of a file.
 
 mod check;
 mod error;
@@ -13,15 +13,20 @@ mod file;
 pub mod keys;
 pub mod page;
 mod services;
+#[cfg_attr(not(feature = "files"), path = "config/source_absent.rs")]
+mod source;
 mod switches;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use error::ConfigError;
 #[cfg(feature = "files")]
 pub use file::{HOSTS_MAX, load, load_network, read, read_network};
 pub use services::{ServiceConfig, ServiceKind};
+pub use source::ConfigFile;
 pub use switches::{Network, SwitchFile};
+pub use text::to_toml;
 
 use buf::mem::Pages;
 use buf::{Kind, PoolConfig, PoolLocks, Stride};
@@ -231,6 +236,8 @@ pub struct IfaceConfig {
     pub dhcp: bool,
     /// Sends router advertisements while the host forwards IPv6.
     pub advertise: bool,
+    /// Sets the iface down: it neither sends nor receives.
+    pub down: bool,
     /// MTU in bytes; `None` for the MTU of the port's kernel device, or 1500 if the port has no
     /// device.
     pub mtu: Option<u16>,
@@ -268,6 +275,13 @@ impl IfaceConfig {
         }
     }
 
+    /// Returns the name that the iface will have: the configured name, or that of the port. It is
+    /// empty for a port that is not valid.
+    pub(crate) fn known_name(&self) -> String {
+        let of_port = || Spec::parse(&self.port).map(|spec| spec.name).unwrap_or_default();
+        self.name.clone().unwrap_or_else(of_port)
+    }
+
     /// Adds an address of either family.
     pub fn add_address(&mut self, addr: IpAddr, len: u8) {
         match addr {
@@ -296,6 +310,13 @@ pub struct RouteConfig {
     pub via6: Option<std::net::Ipv6Addr>,
     /// Outgoing iface; `None` for the iface on whose link the gateway is.
     pub dev: Option<String>,
+}
+
+impl RouteConfig {
+    /// Returns whether this is an IPv4 route.
+    pub fn is_v4(&self) -> bool {
+        self.to6.is_none() && self.via6.is_none()
+    }
 }
 
 impl Default for RouteConfig {

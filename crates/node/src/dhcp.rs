@@ -61,6 +61,16 @@ struct Configured {
     mtu: Option<u16>,
 }
 
+/// Configuration that a lease has added, apart from name servers.
+pub(crate) struct Leased {
+    /// Address that the lease has added; `None` if the iface had it before.
+    pub(crate) addr: Option<Ipv4Addr>,
+    /// Routes that the lease has added.
+    pub(crate) routes: Vec<(inet::fib::Prefix, Via)>,
+    /// MTU of the iface before the lease; `None` if the lease did not change it.
+    pub(crate) mtu: Option<u16>,
+}
+
 /// State of a client, for listings.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -172,6 +182,32 @@ impl Dhcp {
             matches!(entry.client.state(), v4::State::Selecting | v4::State::Requesting | v4::State::Checking)
         };
         clients.v4.iter().find(waits).map(|entry| entry.iface)
+    }
+
+    /// Returns whether an iface has an IPv4 client.
+    pub(crate) fn has_client(&self, iface: IfaceId) -> bool {
+        self.any() && self.lock().v4.iter().any(|entry| entry.iface == iface)
+    }
+
+    /// Returns what the lease of an iface has configured; `None` if there is no lease.
+    pub(crate) fn leased(&self, iface: IfaceId) -> Option<Leased> {
+        if !self.any() {
+            return None;
+        }
+        let clients = self.lock();
+        let Configured { lease, has_added_addr, routes, mtu } =
+            clients.v4.iter().find(|entry| entry.iface == iface)?.configured.as_ref()?;
+        let addr = has_added_addr.then_some(lease.addr.addr);
+        Some(Leased { addr, routes: routes.clone(), mtu: *mtu })
+    }
+
+    /// Forgets the MTU of an iface before its lease, since it has been given another one.
+    pub(crate) fn forget_mtu(&self, iface: IfaceId) {
+        if self.any() {
+            let mut clients = self.lock();
+            let configured = clients.v4.iter_mut().filter(|entry| entry.iface == iface);
+            configured.filter_map(|entry| entry.configured.as_mut()).for_each(|configured| configured.mtu = None);
+        }
     }
 
     /// Returns the state of each IPv4 client.

@@ -20,6 +20,7 @@ use crate::fpm::FpmServer;
 use crate::inputs::{Parts, Receiver};
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
+use crate::origin::Origin;
 use crate::policy::Policy;
 use crate::sleep::Sleeper;
 use crate::split::Shard;
@@ -198,8 +199,10 @@ pub struct Host<L: Locks> {
     captures: Arc<Captures>,
     jobs: Jobs<L>,
     dhcp: Dhcp,
-    /// Topology displayed by `show topology`, fixed before the host runs.
-    pub(crate) topology: Arc<Topology>,
+    /// Topology displayed by `show topology`.
+    topology: Mutex<Arc<Topology>>,
+    /// Configuration of the start, for comparisons with another one.
+    pub(crate) origin: Origin,
     /// Connection with the collector of figures; unset if there is none.
     pub(crate) figures: OnceLock<Source>,
     /// Server for a routing engine; unset if the host accepts none.
@@ -226,7 +229,7 @@ impl<L: Locks> Drop for Host<L> {
 
 /// Returns the default MTU of an iface: the MTU of the kernel device of its port. A port without a
 /// device has only a maximum frame size; its default MTU is at most 1500.
-fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
+pub(crate) fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
     let kind = Spec::parse(&config.port).map(|spec| spec.port.kind);
     match kind {
         Ok(Kind::Tap | Kind::Tun | Kind::Packet | Kind::Xdp) => caps.mtu,
@@ -291,6 +294,7 @@ impl<L: Locks> Host<L> {
             jobs: Jobs::default(),
             dhcp: Dhcp::default(),
             topology,
+            origin: Origin::new(config),
             figures: OnceLock::new(),
             fpm: OnceLock::new(),
             rtts: RttHistogram::default(),
@@ -357,13 +361,13 @@ impl<L: Locks> Host<L> {
     }
 
     /// Sets the topology displayed by `show topology`.
-    pub fn set_topology(&mut self, topology: Arc<Topology>) {
-        self.topology = topology;
+    pub fn set_topology(&self, topology: Arc<Topology>) {
+        *self.topology.lock().unwrap_or_else(PoisonError::into_inner) = topology;
     }
 
     /// Returns the topology of which the host is a part.
-    pub fn topology(&self) -> &Topology {
-        &self.topology
+    pub fn topology(&self) -> Arc<Topology> {
+        self.topology.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the ports in the order in which they were added.
@@ -496,6 +500,7 @@ impl<L: Locks> Host<L> {
         }
         receivers.into_iter().for_each(|receiver| self.inputs.add(cx, receiver));
         self.ports.lock().unwrap_or_else(PoisonError::into_inner).extend(infos);
+        self.note_iface(id, config);
         self.wake(); // to wait for the new port too
         Ok(id)
     }

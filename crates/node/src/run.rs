@@ -11,6 +11,7 @@ mod programs;
 mod up;
 
 pub(crate) use build::build_sharded;
+pub(crate) use build::check_iface;
 pub use build::{BuildError, build, build_with_own};
 pub use outcome::Outcome;
 pub use programs::{Program, Programs, Running};
@@ -202,7 +203,12 @@ impl<L: Locks> Runner<L> {
             control.serve(host, pairs);
         }
         host.serve_figures();
-        for (id, why) in host.gone() {
+        for line in host.revert_unconfirmed(pairs) {
+            notice(format!("{}: {line}", host.stack.name));
+        }
+        let gone = host.gone();
+        self.gone.retain(|id| gone.iter().any(|(of, _)| of == id)); // others have been opened again
+        for (id, why) in gone {
             if !self.gone.contains(&id) {
                 self.gone.push(id);
                 let warnings = host.warnings();

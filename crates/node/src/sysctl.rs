@@ -7,10 +7,13 @@ use crate::isr::sysctl as isr;
 use grammar::CommandError;
 use inet::sysctls::Sysctls;
 use stats::SysctlInfo;
+use std::collections::BTreeMap;
 
 /// BSD's sysctl for the congestion control of new connections, whose values are names. The sysctl
 /// `net.inet.tcp.cc.cubic` has the same setting as a number.
 pub const ALGORITHM: &str = "net.inet.tcp.cc.algorithm";
+/// The number that [`ALGORITHM`] sets.
+const CUBIC: &str = "net.inet.tcp.cc.cubic";
 pub const ALGORITHMS: &[&str] = &["newreno", "cubic"];
 
 /// Sysctls that can only be read, as (name, description).
@@ -102,8 +105,29 @@ pub(crate) fn documented() -> Vec<[String; 4]> {
     all
 }
 
+/// Returns sysctls with the same values, in which those with two names have the name that
+/// [`Sysctls::INFO`] has.
+pub(crate) fn canonical(values: &BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+    let name = |name: &String| if name == ALGORITHM { CUBIC.to_string() } else { name.clone() };
+    values.iter().map(|(of, value)| (name(of), *value)).collect()
+}
+
+/// Returns the word for a value of a sysctl whose values are words; `None` for other sysctls.
+pub(crate) fn word_of(name: &str, value: i64) -> Option<&'static str> {
+    if check(name, &value.to_string()).is_ok() {
+        return None;
+    }
+    let mut words = ALGORITHMS.iter().chain(isr::WORDS);
+    words.find(|word| check(name, word).is_ok_and(|of| of == value)).copied()
+}
+
+/// Returns the default of a sysctl that can change while the host runs; `None` for others.
+pub(crate) fn default_of(name: &str) -> Option<i64> {
+    Sysctls::INFO.iter().find(|info| info.name == name).map(|info| info.default)
+}
+
 /// Sets a value accepted by [`check`].
 pub fn apply(sysctls: &Sysctls, name: &str, value: i64) {
-    let name = if name == ALGORITHM { "net.inet.tcp.cc.cubic" } else { name };
+    let name = if name == ALGORITHM { CUBIC } else { name };
     let _ = sysctls.set(name, value); // cannot fail: checked before
 }

@@ -60,8 +60,9 @@ impl<L: Locks> Host<L> {
         let id = self.add_tunnel(&name, kind, config.mac)?;
         let failed = |why: String| AddPortError::Address { iface: name.clone(), why };
         let made = self.fill_tunnel(config, id, kind).map_err(failed);
-        if made.is_err() {
-            self.stack.remove_tunnel(self.cx(), id);
+        match made {
+            Ok(()) => self.note_iface(id, config),
+            Err(_) => drop(self.stack.remove_tunnel(self.cx(), id)),
         }
         made.map(|()| id)
     }
@@ -72,6 +73,9 @@ impl<L: Locks> Host<L> {
         stack.set_tunnel(cx, id, ends).map_err(|why| refused(self, why))?;
         if let Some(mtu) = config.mtu {
             stack.set_tunnel_mtu(cx, id, mtu);
+        }
+        if config.down {
+            stack.set_up(cx, id, false);
         }
         for addr in &config.addresses {
             let added = match config.peer {

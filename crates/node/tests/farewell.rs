@@ -122,9 +122,10 @@ fn last_writes_arrive_when_hosts_are_stopped() {
     });
     let mut notices = Vec::new();
     let hosts = config::read(&(pair(1, 1) + &pair(2, 2)), "farewell.toml").unwrap();
-    let outcomes = node::run::up_with(hosts, seen.clone(), |event| match event {
-        Event::Notice(text) => notices.push(text.clone()),
-        Event::Running { .. } => {}
+    let outcomes = node::run::up_with(hosts, seen.clone(), |event| {
+        if let Event::Notice(text) = event {
+            notices.push(text.clone());
+        }
     });
     assert!(outcomes.unwrap().iter().all(|outcome| outcome.is_balanced()));
     let all = [&seen.connected, &seen.read, &seen.ended].map(|count| count.load(Ordering::Acquire));

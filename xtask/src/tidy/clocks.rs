@@ -17,6 +17,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/dispatch", why: "owns threads" },
     Room { path: "crates/pipe/src/os", why: "the clock shared by all processes, for timestamps" },
     Room { path: "crates/pipe/src/ports", why: "waits for a port, or for the time at which a frame is sent" },
+    Room { path: "crates/node/src/reload/apply", why: "waits until a device that was just closed can be opened" },
     Room { path: "crates/node/src/run", why: "the loop that passes `now` to the hosts" },
     Room {
         path: "crates/inet/src/stack/statistics",

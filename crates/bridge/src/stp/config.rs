@@ -26,6 +26,14 @@ impl StpVersion {
             _ => None,
         }
     }
+
+    /// Returns the word for this version that [`StpVersion::named`] accepts.
+    pub fn word(self) -> &'static str {
+        match self {
+            StpVersion::Stp => "stp",
+            StpVersion::Rstp => "rstp",
+        }
+    }
 }
 
 /// Spanning tree configuration of a bridge. Times are in whole seconds.

@@ -54,6 +54,15 @@ impl FromStr for Stride {
     }
 }
 
+impl fmt::Display for Stride {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Stride::Odd => "odd",
+            Stride::PowerOfTwo => "power2",
+        })
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

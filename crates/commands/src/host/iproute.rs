@@ -224,11 +224,7 @@ fn is_local(via: &Via) -> bool {
 /// Returns whether a route was added together with an iface's address. Linux lists such a route as
 /// `proto kernel`.
 fn is_own<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> bool {
-    let (Via::Link(id) | Via::Local(id)) = route.via else { return is_local(&route.via) };
-    let addrs = ctl.host.stack.iface(id).map(|iface| iface.addrs(ctl.cx)).unwrap_or_default();
-    let same = |addr, len| Prefix::new(addr, len) == Ok(route.prefix);
-    let itself = |addr| is_local(&route.via) && same(addr, 32);
-    addrs.iter().any(|own| same(own.addr, own.len) || itself(own.addr))
+    ctl.host.came_with_addr(route.prefix, route.via)
 }
 
 /// Returns iproute2's name of the route type; `None` for a unicast route.

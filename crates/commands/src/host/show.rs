@@ -2,7 +2,7 @@
 //! ledger (CPU ticks by processing stage), sockets, topology.
 
 use super::context::{Ctl, DONE, HostForm};
-use super::{fpm, isr, places, ss, topology};
+use super::{fpm, isr, places, reload, ss, topology};
 use crate::statement;
 use buf::PoolStats;
 use grammar::Form;
@@ -66,13 +66,18 @@ impl<L: Locks> Forms<L> {
             about: "Show the routing engine (FRR): connection, routes, counters.",
             run: |ctl, _| fpm::shown(ctl),
         },
+        Form {
+            grammar: "running-config",
+            about: "Show the configuration as it is now, as the text of a file.",
+            run: |ctl, _| Ok(reload::running(ctl)),
+        },
         Form { grammar: "sockets", about: "Show all sockets.", run: |ctl, _| Ok(ss::list(ctl)) },
         Form {
             grammar: "topology",
             about: "Show the hosts and switches of the file, and how they are connected.",
             run: |ctl, _| {
                 let (all, this) = (ctl.host.topology(), &ctl.host.stack.name);
-                Ok(ctl.listing(|| topology::to_json(all, this), || topology::to_text(all, this)))
+                Ok(ctl.listing(|| topology::to_json(&all, this), || topology::to_text(&all, this)))
             },
         },
     ];

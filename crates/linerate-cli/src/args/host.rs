@@ -10,8 +10,8 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 'linerate keys' lists the keys of the file. The control socket of a host is DIR/NAME.sock. Without --control-dir, \
---url also accepts the host's name, as in 'linerate ctl --url a ip neigh'. A host ends on Ctrl-C, on the control \
-command 'stop', or when all its ports are closed (end of a capture file, device removed), unless the host's key \
+--url also accepts the host's name, as in 'linerate ctl --url a ip neigh'. SIGHUP and the control command 'reload' apply changes \
+of the file; 'ctl help reload' has more. A host ends on Ctrl-C, on the control command 'stop', or when all its ports are closed (end of a capture file, device removed), unless the host's key \
 'stay' is on. It then prints an audit of its frames. Exit code 1: a frame is unaccounted for, or a port was lost.
 
 Example:
@@ -39,7 +39,7 @@ pub struct UpArgs {
     /// Set a key or sysctl of every host, as in pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
-    /// Check the file and exit
+    /// Check the file, print what would be opened, and exit
     #[arg(long)]
     pub check: bool,
     /// Run in virtual time for this many seconds; each host sends a UDP datagram to each echo
@@ -134,6 +134,9 @@ pub struct AloneArgs {
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<metrics::Address>,
+    /// Check the flags, print what would be opened, and exit
+    #[arg(long)]
+    pub check: bool,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
 }

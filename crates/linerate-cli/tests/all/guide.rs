@@ -160,6 +160,7 @@ const PAGES: &[&str] = &[
     "metrics",
     "pipes",
     "routing-engine",
+    "service",
     "simulation",
 ];
 
@@ -183,6 +184,11 @@ fn every_page_with_a_shell_block_has_a_test() {
 #[test]
 fn bridge_and_router() {
     isolated("bridge_and_router", || runs("bridge-and-router", None));
+}
+
+#[test]
+fn service() {
+    runs("service", None);
 }
 
 #[test]

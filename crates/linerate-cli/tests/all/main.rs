@@ -33,6 +33,7 @@ mod profile;
 mod raw;
 mod readme;
 mod recovery;
+mod reload;
 mod repro;
 mod results;
 mod rewrite;

@@ -17,11 +17,14 @@ fn notified(dir: &common::Dir, words: &[&str], socket: &UnixDatagram, name: &str
     let mut child = command.spawn().unwrap();
     let mut text = [0; 200];
     let received = socket.recv(&mut text);
+    let mut last = [0; 200];
     let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     let code = common::wait(&mut child);
     let lines: Vec<_> = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap).collect();
     let length = received.unwrap_or_else(|why| panic!("{words:?}: {why}: {lines:?}"));
     assert_eq!((&text[..length], code), (READY, Some(0)), "{words:?}: {lines:?}");
+    let stopping = socket.recv(&mut last).map(|length| last[..length].starts_with(b"STOPPING=1\n"));
+    assert!(stopping.is_ok_and(|is| is), "{words:?}: {}", String::from_utf8_lossy(&last));
     assert!(socket.set_nonblocking(true).is_ok() && socket.recv(&mut text).is_err(), "{words:?}: notified once");
     socket.set_nonblocking(false).unwrap();
 }

@@ -1,12 +1,13 @@
 //! Checks of a whole configuration, which may be read from a file or built by a program. They
 //! detect values out of range, keys without effect, and keys that exclude each other.
 
-use super::{HostConfig, IfaceConfig};
+use super::{HostConfig, IfaceConfig, RouteConfig};
 use crate::{address, isr, sysctl};
 use grammar::CommandError;
 use inet::tunnel::Kind;
 use lock::How;
 use port::spec::Spec;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 /// Range of an iface's MTU in bytes; 68 is the minimum of RFC 791 3.2.
@@ -36,6 +37,11 @@ impl IfaceConfig {
         for at in &self.addresses {
             let word = format!("{}/{}", at.addr, at.len);
             address::own_address(&word).map_err(|why| format!("addresses = '{word}': {why}"))?;
+        }
+        let all: Vec<IpAddr> = self.addresses.iter().map(|own| own.addr.into()).collect();
+        let all: Vec<IpAddr> = all.into_iter().chain(self.addresses6.iter().map(|own| own.addr.into())).collect();
+        if let Some((_, twice)) = all.iter().enumerate().find(|(at, addr)| all.iter().take(*at).any(|of| of == *addr)) {
+            return Err(format!("addresses: {twice} is given twice"));
         }
         for at in &self.addresses6 {
             let word = format!("{}/{}", at.addr, at.len);
@@ -190,6 +196,17 @@ impl HostConfig {
         if let Some(neighbor) = self.neighbors.iter().find(|n| n.addr.is_ipv6() && n.dev.is_none()) {
             let (name, addr) = (&self.name, neighbor.addr);
             return Err(format!("host {name}: neighbor {addr}: an IPv6 neighbor needs 'dev', its iface"));
+        }
+        for (i, route) in self.routes.iter().enumerate() {
+            let prefix = |route: &RouteConfig| (route.is_v4(), route.to, route.to6);
+            if self.routes.iter().take(i).any(|other| prefix(other) == prefix(route)) {
+                let to = route.to6.map_or_else(|| route.to.to_string(), |to| to.to_string());
+                return Err(format!("host {}: two routes to {to}", self.name));
+            }
+        }
+        let most = inet::resolvers::PER_SOURCE_MAX;
+        if self.dns.len() > most || self.search.len() > most {
+            return Err(format!("host {}: dns and search: at most {most} entries each", self.name));
         }
         for (i, service) in self.services.iter().enumerate() {
             if self.services.iter().take(i).any(|other| other.port == service.port) {

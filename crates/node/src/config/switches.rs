@@ -46,6 +46,13 @@ pub struct Network {
     pub switches: Vec<SwitchFile>,
 }
 
+impl Network {
+    /// Returns the number of stacks and switches. Each has a thread of its own.
+    pub fn parts(&self) -> usize {
+        self.hosts.iter().map(|host| host.stacks.max(1)).sum::<usize>() + self.switches.len()
+    }
+}
+
 impl SwitchFile {
     /// Checks the number and the specifications of the ports, and that their names are different.
     ///

@@ -29,6 +29,9 @@ impl<L: Locks> Host<L> {
                 why: format!("auto: {}", crate::address::six::refused(why)),
             })?;
         }
+        if config.down {
+            self.stack.set_up(cx, id, false);
+        }
         if config.dhcp {
             let calls = self.shared_calls();
             self.dhcp.start(&calls, id).map_err(|why| AddPortError::Address { iface: name.to_string(), why })?;

@@ -71,6 +71,9 @@ const SYSCTLS: &[(&str, Setting, &str)] = &[
     ("net.isr.proto.ip6.qlimit", Setting::OwnLimit("ip6"), "Maximum number of IPv6 frames queued for a workstream."),
 ];
 
+/// Words of all modes and policies.
+pub const WORDS: &[&str] = &["default", "direct", "hybrid", "deferred", "source", "flow", "cpu"];
+
 pub fn names() -> impl Iterator<Item = &'static str> {
     SYSCTLS.iter().map(|(name, ..)| *name)
 }

@@ -180,7 +180,7 @@ fn build_with<L: Locks>(
         };
         let failed = |why| BuildError::Port { host: name(), port: iface.port.clone(), why: Box::new(why) };
         let id = added.map_err(failed)?;
-        check_iface(config, iface, &host, id)?;
+        check_iface(&config.name, iface, &host, id)?;
     }
     let servers: Vec<_> = config.dns.iter().map(|addr| SocketAddr::new(*addr, 0)).collect();
     host.stack.set_resolvers(host.cx(), ResolverSource::Configured, &servers, &config.search, Instant::NEVER);
@@ -201,15 +201,15 @@ fn build_with<L: Locks>(
 }
 
 /// Returns an error if the port does not support a configured offload or MTU, as `ifconfig` does.
-fn check_iface<L: Locks>(
-    config: &HostConfig,
+pub(crate) fn check_iface<L: Locks>(
+    name: &str,
     requested: &crate::config::IfaceConfig,
     host: &Host<L>,
     id: inet::iface::IfaceId,
 ) -> Result<(), BuildError> {
     let Some(iface) = host.stack.iface(id) else { return Ok(()) };
     let fault = |what| BuildError::Offload {
-        host: config.name.clone(),
+        host: name.to_string(),
         iface: iface.name.clone(),
         port: requested.port.clone(),
         what,

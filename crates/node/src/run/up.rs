@@ -1,105 +1,39 @@
 //! Runs the hosts of a topology file in one process, from their start to the final audit. Each host
 //! has its own thread, which can be pinned to a core.
 
+mod beats;
 mod error;
+mod gate;
+mod main_thread;
+mod shared;
 
 pub use error::{Unconfigured, UpError};
+pub use shared::Event;
 
 use super::programs::Running;
 use super::{BuildError, IDLE, Outcome, Programs, Runner, build, build_sharded};
 use crate::Host;
-use crate::config::{HostConfig, Network, ServiceConfig, SwitchFile};
+use crate::config::{ConfigFile, HostConfig, Network, ServiceConfig, SwitchFile};
 use crate::control::{HostServer, SwitchServer};
 use crate::figures::Collector;
+use crate::reload::Participant;
 use crate::service::{LONGEST, Service};
 use crate::split::{self, Dispatcher, Shard};
 use crate::switch::Switch;
 use crate::topology::Topology;
 use clock::{Clock, Duration, Instant};
 use dispatch::sandbox::Sandbox;
+use gate::Gate;
 use lock::{Heavy, Light, Locks, Up};
-use port::Pairs;
+use main_thread::attend;
+use shared::{Report, Shared};
 use socket::Poller;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
-
-/// Event reported to the user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
-    /// A host is running.
-    Running {
-        /// Name of the host.
-        name: String,
-        /// Path of its control socket; `None` if the host has none.
-        control: Option<PathBuf>,
-    },
-    /// A warning that does not end the host, such as a port that has closed.
-    Notice(String),
-}
-
-/// Message from a host's thread to the main thread.
-enum Report {
-    Running(Event),
-    Notice(String),
-    Failed(UpError),
-}
-
-/// State shared by the threads.
-struct Shared<P> {
-    pairs: Arc<Pairs>,
-    topology: Arc<Topology>,
-    programs: P,
-    /// Collector of the nodes' figures; `None` if there is none.
-    collector: Option<Arc<Collector>>,
-    /// Number of hosts that are still running. Switches end when it is 0.
-    hosts: AtomicUsize,
-    /// Number of hosts that may have unacknowledged data. Hosts without such data keep running
-    /// until this number is 0, so that they can acknowledge the data.
-    unfinished: AtomicUsize,
-    end: AtomicBool,
-    /// Start signal for which each thread waits before its first round. It is given when all ports
-    /// are open and the process has dropped its privileges, or when the start has failed.
-    gate: Gate,
-}
-
-/// Start signal: threads wait in [`Gate::pass`] until [`Gate::open`] is called.
-#[derive(Default)]
-struct Gate {
-    is_open: Mutex<bool>,
-    opened: Condvar,
-}
-
-impl Gate {
-    fn open(&self) {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.opened.notify_all();
-    }
-
-    fn is_open(&self) -> bool {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn pass(&self) {
-        let is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.opened.wait_while(is_open, |is_open| !*is_open));
-    }
-}
-
-impl<P> Shared<P> {
-    /// Calls `join`, which connects the node `name` with the collector, if there is one.
-    fn collect_from(&self, name: &str, join: impl FnOnce(&Collector) -> io::Result<()>) -> Result<(), UpError> {
-        let joined = self.collector.as_deref().map_or(Ok(()), join);
-        joined.map_err(|why| UpError::Figures { node: name.to_owned(), why })
-    }
-
-    fn is_over(&self) -> bool {
-        self.end.load(Ordering::Relaxed) || dispatch::stop_requested()
-    }
-}
 
 /// Runs the hosts `configs` until [`dispatch::request_stop`] is called (by Ctrl-C, SIGTERM or the
 /// command `stop`), with TCP services opened by `programs`. A host also ends when its ports have
@@ -113,13 +47,14 @@ pub fn up_with<P: Programs + 'static>(
     programs: P,
     each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    up_network(Network { hosts: configs, switches: Vec::new() }, programs, None, &Sandbox::off(), each)
+    up_network(Network { hosts: configs, switches: Vec::new() }, programs, None, &Sandbox::off(), None, each)
 }
 
 /// Runs hosts like [`up_with`], and the switches between them, until the last host has ended. Each
 /// switch has its own thread. In the result, the outcomes of the switches follow the outcomes of
 /// the hosts. All of them report to `collector`. The process enters `sandbox` when all ports are
-/// open, before the first frame is processed.
+/// open, before the first frame is processed. On SIGHUP, the hosts reload `file`, from which they
+/// were started ([`dispatch::install_reload_handler`]).
 ///
 /// # Errors
 /// Returns an [`UpError`] after all threads have ended.
@@ -128,17 +63,18 @@ pub fn up_network<P: Programs + 'static>(
     programs: P,
     collector: Option<Arc<Collector>>,
     sandbox: &Sandbox,
+    file: Option<Arc<ConfigFile>>,
     mut each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    let topology = Arc::new(Topology::of_network(&network));
+    let (topology, nodes) = (Arc::new(Topology::of_network(&network)), network.parts());
     let Network { hosts: configs, switches } = network;
     let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
     let unfinished = AtomicUsize::new(0);
     let gate = Gate::default();
-    let shared =
-        Arc::new(Shared { pairs: Arc::default(), topology, programs, collector, hosts, unfinished, end, gate });
+    let (pairs, reload, beats) = Default::default();
+    let shared = Shared { pairs, topology, programs, collector, file, reload, beats, hosts, unfinished, end, gate };
+    let shared = Arc::new(shared);
     let (say, said) = channel();
-    let nodes = configs.iter().map(|config| config.stacks.max(1)).sum::<usize>() + switches.len();
     let mut threads = Vec::new();
     let mut failed = None;
     for config in configs {
@@ -146,6 +82,7 @@ pub fn up_network<P: Programs + 'static>(
         let work = move |pin: Option<io::Error>| {
             let lived = live(&config, pin, &shared, &say);
             shared.hosts.fetch_sub(1, Ordering::Relaxed);
+            let _ = say.send(Report::Ended(config.name)); // fails only when everything has ended
             lived
         };
         match dispatch::spawn_worker(&name, core, work) {
@@ -178,42 +115,6 @@ pub fn up_network<P: Programs + 'static>(
     failed.map_or(Ok(outcomes), Err)
 }
 
-/// Passes the messages of the threads to `each`, until all threads have ended or one has failed.
-/// When all threads have started, enters the sandbox and gives the start signal.
-fn attend<P>(
-    said: &Receiver<Report>,
-    hosts: usize,
-    shared: &Shared<P>,
-    sandbox: &Sandbox,
-    each: &mut impl FnMut(&Event),
-) -> Option<UpError> {
-    let pairs = &shared.pairs;
-    let (mut running, mut started) = (0, Vec::new());
-    for said in said {
-        match said {
-            Report::Failed(why) => return Some(why),
-            Report::Notice(text) => each(&Event::Notice(text)),
-            Report::Running(event) => {
-                running += 1;
-                started.push(event);
-                if running == hosts {
-                    match sandbox.enter() {
-                        Ok(warning) => warning.into_iter().for_each(|text| each(&Event::Notice(text.to_owned()))),
-                        Err(why) => return Some(why.into()),
-                    }
-                    started.drain(..).for_each(|event| each(&event));
-                    shared.gate.open();
-                    let loose = pairs.unfinished().into_iter();
-                    loose.for_each(|name| each(&Event::Notice(format!("pair:{name}: the other end is not open"))));
-                    let wires = pairs.unfinished_wires().into_iter();
-                    wires.for_each(|name| each(&Event::Notice(format!("wire {name}: only one nic is attached"))));
-                }
-            }
-        }
-    }
-    None
-}
-
 /// Body of the thread of a switch.
 fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Report>) -> Option<Outcome> {
     let run = || {
@@ -228,7 +129,11 @@ fn switch<P: Programs>(file: &SwitchFile, shared: &Shared<P>, say: &Sender<Repor
         let path = control.as_ref().map(|control| control.server.path().to_path_buf());
         let _ = say.send(Report::Running(Event::Running { name: file.name.clone(), control: path }));
         shared.gate.pass();
-        let over = || shared.is_over() || shared.hosts.load(Ordering::Relaxed) == 0;
+        let beat = shared.beats.add();
+        let over = || {
+            beat.note();
+            shared.is_over() || shared.hosts.load(Ordering::Relaxed) == 0
+        };
         Ok(switch.run_as_node(control.as_mut(), over)?)
     };
     run().map_err(|why| say.send(Report::Failed(why))).ok()
@@ -283,7 +188,11 @@ fn live_split<P: Programs>(
         // Even when the host is shutting down, its stacks wait for acknowledgments, and process
         // data from other hosts.
         let is_done = || shared.is_over() && shared.unfinished.load(Ordering::Acquire) == 0;
-        let is_over = || is_done() || failed.is_some();
+        let beat = shared.beats.add();
+        let is_over = || {
+            beat.note();
+            is_done() || failed.is_some()
+        };
         if failed.is_some() {
             shared.end.store(true, Ordering::Relaxed);
         }
@@ -321,8 +230,11 @@ fn live_sharded<P: Programs>(
         let text = format!("{}: cannot pin to core {core}: {why}; running on any core", part.name);
         let _ = say.send(Report::Notice(text)); // fails only when everything has ended
     }
-    let mut host = build_sharded(part, Clock::live(part.clock), shard)?;
+    let host = build_sharded(part, Clock::live(part.clock), shard)?;
     host.set_topology(shared.topology.clone());
+    if let Some(file) = &shared.file {
+        host.set_file(file.clone());
+    }
     shared.collect_from(&part.name, |collector| host.report_to(collector))?;
     let runner = runner::<_, P>(part, &host, &part.services)?;
     run(part, &host, runner, shared, say)
@@ -466,8 +378,11 @@ fn help<L: Locks>(host: &Host<L>, services: &[Service], over: &AtomicBool) {
 }
 
 fn prepare<L: Locks, P>(config: &HostConfig, shared: &Shared<P>) -> Result<Host<L>, UpError> {
-    let mut host = build(config, &shared.pairs, Clock::live(config.clock))?;
+    let host = build(config, &shared.pairs, Clock::live(config.clock))?;
     host.set_topology(shared.topology.clone());
+    if let Some(file) = &shared.file {
+        host.set_file(file.clone());
+    }
     shared.collect_from(&config.name, |collector| host.report_to(collector))?;
     Ok(host)
 }
@@ -526,12 +441,18 @@ fn run_with<L: Locks, P: Programs>(
     let _ = say.send(Report::Running(Event::Running { name: host.stack.name.clone(), control }));
     shared.gate.pass();
     let mut notice = |text| drop(say.send(Report::Notice(text)));
+    let (beat, mut reloads) = (shared.beats.add(), Participant::default());
     while !shared.is_over() && !runner.is_over(host.clock.now()) {
+        beat.note();
+        if let Some(report) = reloads.turn(&shared.reload, host, &shared.pairs) {
+            let _ = say.send(Report::Reload(report)); // fails only when everything has ended
+        }
         let patience = programs.patience(|| host.clock.now(), IDLE);
         runner.round_with(host, &shared.pairs, &mut notice, patience, || programs.turn(host));
         programs.report(&mut |line| notice(format!("{}: {line}", config.name)));
     }
     programs.end();
+    drop(beat);
     let is_needed = || {
         unfinished = None;
         shared.is_over() && shared.unfinished.load(Ordering::Acquire) > 0

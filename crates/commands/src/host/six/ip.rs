@@ -97,7 +97,8 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
         "get" => get(ctl, words),
         "flush" => {
             words.end()?;
-            let is_added = |route: &&Route6| route.origin.is_own() && !ctl.came_with_address(route.prefix, route.via);
+            let is_added =
+                |route: &&Route6| route.origin.is_own() && !ctl.host.came_with_addr6(route.prefix, route.via);
             for route in stack.routes6(ctl.cx).iter().filter(is_added) {
                 stack.remove_route6(ctl.cx, route.prefix);
             }
@@ -208,7 +209,7 @@ fn show<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, Comm
 }
 
 fn protocol<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Option<Protocol> {
-    iproute::protocol_of(route, ctl.came_with_address(route.prefix, route.via))
+    iproute::protocol_of(route, ctl.host.came_with_addr6(route.prefix, route.via))
 }
 
 /// Returns iproute2's name of the route type; `None` for a unicast route.

@@ -2,9 +2,7 @@
 
 use crate::host::context::Ctl;
 use grammar::CommandError;
-use inet::fib::Prefix6;
 use inet::iface::IfaceId;
-use inet::ip6::IfaceAddr6;
 use inet::route::Via6;
 use lock::Locks;
 use std::net::Ipv6Addr;
@@ -31,17 +29,5 @@ impl<L: Locks> Ctl<'_, L> {
     pub(super) fn gateway6(&self, word: &str, dev: Option<IfaceId>) -> Result<Via6, CommandError> {
         let (addr, zone) = zoned(self, "gateway", word)?;
         self.host.hop6(Some(addr), dev.or(zone))
-    }
-
-    /// Returns whether the route was added together with an iface's address.
-    pub(super) fn came_with_address(&self, prefix: Prefix6, via: Via6) -> bool {
-        let (Via6::Link(id) | Via6::Local(id)) = via else { return false };
-        let addrs = self.host.stack.iface(id).map(|iface| iface.addrs6(self.cx)).unwrap_or_default();
-        let is_link = matches!(via, Via6::Link(_));
-        let own = |own: &IfaceAddr6| {
-            let on_link = own.prefix() == prefix || own.peer.map(Prefix6::host) == Some(prefix);
-            Prefix6::host(own.addr) == prefix || is_link && on_link
-        };
-        addrs.iter().any(own)
     }
 }

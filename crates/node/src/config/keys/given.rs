@@ -1,6 +1,7 @@
 //! Values of keys: as the user wrote them, and as a key accepts them.
 
 use super::Takes::Number;
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
@@ -79,7 +80,7 @@ impl Takes {
     }
 }
 
-impl std::fmt::Display for Takes {
+impl Display for Takes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Takes::Name(longest) => write!(f, "a name of 1 to {longest} letters, digits, '.', '_' and '-'"),
@@ -178,6 +179,27 @@ impl<'a> Given<'a> {
     pub(super) fn has_colon(self) -> bool {
         self.item.text().is_some_and(|text| text.contains(':'))
     }
+}
+
+/// Returns the value of a key in the form of its text.
+pub(super) fn shown(value: impl Display) -> Option<Item> {
+    Some(Item::Text(value.to_string()))
+}
+
+/// Returns the value of a key that takes a number.
+pub(super) fn number(value: impl TryInto<i64>) -> Option<Item> {
+    value.try_into().ok().map(Item::Number)
+}
+
+/// Returns the value of a key that is true or false.
+pub(super) fn switch(value: bool) -> Option<Item> {
+    Some(Item::Bool(value))
+}
+
+/// Returns the value of a key that takes a list; `None` if it is empty.
+pub(super) fn list(values: impl IntoIterator<Item: Display>) -> Option<Item> {
+    let items: Vec<_> = values.into_iter().filter_map(shown).collect();
+    (!items.is_empty()).then_some(Item::List(items))
 }
 
 /// Returns the declared type of a key whose value is a number in `range`.
