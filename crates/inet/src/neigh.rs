@@ -247,7 +247,25 @@ pub struct Table<A = Ipv4Addr> {
     next: Instant,
     held: usize,
     evicted: u64,
+    /// Last changes of MAC addresses, at most [`MOVES_MAX`].
+    moves: VecDeque<Moved<A>>,
     ended: Vec<(Frame, DropReason)>,
+}
+
+/// Number of changes of MAC addresses that a table keeps for [`Table::take_moves`].
+const MOVES_MAX: usize = 16;
+
+/// Change of the MAC address of a neighbor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moved<A> {
+    /// Interface by which the neighbor is reached.
+    pub iface: IfaceId,
+    /// IP address.
+    pub addr: A,
+    /// MAC address before the change.
+    pub from: Mac,
+    /// MAC address after the change.
+    pub to: Mac,
 }
 
 impl<A: Address> Table<A> {
@@ -255,7 +273,16 @@ impl<A: Address> Table<A> {
     pub fn new(key: Key) -> Table<A> {
         let entries = HashMap::with_hasher(Keyed(key));
         let (idle, requested) = (Idle::new(), PendingRequest::new());
-        Table { entries, idle, requested, next: Instant::NEVER, held: 0, evicted: 0, ended: Vec::new() }
+        Table {
+            entries,
+            idle,
+            requested,
+            next: Instant::NEVER,
+            held: 0,
+            evicted: 0,
+            moves: VecDeque::new(),
+            ended: Vec::new(),
+        }
     }
 
     /// Returns the MAC address of a neighbor to which a packet can be sent without further action.
@@ -400,6 +427,11 @@ impl<A: Address> Table<A> {
         std::mem::take(&mut self.evicted)
     }
 
+    /// Returns the last changes of MAC addresses since the last call, the newest first.
+    pub fn take_moves(&mut self) -> VecDeque<Moved<A>> {
+        std::mem::take(&mut self.moves)
+    }
+
     /// Stores the MAC address of `addr`. Creates an entry only if `create` is set, which is the
     /// case for a packet addressed to this host (the merge flag of RFC 826).
     pub fn learn(&mut self, iface: IfaceId, addr: A, mac: Mac, create: bool, now: Instant, rules: Rules) -> Learned {
@@ -417,7 +449,12 @@ impl<A: Address> Table<A> {
             if had == mac && matches!(was, State::Reachable | State::Probe) {
                 return Learned::Same;
             }
-            return Learned::Changed { pending, moved: had != mac && was != State::Incomplete, created: false };
+            let moved = had != mac && was != State::Incomplete;
+            if moved {
+                self.moves.truncate(MOVES_MAX - 1);
+                self.moves.push_front(Moved { iface, addr, from: had, to: mac });
+            }
+            return Learned::Changed { pending, moved, created: false };
         }
         if !create || (self.entries.len() >= rules.limit && !self.make_room(now)) {
             return Learned::Ignored;

@@ -4,6 +4,7 @@
 mod buffers;
 mod lock_use;
 mod lookup;
+mod moved;
 mod own;
 mod queues;
 mod reject;

@@ -1,5 +1,6 @@
 //! Exit codes, error lines, and closed pipes, which are not errors.
 
+use crate::log;
 use anyhow::Context;
 use clap::error::ErrorKind;
 use lab::gate::Outcome;
@@ -62,8 +63,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
         return Exit::Fine; // the reader closed the pipe, as in `linerate ... | head -1`
     }
     let text = chain(error).replace('\n', " ");
-    // If standard error cannot be written, there is nowhere to report it.
-    let _ = writeln!(io::stderr(), "linerate: {text}");
+    log::message(&text);
     error.downcast_ref::<Fault>().map_or(Exit::Failed, |fault| fault.exit)
 }
 
@@ -141,9 +141,9 @@ pub fn write_out(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a line to standard error; errors are ignored.
+/// Writes a line to standard error, or a message to the log; errors are ignored.
 pub fn notice(text: &str) {
-    let _ = writeln!(io::stderr(), "linerate: {text}");
+    log::message(text);
 }
 
 #[cfg(test)]

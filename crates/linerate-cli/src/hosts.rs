@@ -3,6 +3,7 @@
 
 use crate::args::{AloneArgs, HostArgs};
 use crate::exit::{Exit, Fault, notice, print};
+use crate::log::{self, LogFormat};
 use crate::ready::Ready;
 use crate::sandbox::warn_if_unavailable;
 use anyhow::Context;
@@ -28,7 +29,7 @@ pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     if args.check {
         return print(&summary(&network)).map(|()| Exit::Fine);
     }
-    run(network, None, &sandbox, args.host.ready_fd, args.metrics.as_ref())
+    run(network, None, &sandbox, args.host.ready_fd, args.metrics.as_ref(), args.log.as_ref())
 }
 
 /// Returns what the hosts and switches would open, for --check.
@@ -56,14 +57,17 @@ fn line(kind: &str, name: &str, parts: &[(&str, Vec<String>)]) -> String {
 }
 
 /// Runs until Ctrl-C or until no port is left; then prints the audits. Meanwhile, serves metrics at
-/// the address `metrics`. On SIGHUP, the hosts reload `file`.
+/// the address `metrics`. On SIGHUP, the hosts reload `file`. With `format`, events of the hosts
+/// are logged, too.
 pub fn run(
     network: Network,
     file: Option<ConfigFile>,
     sandbox: &Sandbox,
     ready_fd: Option<u32>,
     metrics: Option<&Address>,
+    format: Option<&LogFormat>,
 ) -> anyhow::Result<Exit> {
+    format.map_or(Ok(()), log::start)?;
     let mut ready = Ready::new(ready_fd, network.parts())?;
     let audits = Audits::beside(&network.hosts);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
@@ -74,17 +78,18 @@ pub fn run(
     let (programs, collector) = (programs::servers::Servers::LIVE, metrics.as_ref().map(|of| of.collector.clone()));
     let has_terminal = || std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     let had_terminal = has_terminal();
-    let outcomes = node::run::up_network(network, programs, collector, sandbox, file.map(Arc::new), |event| {
-        print_event(event, &mut ready);
-        // SIGHUP also arrives when the terminal is closed, which ends the program as it does by
-        // default.
-        if *event == Event::Reloading && had_terminal && !has_terminal() {
-            dispatch::request_stop();
-        }
-        // The first event is passed on when all nodes run and the privileges are dropped.
-        let served = metrics.as_mut().map_or(Ok(()), Metrics::serve);
-        served.unwrap_or_else(|why| notice(&format!("{why:#}")));
-    });
+    let outcomes =
+        node::run::up_network(network, programs, collector, sandbox, file.map(Arc::new), format.is_some(), |event| {
+            print_event(event, &mut ready);
+            // SIGHUP also arrives when the terminal is closed, which ends the program as it does by
+            // default.
+            if *event == Event::Reloading && had_terminal && !has_terminal() {
+                dispatch::request_stop();
+            }
+            // The first event is passed on when all nodes run and the privileges are dropped.
+            let served = metrics.as_mut().map_or(Ok(()), Metrics::serve);
+            served.unwrap_or_else(|why| notice(&format!("{why:#}")));
+        });
     drop(metrics);
     let outcomes = outcomes.map_err(|error| match error {
         UpError::Build(node::run::BuildError::Config(_)) => Fault::usage(error),
@@ -149,6 +154,7 @@ pub fn print_event(event: &Event, ready: &mut Ready) {
         Event::Running { name, control: Some(path) } => notice(&format!("{name}: running; control {}", path.display())),
         Event::Running { name, control: None } => notice(&format!("{name}: running")),
         Event::Notice(text) => notice(text),
+        Event::Log(event) => log::event(event),
         Event::Reloaded(ReloadOutcome::Done) => notice("reload: done"),
         Event::Reloaded(ReloadOutcome::Unchanged) => notice("reload: failed; nothing was changed"),
         Event::Reloaded(ReloadOutcome::Partly) => notice("reload: failed on some hosts"),

@@ -18,6 +18,7 @@ mod kv;
 mod livelock;
 mod load;
 mod local_time;
+mod log;
 mod netperf;
 mod netrate;
 mod pipe;

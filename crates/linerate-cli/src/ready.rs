@@ -109,7 +109,7 @@ impl Ready {
                 let is_due = self.watchdog.as_mut().is_some_and(Watchdog::is_due);
                 unsent.and(if is_due { self.tell("WATCHDOG=1\n") } else { Ok(()) })
             }
-            Event::Stopping | Event::Notice(_) => Ok(()),
+            Event::Stopping | Event::Notice(_) | Event::Log(_) => Ok(()),
         }
     }
 

@@ -41,7 +41,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
             *control = Some(dir.join(format!("{name}.sock")));
         }
     }
-    run(network, Some(file), &args.sandbox.with_control(true), args.ready_fd, args.metrics.as_ref())
+    run(network, Some(file), &args.sandbox.with_control(true), args.ready_fd, args.metrics.as_ref(), args.log.as_ref())
 }
 
 /// Runs `up --sim SECONDS FILE`: the same hosts in virtual time. First runs the commands of --do,

@@ -30,6 +30,7 @@ mod inputs;
 pub mod isr;
 pub mod jobs;
 pub mod ledgers;
+pub mod log;
 mod origin;
 pub mod policy;
 pub mod reload;

@@ -20,6 +20,7 @@ pub use up::{Event, Unconfigured, UpError, await_addresses, end, farewell, up_ne
 use crate::control::HostServer;
 use crate::figures::Source;
 use crate::fpm::FpmServer;
+use crate::log::{LogEvent, Monitor};
 use crate::service::{self, Service};
 use crate::{Host, Step, config};
 use clock::{Duration, Instant};
@@ -61,6 +62,9 @@ pub struct Runner<L: Locks> {
     /// Start of the idle time after all ports have ended; `None` while a port is open.
     over: Option<Instant>,
     look: Instant,
+    /// Monitor of events for logs; `None` if they are not logged.
+    monitor: Option<Monitor>,
+    events: Vec<LogEvent>,
     /// Time of the last round, and the time that the routes of a routing engine may take.
     fpm_credit: (Instant, Duration),
 }
@@ -91,6 +95,8 @@ impl<L: Locks> Runner<L> {
             stay: false,
             over: None,
             look,
+            monitor: None,
+            events: Vec::new(),
             fpm_credit: (Instant::ZERO, Duration::ZERO),
         })
     }
@@ -99,6 +105,17 @@ impl<L: Locks> Runner<L> {
     pub fn stay(mut self, stay: bool) -> Runner<L> {
         self.stay = stay;
         self
+    }
+
+    /// Sets whether events for logs are collected ([`Runner::take_events`]).
+    pub fn logging(mut self, on: bool) -> Runner<L> {
+        self.monitor = on.then(Monitor::default);
+        self
+    }
+
+    /// Returns the events since the last call.
+    pub fn take_events(&mut self) -> Vec<LogEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// Returns whether all ports have ended and their frames have been processed.
@@ -203,6 +220,9 @@ impl<L: Locks> Runner<L> {
             control.serve(host, pairs);
         }
         host.serve_figures();
+        if let Some(monitor) = &mut self.monitor {
+            self.events.extend(monitor.check(host, host.clock.now()));
+        }
         for line in host.revert_unconfirmed(pairs) {
             notice(format!("{}: {line}", host.stack.name));
         }

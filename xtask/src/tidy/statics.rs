@@ -22,6 +22,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/dispatch/src/worker", why: "the list of the process's threads, for profiles" },
     Room { path: "crates/node/src/ledgers", why: "costs of hosts that have ended, for a profile of the process" },
     Room { path: "crates/port/src/os/unix/file", why: "counter for unique file names" },
+    Room { path: "crates/linerate-cli/src/log", why: "the format of the process's messages" },
     Room { path: "crates/linerate/src/port", why: "names of virtual cables belong to the process" },
     Room { path: "crates/packetdrill/src/interpose", why: "a symbol of the process has no userdata" },
     Room { path: "crates/lab", why: "measures this machine" },

@@ -1,5 +1,6 @@
 //! Flags that describe a host, and those of hosts that run one application.
 
+use crate::log::LogFormat;
 use crate::sandbox::SandboxArgs;
 use apps::slots::Limits;
 use clap::{Args, ValueHint};
@@ -36,6 +37,9 @@ pub struct UpArgs {
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR", conflicts_with = "sim")]
     pub metrics: Option<metrics::Address>,
+    /// Log messages and events (links, neighbors, routes, limits) as text, json or journal
+    #[arg(long, value_name = "FORMAT", conflicts_with = "sim")]
+    pub log: Option<LogFormat>,
     /// Set a key or sysctl of every host, as in pool.kind=zone
     #[arg(long = "set", value_name = "K=V", value_parser = key_value)]
     pub set: Vec<(String, String)>,
@@ -134,6 +138,9 @@ pub struct AloneArgs {
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<metrics::Address>,
+    /// Log messages and events (links, neighbors, routes, limits) as text, json or journal
+    #[arg(long, value_name = "FORMAT")]
+    pub log: Option<LogFormat>,
     /// Check the flags, print what would be opened, and exit
     #[arg(long)]
     pub check: bool,

@@ -237,6 +237,46 @@ fn the_watchdog_is_fed() {
     until("the end", || up.notified().starts_with("STOPPING=1\n"));
 }
 
+/// The events of hosts are JSON lines, or fields for the journal.
+#[test]
+fn events_are_logged_in_each_format() {
+    let text = TWO.split("[[host]]\nname = 'split'").next().unwrap().replace("name = 'b'", "name = 'b'\nstay = true");
+    let journal = Dir::new("journal");
+    let path = journal.path("socket");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
+    for format in ["json", &format!("journal:{path}")] {
+        let up = Up::start("reload-log", &text, &["--log", format], None);
+        // The other end of the cable goes, and with it the link and the routes of its addresses.
+        std::thread::sleep(std::time::Duration::from_millis(1500)); // the hosts have been checked once
+        up.ok("a", "ifconfig eth0 destroy");
+        let err = || up.dir.read("err");
+        if format == "json" {
+            until("events", || err().contains("link_down") && err().contains("routes_lost"));
+            let rows =
+                err().lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()).collect::<Vec<_>>();
+            let down = rows.iter().find(|row| row["event"] == "link_down").unwrap();
+            assert_eq!((&down["host"], &down["iface"], &down["priority"]), (&"b".into(), &"eth0".into(), &4.into()));
+            assert!(down["message"] == "eth0: link down" && down["time"].as_str().unwrap().ends_with('Z'), "{down}");
+            assert!(
+                rows.iter()
+                    .any(|row| row["event"] == "notice" && row["message"].as_str().unwrap().contains("a: running"))
+            );
+        } else {
+            let mut record = [0; 2000];
+            until("events", || {
+                let length = socket.recv(&mut record).unwrap();
+                let record = String::from_utf8_lossy(&record[..length]).into_owned();
+                record.contains("\nPRIORITY=4\nSYSLOG_IDENTIFIER=linerate\nLINERATE_EVENT=link_down\nLINERATE_HOST=b\n")
+            });
+            assert_eq!(err(), "");
+        }
+        up.signal("-INT");
+    }
+    common::refused("host --port null:n0 --log xml", 2, "expected text, json, journal or journal:PATH");
+    common::refused("host --port null:n0 --log journal:/nonexistent/socket", 1, "--log journal: /nonexistent/socket");
+}
+
 /// A full file system leaves the file as it was.
 #[test]
 fn a_full_disk_does_not_lose_the_file() {

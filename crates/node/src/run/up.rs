@@ -47,14 +47,15 @@ pub fn up_with<P: Programs + 'static>(
     programs: P,
     each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    up_network(Network { hosts: configs, switches: Vec::new() }, programs, None, &Sandbox::off(), None, each)
+    up_network(Network { hosts: configs, switches: Vec::new() }, programs, None, &Sandbox::off(), None, false, each)
 }
 
 /// Runs hosts like [`up_with`], and the switches between them, until the last host has ended. Each
 /// switch has its own thread. In the result, the outcomes of the switches follow the outcomes of
 /// the hosts. All of them report to `collector`. The process enters `sandbox` when all ports are
 /// open, before the first frame is processed. On SIGHUP, the hosts reload `file`, from which they
-/// were started ([`dispatch::install_reload_handler`]).
+/// were started ([`dispatch::install_reload_handler`]). With `is_logging`, hosts report events for
+/// logs ([`Event::Log`]).
 ///
 /// # Errors
 /// Returns an [`UpError`] after all threads have ended.
@@ -64,6 +65,7 @@ pub fn up_network<P: Programs + 'static>(
     collector: Option<Arc<Collector>>,
     sandbox: &Sandbox,
     file: Option<Arc<ConfigFile>>,
+    is_logging: bool,
     mut each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
     let (topology, nodes) = (Arc::new(Topology::of_network(&network)), network.parts());
@@ -72,7 +74,8 @@ pub fn up_network<P: Programs + 'static>(
     let unfinished = AtomicUsize::new(0);
     let gate = Gate::default();
     let (pairs, reload, beats) = Default::default();
-    let shared = Shared { pairs, topology, programs, collector, file, reload, beats, hosts, unfinished, end, gate };
+    let shared =
+        Shared { pairs, topology, programs, collector, file, is_logging, reload, beats, hosts, unfinished, end, gate };
     let shared = Arc::new(shared);
     let (say, said) = channel();
     let mut threads = Vec::new();
@@ -422,7 +425,7 @@ fn run<L: Locks, P: Programs>(
 fn run_with<L: Locks, P: Programs>(
     config: &HostConfig,
     host: &Host<L>,
-    mut runner: Runner<L>,
+    runner: Runner<L>,
     shared: &Shared<P>,
     say: &Sender<Report>,
     over: impl FnOnce(),
@@ -441,6 +444,7 @@ fn run_with<L: Locks, P: Programs>(
     let _ = say.send(Report::Running(Event::Running { name: host.stack.name.clone(), control }));
     shared.gate.pass();
     let mut notice = |text| drop(say.send(Report::Notice(text)));
+    let mut runner = runner.logging(shared.is_logging);
     let (beat, mut reloads) = (shared.beats.add(), Participant::default());
     while !shared.is_over() && !runner.is_over(host.clock.now()) {
         beat.note();
@@ -448,6 +452,9 @@ fn run_with<L: Locks, P: Programs>(
             let _ = say.send(Report::Reload(report)); // fails only when everything has ended
         }
         let patience = programs.patience(|| host.clock.now(), IDLE);
+        for event in runner.take_events() {
+            let _ = say.send(Report::Log(event)); // fails only when everything has ended
+        }
         runner.round_with(host, &shared.pairs, &mut notice, patience, || programs.turn(host));
         programs.report(&mut |line| notice(format!("{}: {line}", config.name)));
     }

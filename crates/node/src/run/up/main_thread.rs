@@ -52,6 +52,7 @@ pub(super) fn attend<P>(
         match said {
             Report::Failed(why) => return Some(why),
             Report::Notice(text) => each(&Event::Notice(text)),
+            Report::Log(event) => each(&Event::Log(event)),
             Report::Reload(report) => {
                 coordinator.take(report).into_iter().for_each(|progress| each(&progress.into()));
             }

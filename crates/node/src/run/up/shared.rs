@@ -5,6 +5,7 @@ use super::error::UpError;
 use super::gate::Gate;
 use crate::config::ConfigFile;
 use crate::figures::Collector;
+use crate::log::LogEvent;
 use crate::reload::{Reload, ReloadOutcome, ReloadReport};
 use crate::topology::Topology;
 use port::Pairs;
@@ -25,6 +26,8 @@ pub enum Event {
     },
     /// A warning that does not end the host, such as a port that has closed.
     Notice(String),
+    /// An event of a host for logs.
+    Log(LogEvent),
     /// A reload of the configuration has begun (SIGHUP).
     Reloading,
     /// The reload has ended.
@@ -39,6 +42,7 @@ pub enum Event {
 pub(super) enum Report {
     Running(Event),
     Notice(String),
+    Log(LogEvent),
     Reload(ReloadReport),
     /// A host has ended.
     Ended(String),
@@ -54,6 +58,8 @@ pub(super) struct Shared<P> {
     pub(super) collector: Option<Arc<Collector>>,
     /// File of the hosts, which they reload; `None` if there is none.
     pub(super) file: Option<Arc<ConfigFile>>,
+    /// True if hosts report events for logs.
+    pub(super) is_logging: bool,
     pub(super) reload: Reload,
     /// Numbers of rounds of the threads.
     pub(super) beats: Beats,
