@@ -3,6 +3,7 @@
 //! Each command is a short program that uses cargo and git. Users of linerate need none of them.
 
 mod cargo;
+mod deb;
 mod dist;
 mod fuzz;
 mod ladder;
@@ -36,8 +37,10 @@ usage: cargo xtask <command>
   sim [--seeds N] [--seed S] simulate a TCP connection over a bad wire, with N seeds (default 20000), or one, traced
   packetdrill --tree DIR [--bin packetdrill] [--flags F] [--ip-version V] [--only TEXT] [--seconds N] [-- args]
                              run the scripts in DIR against linerate-packetdrill, at most N seconds each (default 60)
-  dist [DIR]                 build the program in release mode, without symbols, and linerate.debug with them,
-                             into DIR (default target/dist)
+  dist [--static] [DIR]      build the program in release mode, without symbols, and linerate.debug with them,
+                             into DIR (default target/dist); --static: without shared libraries
+  deb [--program FILE] [DIR] build a package for Debian into DIR (default target/deb), from FILE instead of a release
+                             build if given
   ladder                     build linerate-rung in each variant that the ladder needs
   bench <group> [args]       build and run linerate-bench in release mode: `cargo xtask bench udp`, `tcp`";
 
@@ -65,7 +68,8 @@ enum Task<'a> {
     Targets,
     Sim(sim::Wanted),
     Packetdrill(packetdrill::Wanted),
-    Dist(Option<&'a str>),
+    Dist(dist::Wanted),
+    Deb(deb::Wanted),
     Ladder,
     Bench(&'a [String]),
     Help,
@@ -85,17 +89,14 @@ impl Task<'_> {
             "targets" => Task::Targets,
             "sim" => Task::Sim(sim::Wanted::parse(rest)?),
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
-            "dist" => match rest {
-                [] => Task::Dist(None),
-                [dir] if !dir.starts_with('-') => Task::Dist(Some(dir)),
-                _ => bail!("unknown arguments '{}': expected one directory", rest.join(" ")),
-            },
+            "dist" => Task::Dist(dist::Wanted::parse(rest)?),
+            "deb" => Task::Deb(deb::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
             "bench" if rest.is_empty() => bail!("bench needs a group: udp or tcp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
-                "unknown command '{other}': expected tidy, licenses, fuzz, loom, miri, tsan, features, targets, sim, packetdrill, dist, ladder or bench\n{USAGE}"
+                "unknown command '{other}': expected tidy, licenses, fuzz, loom, miri, tsan, features, targets, sim, packetdrill, dist, deb, ladder or bench\n{USAGE}"
             ),
         })
     }
@@ -114,7 +115,8 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Targets => targets::command(&root),
         Task::Sim(wanted) => sim::command(&root, wanted),
         Task::Packetdrill(wanted) => packetdrill::command(&root, &wanted),
-        Task::Dist(dir) => dist::command(&root, dir),
+        Task::Dist(wanted) => dist::command(&root, wanted),
+        Task::Deb(wanted) => deb::command(&root, wanted),
         Task::Ladder => ladder::command(&root),
         Task::Bench(args) => cargo::bench(&root, args),
         Task::Help => {
@@ -163,9 +165,15 @@ mod tests {
             let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             Task::parse(&words).map(|task| format!("{task:?}")).map_err(|why| why.to_string())
         };
-        assert_eq!(parse(&["dist"]).as_deref(), Ok("Dist(None)"));
-        assert_eq!(parse(&["dist", "out"]).as_deref(), Ok("Dist(Some(\"out\"))"));
-        assert_eq!(parse(&["dist", "--profile"]).unwrap_err(), "unknown arguments '--profile': expected one directory");
+        assert_eq!(parse(&["dist"]).as_deref(), Ok("Dist(Wanted { is_static: false, dir: None })"));
+        assert_eq!(
+            parse(&["dist", "--static", "out"]).as_deref(),
+            Ok("Dist(Wanted { is_static: true, dir: Some(\"out\") })")
+        );
+        assert_eq!(
+            parse(&["dist", "--profile"]).unwrap_err(),
+            "unknown argument '--profile': expected [--static] [DIR]"
+        );
         assert!(parse(&["dist", "a", "b"]).is_err());
     }
 }
