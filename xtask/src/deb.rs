@@ -82,7 +82,7 @@ pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
     tree.text("DEBIAN/control", &control)?;
     tree.text("DEBIAN/md5sums", &tree.sums()?)?;
     let package = dir.join(format!("linerate_{version}_{architecture}.deb"));
-    // Files belong to root, whoever builds the package.
+    // Files belong to root, not to the user who builds the package.
     succeed(Command::new("dpkg-deb").args(["--root-owner-group", "--build"]).args([&tree.root, &package]))?;
     println!("{}", package.display());
     Ok(ExitCode::SUCCESS)
