@@ -119,6 +119,7 @@ pub struct Iface<L: Locks> {
     /// IPv6 MTU from a router advertisement, in bytes; `u32::MAX` if there is none.
     pub(crate) advertised_mtu: AtomicU32,
     up: AtomicBool,
+    link_down: AtomicBool,
     offload: AtomicU32,
     pub(crate) addrs: Guarded<L, Vec<IfaceAddr>>,
     /// Probe that detects whether another station uses an IPv4 address, before this interface uses
@@ -148,6 +149,7 @@ impl<L: Locks> Iface<L> {
             mtu: AtomicU32::new(u32::from(mtu)),
             advertised_mtu: AtomicU32::new(u32::MAX),
             up: AtomicBool::new(true),
+            link_down: AtomicBool::new(false),
             offload: AtomicU32::new(0),
             addrs: Guarded::new(Vec::new()),
             probe: crate::arp::Probe::default(),
@@ -203,6 +205,16 @@ impl<L: Locks> Iface<L> {
 
     pub(crate) fn set_up(&self, up: bool) {
         self.up.store(up, Ordering::Relaxed);
+    }
+
+    /// Returns whether the link is up.
+    #[inline]
+    pub(crate) fn has_link(&self) -> bool {
+        !self.link_down.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_link(&self, is_up: bool) {
+        self.link_down.store(!is_up, Ordering::Relaxed);
     }
 
     /// Returns the offloads that are on.
@@ -282,6 +294,7 @@ impl<L: Locks> Ifaces<L> {
         let gone = all.find(|iface| iface.is_gone() && iface.name == name && iface.mac == mac && like(iface))?;
         gone.set_gone(false);
         gone.set_up(true);
+        gone.set_link(true);
         Some(gone)
     }
 }

@@ -553,7 +553,7 @@ impl<L: Locks> Stack<L> {
     pub fn set_up(&self, cx: Cx, id: IfaceId, up: bool) {
         let Some(iface) = self.ifaces.get(id) else { return };
         iface.set_up(up);
-        self.link_changed(cx, id, up);
+        self.link_changed(cx, iface);
         if !up {
             let mut ended = Vec::new();
             self.neighbors.lock(cx).flush(id, |frame| ended.push(frame));

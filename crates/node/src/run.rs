@@ -6,6 +6,7 @@
 //! configuration, and [`Runner`] is the loop around a host that the caller owns.
 
 mod build;
+mod links;
 mod outcome;
 mod programs;
 mod up;
@@ -24,6 +25,7 @@ use crate::log::{LogEvent, Monitor};
 use crate::service::{self, Service};
 use crate::{Host, Step, config};
 use clock::{Duration, Instant};
+use links::Links;
 use lock::Locks;
 use port::Pairs;
 use socket::Errno;
@@ -51,6 +53,7 @@ pub struct Runner<L: Locks> {
     pub control: Option<HostServer<L>>,
     services: Vec<Service>,
     buffer: Vec<u8>,
+    links: Links,
     gone: Vec<inet::iface::IfaceId>,
     /// Ifaces for which a duplicate MAC address has already been reported.
     duplicates: Vec<inet::iface::IfaceId>,
@@ -89,6 +92,7 @@ impl<L: Locks> Runner<L> {
             control,
             services,
             buffer,
+            links: Links::default(),
             gone,
             duplicates: Vec::new(),
             lost: false,
@@ -166,6 +170,7 @@ impl<L: Locks> Runner<L> {
         let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
         let mut fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
         fds.extend(host.figures.get().map(Source::fd));
+        fds.extend(self.links.fd());
         if host.fpm().is_some_and(FpmServer::is_pending) {
             return; // the rest waits for its next turn
         }
@@ -219,6 +224,7 @@ impl<L: Locks> Runner<L> {
         if let Some(control) = &mut self.control {
             control.serve(host, pairs);
         }
+        self.links.follow(host, host.clock.now());
         host.serve_figures();
         if let Some(monitor) = &mut self.monitor {
             self.events.extend(monitor.check(host, host.clock.now()));

@@ -118,8 +118,9 @@ impl PortCounts {
     #[cfg(target_os = "linux")]
     pub(crate) fn of_device(name: &str) -> PortCounts {
         let counts = PortCounts::default();
-        if let Ok(index) = crate::os::netlink::Netlink::open().and_then(|mut kernel| kernel.ifindex(name)) {
-            counts.link.ifindex.store(index, Ordering::Relaxed);
+        if let Ok(link) = crate::os::netlink::Netlink::open().and_then(|mut kernel| kernel.device(name)) {
+            counts.link.ifindex.store(link.index, Ordering::Relaxed);
+            counts.link.set_up(link.is_up);
         }
         let speed = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).unwrap_or_default();
         // The file of a device without a link or speed is unreadable or contains -1.
@@ -130,8 +131,9 @@ impl PortCounts {
     }
 }
 
-/// State of a port's link, readable from any thread. Only a `unix:` port can be down, which it is
-/// while it has no peer.
+/// State of a port's link, readable from any thread. A `unix:` port is down while it has no peer. A
+/// port on a kernel device is down while the device is down or has no carrier, as far as its owner
+/// follows the device ([`crate::links`]).
 #[derive(Debug, Default)]
 pub struct LinkState {
     is_down: AtomicBool,
@@ -147,7 +149,9 @@ impl LinkState {
         !self.is_down.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_up(&self, is_up: bool) {
+    /// Sets whether the link is up. Called by the port, or by the owner of a port on a kernel device
+    /// when the kernel reports a change.
+    pub fn set_up(&self, is_up: bool) {
         self.is_down.store(!is_up, Ordering::Release);
     }
 

@@ -20,6 +20,7 @@ mod counts;
 pub mod fuzz;
 pub mod impair;
 mod ip_link;
+pub mod links;
 mod long;
 pub mod nic;
 pub mod null;

@@ -2,7 +2,7 @@
 
 use super::{CHUNK, Stack};
 use crate::family::Family;
-use crate::iface::IfaceId;
+use crate::iface::{Iface, IfaceId};
 use crate::route::{DEAD_FOR, Hop, Via};
 use buf::{Burst, Frame};
 use fib::NextHopId;
@@ -107,23 +107,41 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
         if reader.has_paths()
+            && self.has_live_link(iface)
             && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
             reader.set_dead(id, Some(cx.now.after(DEAD_FOR)));
         }
     }
 
-    /// Takes the paths through an iface out of all path sets, or back in when it is up again.
-    pub(crate) fn link_changed(&self, cx: Cx, iface: IfaceId, is_up: bool) {
-        self.routes.lock(cx).set_iface_alive(iface, is_up);
-        self.six.routes.lock(cx).set_iface_alive(iface, is_up);
+    /// Sets whether the link of an iface is up. Routes with several paths avoid those through a link
+    /// that is down.
+    pub fn set_link(&self, cx: Cx, id: IfaceId, is_up: bool) {
+        if let Some(iface) = self.ifaces.get(id) {
+            iface.set_link(is_up);
+            self.link_changed(cx, iface);
+        }
+    }
+
+    /// Takes the paths through an iface out of all path sets if it or its link is down, or back in.
+    pub(crate) fn link_changed(&self, cx: Cx, iface: &Iface<L>) {
+        let is_alive = iface.is_up() && iface.has_link();
+        self.routes.lock(cx).set_iface_alive(iface.id, is_alive);
+        self.six.routes.lock(cx).set_iface_alive(iface.id, is_alive);
         self.changed();
     }
 
-    /// Marks a gateway as alive after it answered.
+    /// Returns whether an iface and its link are up. Otherwise its paths stay dead, whatever its
+    /// neighbors do.
+    fn has_live_link(&self, iface: IfaceId) -> bool {
+        self.ifaces.get(iface).is_some_and(|iface| iface.is_up() && iface.has_link())
+    }
+
+    /// Marks a gateway as alive after it answered, unless its iface or link is down.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
         if reader.any_dead()
+            && self.has_live_link(iface)
             && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
         {
             reader.set_dead(id, None);

@@ -8,6 +8,7 @@ mod autoconf;
 mod bench_services;
 mod bridge;
 mod captures;
+mod carrier;
 mod control;
 mod devices;
 mod examples;

@@ -8,10 +8,12 @@ mod counts;
 mod drop;
 mod features;
 mod message;
+mod watch;
 
 pub use counts::TxDrops;
 pub use drop::{DropBy, DropError};
 pub use features::{XdpFeatures, xdp_features};
+pub use watch::{DeviceLink, LinkChanges, LinkWatch};
 
 use super::netns::Namespace;
 use super::{errno_text, set_option, socket};
@@ -78,11 +80,7 @@ impl Netlink {
     /// # Errors
     /// ENODEV if there is no interface with this name.
     pub fn ifindex(&mut self, dev: &str) -> Result<u32, NetlinkError> {
-        let mut message = Message::new(libc::RTM_GETLINK, 0);
-        message.ifinfo(0, 0, 0);
-        message.text(libc::IFLA_IFNAME, dev);
-        let found = self.request(message, || format!("find {dev}"))?;
-        found.ok_or_else(|| NetlinkError { doing: format!("find {dev}"), errno: libc::ENODEV, why: None })
+        self.device(dev).map(|link| link.index)
     }
 
     /// Brings `dev` up.

@@ -81,8 +81,7 @@ pub(in crate::host) fn link_of<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, por
     }
 }
 
-/// Returns whether the links of all ports of an iface are up. Only ports on UNIX sockets can have a
-/// link that is down.
+/// Returns whether the links of all ports of an iface are up.
 pub(in crate::host) fn has_carrier<L: Locks>(iface: &Iface<L>, ports: &[PortInfo]) -> bool {
     ports.iter().filter(|port| port.iface == iface.id).all(|port| port.counts.link.is_up())
 }

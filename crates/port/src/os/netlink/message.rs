@@ -114,6 +114,11 @@ impl Reply<'_> {
         word(self.body, 4)
     }
 
+    /// Returns the flags of the device in a link message.
+    pub fn link_flags(&self) -> Option<u32> {
+        word(self.body, 8)
+    }
+
     /// Returns the value of the attribute `ty`. The attributes follow a fixed part of `fixed`
     /// bytes.
     pub fn find(&self, fixed: usize, ty: u16) -> Option<&[u8]> {

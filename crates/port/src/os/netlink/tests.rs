@@ -126,3 +126,42 @@ fn drop_filters_drop_and_name_the_classifier() {
         }
     });
 }
+
+#[test]
+fn changes_of_links_are_reported() {
+    isolated("os::netlink::tests::changes_of_links_are_reported", || {
+        let mut kernel = Netlink::open().unwrap();
+        kernel.add_veth("a0", "b0").unwrap();
+        let index = kernel.ifindex("a0").unwrap();
+        let mut watch = LinkWatch::open().unwrap();
+        assert_eq!(watch.take(), LinkChanges::default());
+        assert_eq!(kernel.device("a0").unwrap(), DeviceLink { index, is_up: false });
+        let last = |watch: &mut LinkWatch| {
+            let links = watch.take().links;
+            links.iter().rfind(|link| link.index == index).map(|link| link.is_up)
+        };
+        kernel.set_up("a0").unwrap();
+        assert_eq!(last(&mut watch), Some(false), "up, but without carrier");
+        kernel.set_up("b0").unwrap();
+        assert!(crate::os::is_readable(watch.fd()));
+        // The kernel reports the carrier from a work queue, up to a second later.
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let mut state = last(&mut watch);
+        while state != Some(true) {
+            assert!(std::time::Instant::now() < end, "no carrier: {:?}", kernel.link_at(index));
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            state = last(&mut watch).or(state);
+        }
+        kernel.delete_link("a0").unwrap();
+        assert_eq!(last(&mut watch), Some(false));
+        assert!(kernel.link_at(index).is_err());
+        // More reports than the socket's buffer holds: the loss is reported.
+        kernel.add_veth("a0", "b0").unwrap();
+        for _ in 0..20_000 {
+            kernel.set_mtu("a0", 1400).unwrap();
+            kernel.set_mtu("a0", 1500).unwrap();
+        }
+        assert!(watch.take().is_incomplete);
+        assert!(!watch.take().is_incomplete);
+    });
+}

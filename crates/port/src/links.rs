@@ -1,0 +1,67 @@
+//! Links of the kernel's devices: whether they are up.
+
+#[cfg(target_os = "linux")]
+pub use crate::os::netlink::{DeviceLink, LinkChanges, LinkWatch};
+#[cfg(not(target_os = "linux"))]
+pub use other::{DeviceLink, LinkChanges, LinkWatch};
+
+/// Returns the state of the link of the device with index `index` in the network namespace of the
+/// calling thread; `None` if there is no such device.
+#[cfg(target_os = "linux")]
+pub fn link_at(index: u32) -> Option<DeviceLink> {
+    crate::os::netlink::Netlink::open().and_then(|mut kernel| kernel.link_at(index)).ok()
+}
+
+/// Returns `None`, since links are read on Linux only.
+#[cfg(not(target_os = "linux"))]
+pub fn link_at(_: u32) -> Option<DeviceLink> {
+    None
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use std::io;
+    use std::os::fd::BorrowedFd;
+
+    /// State of a device's link.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub struct DeviceLink {
+        /// Index of the device.
+        pub index: u32,
+        /// True if the link is up.
+        pub is_up: bool,
+    }
+
+    /// Changes since the last call.
+    #[derive(Clone, PartialEq, Eq, Debug, Default)]
+    pub struct LinkChanges {
+        /// Links in the order of their changes.
+        pub links: Vec<DeviceLink>,
+        /// True if changes were lost.
+        pub is_incomplete: bool,
+    }
+
+    /// Watch of links, which does not exist on this system.
+    #[derive(Debug)]
+    pub enum LinkWatch {}
+
+    impl LinkWatch {
+        /// Fails on this system.
+        ///
+        /// # Errors
+        /// Always [`io::ErrorKind::Unsupported`].
+        pub fn open() -> io::Result<LinkWatch> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        /// Returns the descriptor.
+        pub fn fd(&self) -> BorrowedFd<'_> {
+            match *self {}
+        }
+
+        /// Returns the changes since the last call.
+        pub fn take(&mut self) -> LinkChanges {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Changes of the links of devices, as the kernel reports them.
+
+use super::message::Reader;
+use super::{Netlink, NetlinkError, failure};
+use crate::os::set_option;
+use crate::os::unix::receive;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// State of a device's link: it is up if the device is up and has a carrier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceLink {
+    /// Index of the device.
+    pub index: u32,
+    /// True if the link is up.
+    pub is_up: bool,
+}
+
+/// Socket at which the kernel reports changes of links in the network namespace of the thread that
+/// opened it.
+#[derive(Debug)]
+pub struct LinkWatch {
+    kernel: Netlink,
+    buffer: Vec<u8>,
+}
+
+/// Changes since the last call.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct LinkChanges {
+    /// Links in the order of their changes. A removed device has a link that is down.
+    pub links: Vec<DeviceLink>,
+    /// True if changes were lost, so that all links must be read again.
+    pub is_incomplete: bool,
+}
+
+impl LinkWatch {
+    /// Opens the socket.
+    ///
+    /// # Errors
+    /// The kernel has no netlink support, or no descriptors are available.
+    pub fn open() -> Result<LinkWatch, NetlinkError> {
+        let mut kernel = Netlink::open()?;
+        // With its first request, the socket gets an address, without which it receives no reports.
+        let _ = kernel.device("lo"); // a namespace without it can have other devices
+        set_option(kernel.socket.as_fd(), libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, &libc::RTNLGRP_LINK)
+            .map_err(|error| failure("watch links", &error))?;
+        Ok(LinkWatch { kernel, buffer: vec![0; 32 * 1024] })
+    }
+
+    /// Returns the descriptor, which is readable when there are changes.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.kernel.socket.as_fd()
+    }
+
+    /// Returns the changes since the last call, without waiting.
+    pub fn take(&mut self) -> LinkChanges {
+        let mut changes = LinkChanges::default();
+        loop {
+            let len = match receive(self.kernel.socket.as_fd(), &mut self.buffer) {
+                Ok(len) => len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return changes,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => {
+                    changes.is_incomplete = true; // ENOBUFS: the socket's buffer was full
+                    return changes;
+                }
+            };
+            let Some(datagram) = self.buffer.get(..len) else {
+                changes.is_incomplete = true;
+                continue;
+            };
+            for message in Reader::new(datagram) {
+                match (message.ty, message.ifindex(), message.link_flags()) {
+                    (libc::RTM_NEWLINK, Some(index), Some(flags)) => {
+                        changes.links.push(DeviceLink { index, is_up: is_up(flags) });
+                    }
+                    (libc::RTM_DELLINK, Some(index), _) => changes.links.push(DeviceLink { index, is_up: false }),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+impl Netlink {
+    /// Returns the index and the state of the link of device `dev`.
+    ///
+    /// # Errors
+    /// ENODEV if there is no device with this name.
+    pub fn device(&mut self, dev: &str) -> Result<DeviceLink, NetlinkError> {
+        let mut message = super::Message::new(libc::RTM_GETLINK, 0);
+        message.ifinfo(0, 0, 0);
+        message.text(libc::IFLA_IFNAME, dev);
+        self.link_of(message, || format!("find {dev}"))
+    }
+
+    /// Returns the state of the link of the device with index `index`.
+    ///
+    /// # Errors
+    /// ENODEV if there is no device with this index.
+    pub fn link_at(&mut self, index: u32) -> Result<DeviceLink, NetlinkError> {
+        let mut message = super::Message::new(libc::RTM_GETLINK, 0);
+        message.ifinfo(index, 0, 0);
+        self.link_of(message, || format!("find device {index}"))
+    }
+
+    fn link_of(&mut self, message: super::Message, doing: impl Fn() -> String) -> Result<DeviceLink, NetlinkError> {
+        let mut found = None;
+        self.exchange(message, &doing, |reply| {
+            if reply.ty == libc::RTM_NEWLINK {
+                let link = reply.ifindex().zip(reply.link_flags());
+                found = link.map(|(index, flags)| DeviceLink { index, is_up: is_up(flags) });
+            }
+        })?;
+        found.ok_or_else(|| NetlinkError { doing: doing(), errno: libc::ENODEV, why: None })
+    }
+}
+
+/// Returns whether the flags of a device (netdevice(7)) are those of one that is up and has a
+/// carrier.
+fn is_up(flags: u32) -> bool {
+    let both = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
+    flags & both == both
+}
