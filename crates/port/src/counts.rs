@@ -131,9 +131,9 @@ impl PortCounts {
     }
 }
 
-/// State of a port's link, readable from any thread. A `unix:` port is down while it has no peer. A
-/// port on a kernel device is down while the device is down or has no carrier, as far as its owner
-/// follows the device ([`crate::links`]).
+/// State of a port's link, readable from any thread. A `unix:` port is down while it has no peer.
+/// A port on a kernel device is down while the device is down or has no carrier, as far as its
+/// owner follows the device ([`crate::links`]).
 #[derive(Debug, Default)]
 pub struct LinkState {
     is_down: AtomicBool,
@@ -149,8 +149,8 @@ impl LinkState {
         !self.is_down.load(Ordering::Acquire)
     }
 
-    /// Sets whether the link is up. Called by the port, or by the owner of a port on a kernel device
-    /// when the kernel reports a change.
+    /// Sets whether the link is up. Called by the port, or by the owner of a port on a kernel
+    /// device when the kernel reports a change.
     pub fn set_up(&self, is_up: bool) {
         self.is_down.store(!is_up, Ordering::Release);
     }

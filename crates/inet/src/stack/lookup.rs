@@ -114,8 +114,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Sets whether the link of an iface is up. Routes with several paths avoid those through a link
-    /// that is down.
+    /// Sets whether the link of an iface is up. Routes with several paths avoid those through a
+    /// link that is down.
     pub fn set_link(&self, cx: Cx, id: IfaceId, is_up: bool) {
         if let Some(iface) = self.ifaces.get(id) {
             iface.set_link(is_up);

@@ -17,7 +17,7 @@ pub(super) struct Links {
     has_failed: bool,
     /// Devices whose links have been read.
     known: Vec<u32>,
-    /// Whether the link of each iface is up.
+    /// True for each iface whose link is up.
     states: HashMap<IfaceId, bool>,
     /// Time of the next check without a report of the kernel.
     next: Instant,
