@@ -209,7 +209,7 @@ impl<L: Locks> Iface<L> {
 
     /// Returns whether the link is up.
     #[inline]
-    pub(crate) fn has_link(&self) -> bool {
+    pub fn has_link(&self) -> bool {
         !self.link_down.load(Ordering::Relaxed)
     }
 

@@ -63,7 +63,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
         return Exit::Fine; // the reader closed the pipe, as in `linerate ... | head -1`
     }
     let text = chain(error).replace('\n', " ");
-    log::message(&text);
+    log::error(&text);
     error.downcast_ref::<Fault>().map_or(Exit::Failed, |fault| fault.exit)
 }
 

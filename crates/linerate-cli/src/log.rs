@@ -74,12 +74,22 @@ pub fn message(text: &str) {
     }
 }
 
+/// Writes an error that ends the program.
+pub fn error(text: &str) {
+    match LOG.get() {
+        None => text_line(text),
+        Some(log) => log.write(3, &[("event", "error".to_string())], text),
+    }
+}
+
 /// Writes an event of a host.
 pub fn event(event: &LogEvent) {
     let Some(log) = LOG.get() else { return text_line(&event.to_string()) };
     let mut fields = vec![("event", event.kind.name().to_string()), ("host", event.host.clone())];
     fields.extend(event.fields.iter().cloned());
-    log.write(if event.kind.is_warning() { 4 } else { 6 }, &fields, &event.text);
+    // A line of JSON has the host in a field; the journal shows the message alone.
+    let text = if matches!(log, Log::Json) { event.text.clone() } else { event.to_string() };
+    log.write(if event.kind.is_warning() { 4 } else { 6 }, &fields, &text);
 }
 
 /// Writes a line to standard error. Errors are ignored, since there is nowhere to report them.

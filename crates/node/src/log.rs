@@ -5,6 +5,7 @@ use crate::{Host, PortInfo};
 use clock::{Duration, Instant};
 use inet::iface::IfaceId;
 use lock::Locks;
+use stats::Entry;
 use std::collections::HashMap;
 use std::fmt;
 
@@ -103,6 +104,11 @@ impl Monitor {
         }
         self.links = links;
         for moved in host.stack.take_moved_neighbors(host.cx()) {
+            // A station that changes its address all the time is reported once a minute.
+            let subject = format!("{} {}", moved.iface.0, moved.addr);
+            if self.quiet.insert(subject, now.after(QUIET)).is_some() {
+                continue;
+            }
             let iface = host.stack.iface(moved.iface).map_or("?", |iface| &iface.name).to_string();
             let text = format!("{iface}: neighbor {} moved from {} to {}", moved.addr, moved.from, moved.to);
             let fields = vec![
@@ -128,7 +134,13 @@ impl Monitor {
         if !has_lost || !is_quiet {
             self.routes = Some(routes);
         }
-        for entry in host.stack.snapshot().into_iter().filter(|entry| is_limit(&entry.name)) {
+        let of_ports = host.ports().into_iter().flat_map(|port| {
+            let iface = host.stack.iface(port.iface).map_or("?", |iface| &iface.name).to_string();
+            let named = move |entry: Entry| Entry { name: format!("{iface} {}", entry.name), ..entry };
+            port.counters().into_iter().map(named)
+        });
+        let counters = host.stack.snapshot().into_iter().chain(of_ports);
+        for entry in counters.filter(|entry| is_limit(&entry.name)) {
             let reported = self.limits.get(&entry.name).copied().unwrap_or(0);
             if entry.value <= reported && !is_first || self.quiet.contains_key(&entry.name) {
                 continue;
@@ -153,7 +165,10 @@ const LIMITS: &[&str] = &[
     "no_buffer",
     "no_copy",
     "no_memory",
-    "_refused",
+    "order_refused",
+    "text_refused",
+    "sends_refused",
+    "orphans_refused",
     "quota",
     "displaced",
     "stalled",

@@ -92,7 +92,7 @@ impl<L: Locks> Runner<L> {
             control,
             services,
             buffer,
-            links: Links::default(),
+            links: Links::of(host),
             gone,
             duplicates: Vec::new(),
             lost: false,

@@ -120,7 +120,6 @@ impl PortCounts {
         let counts = PortCounts::default();
         if let Ok(link) = crate::os::netlink::Netlink::open().and_then(|mut kernel| kernel.device(name)) {
             counts.link.ifindex.store(link.index, Ordering::Relaxed);
-            counts.link.set_up(link.is_up);
         }
         let speed = std::fs::read_to_string(format!("/sys/class/net/{name}/speed")).unwrap_or_default();
         // The file of a device without a link or speed is unreadable or contains -1.

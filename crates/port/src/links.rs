@@ -5,19 +5,6 @@ pub use crate::os::netlink::{DeviceLink, LinkChanges, LinkWatch};
 #[cfg(not(target_os = "linux"))]
 pub use other::{DeviceLink, LinkChanges, LinkWatch};
 
-/// Returns the state of the link of the device with index `index` in the network namespace of the
-/// calling thread; `None` if there is no such device.
-#[cfg(target_os = "linux")]
-pub fn link_at(index: u32) -> Option<DeviceLink> {
-    crate::os::netlink::Netlink::open().and_then(|mut kernel| kernel.link_at(index)).ok()
-}
-
-/// Returns `None`, since links are read on Linux only.
-#[cfg(not(target_os = "linux"))]
-pub fn link_at(_: u32) -> Option<DeviceLink> {
-    None
-}
-
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::io;
@@ -61,6 +48,14 @@ mod other {
 
         /// Returns the changes since the last call.
         pub fn take(&mut self) -> LinkChanges {
+            match *self {}
+        }
+
+        /// Returns the state of a link.
+        ///
+        /// # Errors
+        /// None on this system.
+        pub fn link_at(&mut self, _: u32) -> io::Result<Option<DeviceLink>> {
             match *self {}
         }
     }

@@ -106,9 +106,12 @@ impl<L: Locks> Stack<L> {
     /// a time.
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
-        if reader.has_paths()
-            && self.has_live_link(iface)
-            && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
+        if !reader.has_paths() {
+            return;
+        }
+        let routes = F::routes(self).lock(cx);
+        if self.has_live_link(iface)
+            && let Some(id) = routes.hop_to(Via::Gateway(iface, addr))
         {
             reader.set_dead(id, Some(cx.now.after(DEAD_FOR)));
         }
@@ -140,9 +143,13 @@ impl<L: Locks> Stack<L> {
     /// Marks a gateway as alive after it answered, unless its iface or link is down.
     pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
         let reader = F::routes_reader(self);
-        if reader.any_dead()
-            && self.has_live_link(iface)
-            && let Some(id) = F::routes(self).lock(cx).hop_to(Via::Gateway(iface, addr))
+        if !reader.any_dead() {
+            return;
+        }
+        // The lock excludes a change of the link between the check and the mark.
+        let routes = F::routes(self).lock(cx);
+        if self.has_live_link(iface)
+            && let Some(id) = routes.hop_to(Via::Gateway(iface, addr))
         {
             reader.set_dead(id, None);
         }

@@ -7,10 +7,10 @@ use std::net::IpAddr;
 
 impl<L: Locks> Stack<L> {
     /// Returns the last changes of the MAC addresses of neighbors since the last call, at most 16
-    /// of each family, the newest first. The counter `inet.neigh.moved` counts all.
+    /// of each family, the oldest first. The counter `inet.neigh.moved` counts all.
     pub fn take_moved_neighbors(&self, cx: Cx) -> Vec<Moved<IpAddr>> {
-        let v4 = self.neighbors.lock(cx).take_moves().into_iter().map(wide);
-        let v6 = self.six.neighbors.lock(cx).take_moves().into_iter().map(wide);
+        let v4 = self.neighbors.lock(cx).take_moves().into_iter().rev().map(wide);
+        let v6 = self.six.neighbors.lock(cx).take_moves().into_iter().rev().map(wide);
         v4.chain(v6).collect()
     }
 }

@@ -1,10 +1,27 @@
 //! Links of kernel devices: the host follows them at once, and its routes avoid those that are
 //! down.
 
-use crate::common::{Running, has_all, isolated, kernel, until};
+use crate::common::{Dir, Running, has_all, isolated, kernel, run, until};
 use std::collections::BTreeSet;
 
 const TOOLS: &[&str] = &["ip"];
+
+/// A host without control socket has no right to open netlink sockets once it runs, so that it must
+/// have opened them before.
+#[test]
+fn a_confined_host_follows_its_links() {
+    isolated("a_confined_host_follows_its_links", || {
+        kernel("link add v0 type veth peer name w0");
+        kernel("link set v0 up");
+        let dir = Dir::new("carrier");
+        let line = "linerate host --port packet:v0 --addr 10.0.0.1/24 --log json 2> err & pid=$!; \
+                    until grep -q running err; do sleep 0.01; done; ip link set w0 up; \
+                    until grep -q link_up err; do sleep 0.01; done; kill -INT $pid; wait $pid";
+        let output = run(&mut dir.bash(line));
+        let err = dir.read("err");
+        assert!(output.status.success() && !err.contains("not allowed"), "{err}");
+    });
+}
 
 /// Returns the ifaces by which a host reaches 32 destinations behind a route with several paths.
 fn ways(host: &Running) -> BTreeSet<String> {
@@ -35,13 +52,14 @@ fn paths_through_a_device_without_carrier_are_avoided() {
         host.ok("ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:01 dev v0");
         host.ok("ip neigh add 10.0.1.2 lladdr 02:00:00:00:00:02 dev v1");
         host.ok("ip route add 10.9.0.0/16 nexthop via 10.0.0.2 nexthop via 10.0.1.2");
+        let flags = |dev: &str| host.json(&format!("ip link show {dev}"))[0]["flags"].to_string();
+        let is_down = || flags("v0").contains("NO-CARRIER");
+        until("carrier", || !is_down() && !flags("v1").contains("NO-CARRIER"));
         until("both paths", || ways(&host) == both());
-        let is_down = |host: &Running| host.json("ip link show v0")[0]["flags"].to_string().contains("NO-CARRIER");
-        assert!(!is_down(&host));
         // The other end of the cable goes down, which takes the carrier away.
         kernel("link set w0 down");
         until("the other path", || ways(&host) == ["v1".to_string()].into());
-        assert!(is_down(&host) && host.ok("show ports").contains("link down"));
+        assert!(is_down() && host.ok("show ports").contains("link down"));
         // An iface that is set up does not bring back the path while its device has no carrier.
         host.ok("ip link set v0 down");
         host.ok("ip link set v0 up");
@@ -50,7 +68,7 @@ fn paths_through_a_device_without_carrier_are_avoided() {
         assert_eq!(ways(&host), ["v1".to_string()].into());
         kernel("link set w0 up");
         until("both paths again", || ways(&host) == both());
-        assert!(!is_down(&host));
+        assert!(!is_down());
         host.end();
     });
 }

@@ -45,7 +45,7 @@ impl<L: Locks> Host<L> {
     /// reports changes that could not be undone.
     pub fn change_to(&self, to: &HostConfig, pairs: &Pairs) -> Result<Vec<Change>, ReloadError> {
         let before = self.running_config().config;
-        let Plan { changes, restart } = Plan::new(&self.without_lost_ports(&before), to);
+        let Plan { changes, restart } = Plan::new(&before, to);
         if !restart.is_empty() {
             return Err(ReloadError::Restart(restart));
         }
@@ -68,22 +68,7 @@ impl<L: Locks> Host<L> {
 
     /// Returns the difference from the host as it runs to `to`.
     pub fn plan_to(&self, to: &HostConfig) -> Plan {
-        Plan::new(&self.without_lost_ports(&self.running_config().config), to)
-    }
-
-    /// Returns `config` without the ports that have failed, such as those of removed devices, so
-    /// that a plan opens them again.
-    fn without_lost_ports(&self, config: &HostConfig) -> HostConfig {
-        let mut config = config.clone();
-        for (id, _) in self.gone().into_iter().filter(|(_, why)| why.is_some()) {
-            let name = self.stack.iface(id).map_or("", |iface| &iface.name);
-            let lost = config.ifaces.iter_mut().filter(|iface| iface.tunnel.is_none() && iface.known_name() == name);
-            lost.for_each(|iface| {
-                iface.name = Some(name.to_string());
-                iface.port += " (lost)";
-            });
-        }
-        config
+        Plan::new(&self.running_config().config, to)
     }
 
     /// Returns to the configuration `before`. Returns the changes that failed, with the reasons.

@@ -193,6 +193,8 @@ impl Coordinator {
             let missing: Vec<&str> = current.missing.iter().map(String::as_str).collect();
             out.push(Progress::Line(format!("reload: {} did not answer in time", missing.join(", "))));
             current.missing.clear();
+            // After the decision, a late host applies its changes when it runs again.
+            current.is_applied |= current.request.decision.load(Ordering::Relaxed) == APPLY;
         }
         out.extend(self.advance());
         out

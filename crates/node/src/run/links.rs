@@ -4,9 +4,15 @@ use crate::{Host, PortInfo};
 use clock::{Duration, Instant};
 use inet::iface::IfaceId;
 use lock::Locks;
-use port::links::{LinkChanges, LinkWatch, link_at};
+use port::PortCounts;
+use port::links::{LinkChanges, LinkWatch};
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Interval at which all ports are checked without a report of the kernel, since other links than
+/// those of devices have none.
+const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Links of the ports of a host.
 #[derive(Debug, Default)]
@@ -15,19 +21,21 @@ pub(super) struct Links {
     watch: Option<LinkWatch>,
     /// Set if the kernel's reports cannot be received.
     has_failed: bool,
-    /// Devices whose links have been read.
-    known: Vec<u32>,
-    /// True for each iface whose link is up.
-    states: HashMap<IfaceId, bool>,
+    /// Ports whose links have been read, by the addresses of their counters.
+    known: Vec<usize>,
     /// Time of the next check without a report of the kernel.
     next: Instant,
 }
 
-/// Interval at which all ports are checked without a report of the kernel, since other links than
-/// those of devices have none.
-const INTERVAL: Duration = Duration::from_millis(10);
-
 impl Links {
+    /// Follows the links of a host. Called before the process drops its privileges, which opening
+    /// the kernel's reports may need.
+    pub(super) fn of<L: Locks>(host: &Host<L>) -> Links {
+        let mut links = Links::default();
+        links.open(&host.ports());
+        links
+    }
+
     /// Returns the descriptor that is readable when the kernel reports a change; `None` if no port
     /// has a device.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -43,43 +51,56 @@ impl Links {
         }
         self.next = now.after(INTERVAL);
         let ports = host.ports();
+        self.open(&ports);
         self.read(&ports, changes);
         let gone = host.gone();
-        let mut states = HashMap::with_capacity(ports.len());
+        let mut states: HashMap<IfaceId, bool> = HashMap::with_capacity(ports.len());
         for port in &ports {
             let is_up = port.counts.link.is_up() && gone.iter().all(|(id, _)| *id != port.iface);
             *states.entry(port.iface).or_insert(true) &= is_up;
         }
-        for (id, is_up) in &states {
-            if self.states.get(id).copied().unwrap_or(true) != *is_up {
-                host.stack.set_link(host.cx(), *id, *is_up);
+        for (id, is_up) in states {
+            if host.stack.iface(id).is_some_and(|iface| iface.has_link() != is_up) {
+                host.stack.set_link(host.cx(), id, is_up);
             }
         }
-        self.states = states;
     }
 
-    fn read(&mut self, ports: &[PortInfo], changes: LinkChanges) {
-        let devices = || ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, &port.counts.link)));
-        if self.watch.is_none() && !self.has_failed && devices().next().is_some() {
+    fn open(&mut self, ports: &[PortInfo]) {
+        let has_device = ports.iter().any(|port| port.counts.link.ifindex().is_some());
+        if self.watch.is_none() && !self.has_failed && has_device {
             self.watch = LinkWatch::open().ok();
             self.has_failed = self.watch.is_none();
         }
-        if self.watch.is_none() {
-            return;
-        }
+    }
+
+    fn read(&mut self, ports: &[PortInfo], changes: LinkChanges) {
+        let Some(watch) = &mut self.watch else { return };
+        let devices = || ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, &port.counts)));
         for changed in changes.links {
-            devices().filter(|(index, _)| *index == changed.index).for_each(|(_, link)| link.set_up(changed.is_up));
+            let of_it = devices().filter(|(index, _)| *index == changed.index);
+            of_it.for_each(|(_, counts)| counts.link.set_up(changed.is_up));
         }
         if changes.is_incomplete {
             self.known.clear();
         }
         // A change between the opening of a port and the first report about it would be missed.
-        for (index, link) in devices() {
-            if !self.known.contains(&index) {
-                self.known.push(index);
-                link.set_up(link_at(index).is_some_and(|link| link.is_up));
+        for (index, counts) in devices() {
+            if self.known.contains(&address(counts)) {
+                continue;
+            }
+            // A device in another network namespace cannot be followed, and counts as up. After an
+            // error of the system, the link is read again later.
+            if let Ok(link) = watch.link_at(index) {
+                counts.link.set_up(link.is_none_or(|link| link.is_up));
+                self.known.push(address(counts));
             }
         }
-        self.known.retain(|index| devices().any(|(of, _)| of == *index));
+        self.known.retain(|known| devices().any(|(_, counts)| address(counts) == *known));
     }
+}
+
+/// Returns a number that differs for each open port.
+fn address(counts: &Arc<PortCounts>) -> usize {
+    Arc::as_ptr(counts).addr()
 }

@@ -114,6 +114,11 @@ impl Reply<'_> {
         word(self.body, 4)
     }
 
+    /// Returns whether the message has the state of a device.
+    pub fn is_of_link(&self) -> bool {
+        self.ty == libc::RTM_NEWLINK && self.body.first() == Some(&(libc::AF_UNSPEC as u8))
+    }
+
     /// Returns the flags of the device in a link message.
     pub fn link_flags(&self) -> Option<u32> {
         word(self.body, 8)

@@ -21,13 +21,16 @@ pub struct DeviceLink {
 #[derive(Debug)]
 pub struct LinkWatch {
     kernel: Netlink,
+    /// Socket for questions, whose answers are not among the reports.
+    questions: Netlink,
     buffer: Vec<u8>,
 }
 
 /// Changes since the last call.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkChanges {
-    /// Links in the order of their changes. A removed device has a link that is down.
+    /// Links in the order of their changes. A device that was removed or moved to another network
+    /// namespace has no further change.
     pub links: Vec<DeviceLink>,
     /// True if changes were lost, so that all links must be read again.
     pub is_incomplete: bool,
@@ -44,7 +47,7 @@ impl LinkWatch {
         let _ = kernel.device("lo"); // a namespace without it can have other devices
         set_option(kernel.socket.as_fd(), libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, &libc::RTNLGRP_LINK)
             .map_err(|error| failure("watch links", &error))?;
-        Ok(LinkWatch { kernel, buffer: vec![0; 32 * 1024] })
+        Ok(LinkWatch { kernel, questions: Netlink::open()?, buffer: vec![0; 32 * 1024] })
     }
 
     /// Returns the descriptor, which is readable when there are changes.
@@ -58,26 +61,44 @@ impl LinkWatch {
         loop {
             let len = match receive(self.kernel.socket.as_fd(), &mut self.buffer) {
                 Ok(len) => len,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return changes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // The buffer was full. The kernel reports nothing more until it is empty.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {
+                    changes.is_incomplete = true;
+                    continue;
+                }
                 Err(_) => {
-                    changes.is_incomplete = true; // ENOBUFS: the socket's buffer was full
-                    return changes;
+                    changes.is_incomplete = true;
+                    break;
                 }
             };
             let Some(datagram) = self.buffer.get(..len) else {
                 changes.is_incomplete = true;
                 continue;
             };
-            for message in Reader::new(datagram) {
-                match (message.ty, message.ifindex(), message.link_flags()) {
-                    (libc::RTM_NEWLINK, Some(index), Some(flags)) => {
-                        changes.links.push(DeviceLink { index, is_up: is_up(flags) });
-                    }
-                    (libc::RTM_DELLINK, Some(index), _) => changes.links.push(DeviceLink { index, is_up: false }),
-                    _ => {}
-                }
+            // Bridges report their ports with a family of their own.
+            for message in Reader::new(datagram).filter(|message| message.is_of_link()) {
+                let link = message.ifindex().zip(message.link_flags());
+                changes.links.extend(link.map(|(index, flags)| DeviceLink { index, is_up: is_up(flags) }));
             }
+        }
+        if changes.is_incomplete {
+            changes.links.clear(); // they are older than what can be read now
+        }
+        changes
+    }
+
+    /// Returns the state of the link of the device with index `index`; `None` if there is no such
+    /// device in this network namespace.
+    ///
+    /// # Errors
+    /// Errors of the system; the state is unknown then.
+    pub fn link_at(&mut self, index: u32) -> Result<Option<DeviceLink>, NetlinkError> {
+        match self.questions.link_at(index) {
+            Ok(link) => Ok(Some(link)),
+            Err(error) if error.errno == libc::ENODEV => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }
