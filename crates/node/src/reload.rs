@@ -71,9 +71,9 @@ impl fmt::Display for ReloadError {
             ReloadError::Change { change, why, left } => {
                 write!(f, "{change}: {why}; not all changes could be undone: {}", left.join("; "))
             }
-            ReloadError::Unconfirmed => {
-                f.write_str("a configuration waits for its confirmation: 'commit' confirms it; or wait until it ends")
-            }
+            ReloadError::Unconfirmed => f.write_str(
+                "a configuration waits for its confirmation: 'commit' confirms it, or wait until its time is over",
+            ),
             ReloadError::NothingToConfirm => f.write_str("no configuration waits for its confirmation"),
             ReloadError::NothingToChange => f.write_str("the file has no changes"),
         }
