@@ -61,7 +61,11 @@ impl<L: Locks> WriteForms<L> {
                 || json!({ "file": path, "omitted": other }),
                 || {
                     let note = |other: &String| format!("not saved, since a file has no keys for it: {other}\n");
-                    format!("saved {path}\n") + &other.iter().map(note).collect::<String>()
+                    let before = match args.get("FILE") {
+                        None => format!(" without comments; the file before it is {path}.1"),
+                        Some(_) => String::new(),
+                    };
+                    format!("saved {path}{before}\n") + &other.iter().map(note).collect::<String>()
                 },
             ))
         },

@@ -196,7 +196,7 @@ fn commands_show_save_and_confirm_the_configuration() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("control"), "{text}");
-    assert!(up.ok("a", "write").starts_with("saved "));
+    assert_eq!(up.ok("a", "write"), "saved net.toml without comments; the file before it is net.toml.1\n");
     assert_eq!(up.ok("a", "reload"), "nothing to change\n");
     assert_eq!(up.dir.read("net.toml.1"), TWO);
     // The saved file starts the same network.
