@@ -233,7 +233,7 @@ fn commands_show_save_and_confirm_the_configuration() {
     up.end();
 }
 
-/// Notifications for the watchdog arrive while all threads run, and end when they stand still.
+/// Notifications for the watchdog arrive while all threads run.
 #[test]
 fn the_watchdog_is_fed() {
     let up = Up::start("reload-watchdog", TWO, &[], Some("400000"));

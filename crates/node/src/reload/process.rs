@@ -183,7 +183,16 @@ impl Coordinator {
         alive: &BTreeSet<String>,
     ) -> Vec<Progress> {
         let Some(current) = &mut self.current else {
-            return if self.begun == requested { Vec::new() } else { self.begin(requested, file, reload, alive) };
+            if std::mem::replace(&mut self.begun, requested) == requested {
+                return Vec::new();
+            }
+            return match file.ok_or(ReloadError::NoFile).and_then(read_for_reload) {
+                Ok(network) => self.begin(network, reload, alive),
+                Err(why) => {
+                    let line = Progress::Line(format!("reload: {why}"));
+                    vec![Progress::Begun, line, Progress::Ended(ReloadOutcome::Unchanged)]
+                }
+            };
         };
         current.missing.retain(|host| alive.contains(host));
         current.ticks += 1;
@@ -200,20 +209,8 @@ impl Coordinator {
         out
     }
 
-    fn begin(
-        &mut self,
-        requested: usize,
-        file: Option<&ConfigFile>,
-        reload: &Reload,
-        alive: &BTreeSet<String>,
-    ) -> Vec<Progress> {
-        self.begun = requested;
-        let failed = |why: ReloadError| vec![Progress::Begun, line(&why), Progress::Ended(ReloadOutcome::Unchanged)];
-        let Some(file) = file else { return failed(ReloadError::NoFile) };
-        let network = match read_for_reload(file) {
-            Ok(network) => network,
-            Err(why) => return failed(why),
-        };
+    /// Requests that all running hosts of `network` check their differences.
+    fn begin(&mut self, network: Network, reload: &Reload, alive: &BTreeSet<String>) -> Vec<Progress> {
         let topology = Arc::new(Topology::of_network(&network));
         let Network { hosts, .. } = network;
         let names = hosts.iter().filter(|host| host.stacks == 1).map(|host| host.name.clone());
@@ -284,8 +281,4 @@ impl Coordinator {
         self.current = None;
         Some(Progress::Ended(outcome))
     }
-}
-
-fn line(why: &ReloadError) -> Progress {
-    Progress::Line(format!("reload: {why}"))
 }

@@ -359,8 +359,8 @@ fn an_iface_that_is_set_down_keeps_its_static_neighbors() {
     assert_eq!(bench.plan(FULL), [""; 0]);
 }
 
-/// What the stack adds by itself does not appear as a change: a smaller path MTU of a tunnel,
-/// router advertisements by the sysctl, redirects.
+/// A smaller path MTU of a tunnel and router advertisements that are accepted by the sysctl are no
+/// differences to the file.
 #[test]
 fn what_the_stack_changes_by_itself_is_no_difference() {
     let text =
