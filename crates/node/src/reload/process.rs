@@ -282,3 +282,55 @@ impl Coordinator {
         Some(Progress::Ended(outcome))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(host: &str, number: usize, step: Step) -> ReloadReport {
+        ReloadReport { host: host.to_string(), number, step }
+    }
+
+    fn outcome(progress: &[Progress]) -> Option<ReloadOutcome> {
+        progress.iter().find_map(|of| match of {
+            Progress::Ended(outcome) => Some(*outcome),
+            _ => None,
+        })
+    }
+
+    /// Hosts that do not answer in time end a reload, and their late answers count neither for
+    /// another step nor for the next reload.
+    #[test]
+    fn late_answers_do_not_count() {
+        let alive: BTreeSet<String> = ["a", "b"].map(str::to_string).into();
+        let hosts = || alive.iter().map(|name| HostConfig { name: name.clone(), ..HostConfig::default() });
+        let network = || Network { hosts: hosts().collect(), switches: Vec::new() };
+        let (reload, mut main) = (Reload::default(), Coordinator::default());
+        let wait = |main: &mut Coordinator| (0..=TICKS_MAX).find_map(|_| outcome(&main.tick(0, None, &reload, &alive)));
+        assert_eq!(main.begin(network(), &reload, &alive), [Progress::Begun]);
+        assert_eq!(main.take(report("a", 1, Step::Checked(Ok(())))), []);
+        assert_eq!(wait(&mut main), Some(ReloadOutcome::Unchanged), "b did not answer");
+        assert_eq!(main.take(report("b", 1, Step::Checked(Ok(())))), [], "nothing is in progress");
+
+        assert_eq!(main.begin(network(), &reload, &alive), [Progress::Begun]);
+        main.take(report("b", 1, Step::Checked(Ok(()))));
+        main.take(report("a", 2, Step::Checked(Ok(()))));
+        let decision = |main: &Coordinator| main.current.as_ref().unwrap().request.decision.load(Ordering::Relaxed);
+        assert_eq!(decision(&main), OPEN, "the answer of b was to the request before");
+        main.take(report("b", 2, Step::Checked(Ok(()))));
+        assert_eq!(decision(&main), APPLY);
+        main.take(report("b", 2, Step::Checked(Err(ReloadError::Unconfirmed))));
+        main.take(report("a", 2, Step::Applied(Ok(Vec::new()))));
+        assert_eq!(wait(&mut main), Some(ReloadOutcome::Partly), "b may apply its changes later");
+
+        main.begin(network(), &reload, &alive);
+        main.take(report("a", 3, Step::Checked(Err(ReloadError::Unconfirmed))));
+        assert_eq!(outcome(&main.take(report("b", 3, Step::Checked(Ok(()))))), Some(ReloadOutcome::Unchanged));
+        // A host that ends is not waited for.
+        main.begin(network(), &reload, &alive);
+        let only_a = BTreeSet::from(["a".to_string()]);
+        main.take(report("a", 4, Step::Checked(Ok(()))));
+        main.tick(0, None, &reload, &only_a);
+        assert_eq!(decision(&main), APPLY);
+    }
+}
