@@ -1,6 +1,10 @@
 //! Counters of the stack, drops by reason, and processing time by stage. Each thread has its own
 //! copy (shard).
 
+mod by_class;
+
+pub use by_class::ByClass;
+
 use crate::iface::AtomicQueueSet;
 use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
 use std::sync::atomic::AtomicU32;
@@ -267,6 +271,16 @@ counters! {
 }
 
 counters! {
+    /// Counters of the mirrors of interfaces.
+    pub struct Mirror at "inet.mirror" {
+        /// Frames from mirrors that were sent by their interfaces.
+        injected,
+        /// Packets not copied to a mirror because no buffer was free.
+        no_buffer,
+    }
+}
+
+counters! {
     /// Counters of the memory of TCP connections, which `net.inet.tcp.memlimit` limits.
     pub struct TcpMemory at "inet.tcp.memory" {
         /// Out-of-order segments dropped because half of the memory limit was in use.
@@ -340,6 +354,12 @@ pub struct Counters {
     pub tcp_memory: TcpMemory,
     /// Counters of tunnels.
     pub tunnel: Tunnel,
+    /// Counters of the mirrors of interfaces.
+    pub mirror: Mirror,
+    /// Packets passed to mirrors, by class.
+    pub punted: ByClass<false>,
+    /// Packets not passed to mirrors because of the rate limits, by class.
+    pub policed: ByClass<true>,
     /// Number of tunnels in which the packet that this thread currently sends is nested.
     pub(crate) nesting: AtomicU32,
     /// Transmit queues to which this thread has added frames since its last flush.
@@ -357,7 +377,7 @@ pub struct Counters {
 
 impl Described for Counters {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-        let groups: [&dyn Described; 18] = [
+        let groups: [&dyn Described; 21] = [
             &self.ether,
             &self.loopback,
             &self.arp,
@@ -374,6 +394,9 @@ impl Described for Counters {
             &self.tcp,
             &self.tcp_memory,
             &self.tunnel,
+            &self.mirror,
+            &self.punted,
+            &self.policed,
             &self.audit,
             &self.drops,
         ];

@@ -24,6 +24,7 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
 use tcp::IcmpNotice;
+use wire::control::Control;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
 
@@ -46,7 +47,14 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn icmp4_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header) {
         self.count(cx).icmp4.received.bump();
         packet.pull(header.ihl_len);
-        let why = match Message::parse(packet.bytes()) {
+        let message = Message::parse(packet.bytes());
+        if matches!(
+            message,
+            Ok(Message::Unreachable { .. } | Message::TimeExceeded { .. } | Message::ParameterProblem { .. })
+        ) {
+            self.punt_copy(cx, iface, Control::Icmp, &packet);
+        }
+        let why = match message {
             Err(Malformed::BadChecksum { .. }) => DropReason::IcmpBadChecksum,
             Err(_) => DropReason::IcmpMalformed,
             Ok(Message::EchoRequest { .. }) => return self.echo(cx, packet, header),
@@ -82,9 +90,14 @@ impl<L: Locks> Stack<L> {
                 };
                 let (from, len) = (header.src.into(), packet.len());
                 let answer = Answer { at: cx.now, from, seq, ttl: header.ttl, len, kind: Kind::Reply };
-                match self.echo_answered(cx, ident, answer) {
-                    true => DropReason::IcmpConsumed,
-                    false => DropReason::IcmpIgnored,
+                if self.echo_answered(cx, ident, answer) {
+                    DropReason::IcmpConsumed
+                } else {
+                    packet = match self.punt(cx, iface, packet) {
+                        Some(packet) => packet,
+                        None => return,
+                    };
+                    DropReason::IcmpIgnored
                 }
             }
             Ok(Message::SourceQuench | Message::Other { .. }) => DropReason::IcmpIgnored,
@@ -317,10 +330,11 @@ impl<L: Locks> Stack<L> {
 
     /// Drops a packet of a protocol that this host does not implement, and sends an ICMP error. If
     /// raw sockets have already received copies of the packet, no error is sent.
-    pub(crate) fn unknown_protocol(&self, cx: Cx, packet: Frame, proto: Proto) {
+    pub(crate) fn unknown_protocol(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, proto: Proto) {
         if self.raw.has(Domain::Inet, proto) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);
         }
+        let Some(packet) = self.punt(cx, iface, packet) else { return };
         self.icmp4_error(cx, &packet, Cause::Unreachable(unreachable::PROTOCOL));
         self.drop_frame(cx, packet, DropReason::Ip4UnknownProtocol);
     }

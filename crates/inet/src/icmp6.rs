@@ -17,12 +17,25 @@ use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
-use wire::icmp6::{self, Inner, Message, Problem, parameter, ty, unreachable};
+use wire::control::Control;
+use wire::icmp6::{self, Inner, Message, Problem, nd, parameter, ty, unreachable};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, mld};
 
 /// Maximum number of bytes that an error quotes from the packet that caused it.
 const QUOTED: usize = icmp6::MAX_ERROR - ip6::HEADER_LEN - icmp6::HEADER_LEN;
+
+/// Returns the class of messages of which a mirror gets a copy. Solicitations are answered here
+/// alone.
+fn copied(message: &Message<'_>) -> Option<Control> {
+    match message {
+        Message::Nd(nd::Message::Solicit { .. }) => None,
+        Message::Nd(_) => Some(Control::Nd),
+        Message::Other { ty, .. } if mld::is_mld(*ty) => Some(Control::Igmp),
+        Message::Error { .. } => Some(Control::Icmp),
+        _ => None,
+    }
+}
 
 impl<L: Locks> Stack<L> {
     /// Processes an ICMPv6 message for this host. `fragmented` is true if the message arrived in
@@ -39,7 +52,11 @@ impl<L: Locks> Stack<L> {
         self.count(cx).icmp6.received.bump();
         let message = chain.payload(header, packet.bytes());
         let discovery = message.first().is_some_and(|ty| (ty::ROUTER_SOLICIT..=ty::REDIRECT).contains(ty));
-        let why = match Message::parse(message, header.src, header.dst) {
+        let parsed = Message::parse(message, header.src, header.dst);
+        if let Some(class) = parsed.as_ref().ok().and_then(copied) {
+            self.punt_copy(cx, iface, class, &packet);
+        }
+        let why = match parsed {
             Err(Malformed::BadChecksum { .. }) => DropReason::Icmp6BadChecksum,
             Err(_) if discovery => DropReason::NdMalformed,
             Err(_) => DropReason::Icmp6Malformed,
@@ -70,9 +87,14 @@ impl<L: Locks> Stack<L> {
                     None => return,
                 };
                 let answer = Answer { at: cx.now, from, seq, ttl, len, kind: Kind::Reply };
-                match self.echo_answered(cx, ident, answer) {
-                    true => DropReason::Icmp6Consumed,
-                    false => DropReason::Icmp6Ignored,
+                if self.echo_answered(cx, ident, answer) {
+                    DropReason::Icmp6Consumed
+                } else {
+                    packet = match self.punt(cx, iface, packet) {
+                        Some(packet) => packet,
+                        None => return,
+                    };
+                    DropReason::Icmp6Ignored
                 }
             }
             Ok(Message::Other { .. }) => DropReason::Icmp6Ignored,

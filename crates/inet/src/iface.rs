@@ -17,7 +17,7 @@ pub(crate) use queue::{AtOnce, AtomicQueueSet, Queue, QueueSet, Queues, TxStage}
 use stats::Counter;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use wire::Mac;
 use wire::eth::{self, EtherType};
 
@@ -31,6 +31,17 @@ pub enum IfaceKind {
     /// Point-to-point tunnel for IP packets through other networks. It has no link header, no ARP
     /// and no broadcast.
     Tunnel,
+    /// Mirror of another interface: a device of the kernel to which packets for the control plane
+    /// are passed, and whose frames are sent by the other interface. It has no addresses.
+    Mirror,
+}
+
+impl IfaceKind {
+    /// Returns whether interfaces of this kind send through a port.
+    #[inline]
+    pub(crate) fn has_port(self) -> bool {
+        matches!(self, IfaceKind::Ethernet | IfaceKind::Mirror)
+    }
 }
 
 /// An IPv4 address of an interface.
@@ -115,6 +126,9 @@ pub struct Iface<L: Locks> {
     pub tx: Traffic,
     gone: AtomicBool,
     own_source_seen: AtomicBool,
+    /// Number of the mirror of this interface or, of a mirror, of the interface that it mirrors; 0,
+    /// the loopback interface, if there is none.
+    pub(crate) peer: AtomicU16,
     mtu: AtomicU32,
     /// IPv6 MTU from a router advertisement, in bytes; `u32::MAX` if there is none.
     pub(crate) advertised_mtu: AtomicU32,
@@ -146,6 +160,7 @@ impl<L: Locks> Iface<L> {
             tx: Traffic::default(),
             gone: AtomicBool::new(false),
             own_source_seen: AtomicBool::new(false),
+            peer: AtomicU16::new(LOOPBACK.0),
             mtu: AtomicU32::new(u32::from(mtu)),
             advertised_mtu: AtomicU32::new(u32::MAX),
             up: AtomicBool::new(true),
@@ -185,6 +200,12 @@ impl<L: Locks> Iface<L> {
 
     pub(crate) fn set_own_source_seen(&self) {
         self.own_source_seen.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the mirror of this interface or, of a mirror, the interface that it mirrors.
+    #[inline]
+    pub fn peer(&self) -> Option<IfaceId> {
+        Some(IfaceId(self.peer.load(Ordering::Relaxed))).filter(|peer| *peer != LOOPBACK)
     }
 
     /// Returns the MTU: the size of the largest IP packet, in bytes.

@@ -172,7 +172,7 @@ impl<L: Locks> Stack<L> {
         drop(groups);
         if member {
             self.ip4_deliver(cx, iface, packet, header, udp);
-        } else {
+        } else if let Some(packet) = self.punt(cx, iface, packet) {
             self.drop_frame(cx, packet, DropReason::Ip4NotMember);
         }
     }
@@ -208,8 +208,12 @@ impl<L: Locks> Stack<L> {
             Proto::TCP => self.tcp_input::<u32>(cx, iface, &mut Burst::of(packet)),
             Proto::ICMP => self.icmp4_input(cx, iface, packet, header),
             Proto::IGMP => self.igmp_input(cx, iface, packet, header),
-            Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => self.tunnel_input(cx, packet, header),
-            proto => self.unknown_protocol(cx, packet, proto),
+            Proto::IPIP | Proto::IPV6 | Proto::GRE | Proto::ETHERIP => {
+                if let Some(packet) = self.tunnel_input(cx, packet, header) {
+                    self.unknown_protocol(cx, iface, packet, header.proto);
+                }
+            }
+            proto => self.unknown_protocol(cx, iface, packet, proto),
         }
     }
 

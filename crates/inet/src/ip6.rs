@@ -70,6 +70,11 @@ impl<L: Locks> Stack<L> {
     /// interface; `None` for loopback.
     pub(crate) fn ip6_packet(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         match self.ip6_check(cx, iface, &mut packet) {
+            Err(DropReason::Ip6NotMember) => {
+                if let Some(packet) = self.punt(cx, iface, packet) {
+                    self.drop_frame(cx, packet, DropReason::Ip6NotMember);
+                }
+            }
             Err(why) => self.drop_frame(cx, packet, why),
             Ok((header, Destination::Here)) => self.ip6_deliver(cx, iface, packet, header),
             Ok((header, Destination::Onward)) => {
@@ -266,6 +271,7 @@ impl<L: Locks> Stack<L> {
         if self.raw.has(Domain::Inet6, chain.upper) {
             return self.drop_frame(cx, packet, DropReason::RawConsumed);
         }
+        let Some(packet) = self.punt(cx, iface, packet) else { return };
         let problem = Problem::Parameter { code: parameter::NEXT_HEADER, pointer: chain.next_at as u32 };
         self.icmp6_error(cx, iface.map(|iface| iface.id), &packet, problem);
         self.drop_frame(cx, packet, DropReason::Ip6UnknownNext);

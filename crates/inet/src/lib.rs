@@ -58,6 +58,7 @@ mod mld;
 mod nd;
 pub mod neigh;
 pub mod prefixes;
+pub mod punt;
 pub mod raw;
 mod ready;
 mod redirect;

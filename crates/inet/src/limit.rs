@@ -1,8 +1,10 @@
 //! Rate limits: token buckets. The caller passes the time.
 
 mod limiter;
+mod policers;
 
 pub(crate) use limiter::Limiter;
+pub(crate) use policers::Policers;
 
 use clock::Instant;
 

@@ -269,6 +269,7 @@ impl<L: Locks> Stack<L> {
         self.six.routes.lock(cx).forget_iface(id);
         self.tunnels.lock(cx).remove(id);
         self.set_output(cx, id, None);
+        self.separate(iface);
         iface.set_gone(true);
         self.changed();
         true

@@ -141,6 +141,10 @@ impl EtherType {
     pub const IPV6: EtherType = EtherType(0x86dd);
     /// 802.1ad service tag.
     pub const QINQ: EtherType = EtherType(0x88a8);
+    /// Slow protocols such as LACP (IEEE 802.3 annex 57A).
+    pub const SLOW: EtherType = EtherType(0x8809);
+    /// LLDP (IEEE 802.1AB).
+    pub const LLDP: EtherType = EtherType(0x88cc);
 
     /// Returns whether the field is an 802.3 length (below 0x0600), followed by an LLC header (IEEE
     /// 802.3 3.2.6).

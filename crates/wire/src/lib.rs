@@ -57,6 +57,7 @@ pub mod arp;
 pub mod bpdu;
 pub mod bpkt;
 pub mod checksum;
+pub mod control;
 mod cpu;
 pub mod dissect;
 pub mod dns;

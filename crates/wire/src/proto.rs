@@ -38,6 +38,12 @@ impl Proto {
     pub const NO_NEXT: Proto = Proto(59);
     /// IPv6 Destination Options header (RFC 8200 4.6).
     pub const DEST_OPTIONS: Proto = Proto(60);
+    /// OSPF (RFC 2328, RFC 5340).
+    pub const OSPF: Proto = Proto(89);
+    /// PIM (RFC 7761).
+    pub const PIM: Proto = Proto(103);
+    /// VRRP (RFC 9568).
+    pub const VRRP: Proto = Proto(112);
     /// IPv6 Mobility Header (RFC 6275 6.1).
     pub const MOBILITY: Proto = Proto(135);
     /// Host Identity Protocol (RFC 7401 5.1).

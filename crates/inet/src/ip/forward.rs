@@ -160,7 +160,7 @@ impl<L: Locks> Stack<L> {
         };
         match iface.kind {
             IfaceKind::Tunnel => return self.tunnel_output(cx, iface, packet, at_once), // a tunnel has no neighbors
-            IfaceKind::Loopback => return self.drop_frame(cx, packet, F::NO_ROUTE),
+            IfaceKind::Loopback | IfaceKind::Mirror => return self.drop_frame(cx, packet, F::NO_ROUTE),
             IfaceKind::Ethernet => {}
         }
         let epoch = self.links_epoch(); // before the lookup: a change meanwhile makes the stored entry stale, not wrong

@@ -101,6 +101,7 @@ impl<L: Locks> Stack<L> {
             }
             frame.set_flags(frame.flags().with(Flags::LINK_BROADCAST));
         }
+        let mut frame = self.punt_frame(cx, iface, header.ethertype, frame)?;
         frame.pull_link(eth::HEADER_LEN);
         match untagged(&mut frame, header.ethertype) {
             EtherType::IPV4 => Some(frame),

@@ -26,6 +26,7 @@ pub(crate) fn connected_routes<L: Locks>(iface: &Iface<L>, addr: IfaceAddr) -> V
             add(addr.addr, addr.len, Via::Link(iface.id));
             add(addr.addr, 32, Via::Local(iface.id));
         }
+        IfaceKind::Mirror => {} // has no addresses
     }
     routes
 }

@@ -3,7 +3,7 @@
 
 use crate::Stack;
 use crate::counters::Counters;
-use crate::iface::{AtOnce, Iface, IfaceKind, QueueSet, TxStage};
+use crate::iface::{AtOnce, Iface, QueueSet, TxStage};
 use buf::{Burst, Frame};
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -19,7 +19,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn poll_outputs(&self, cx: Cx) -> Instant {
         let mut next = Instant::NEVER;
         self.held_until.store(next.nanos(), Ordering::Relaxed);
-        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
+        for iface in self.ifaces.iter().filter(|iface| iface.kind.has_port()) {
             for queue in iface.queues.iter() {
                 let mut stage = queue.lock(cx);
                 if !stage.burst.is_empty() {
@@ -72,7 +72,7 @@ impl<L: Locks> Stack<L> {
     fn flush_queues(&self, cx: Cx, staged: QueueSet) {
         let lap = self.resume(cx);
         let outer = lap.nest();
-        for iface in self.ifaces.iter().filter(|iface| iface.kind == IfaceKind::Ethernet) {
+        for iface in self.ifaces.iter().filter(|iface| iface.kind.has_port()) {
             for queue in iface.queues.among(staged) {
                 let mut stage = queue.lock(cx);
                 if !stage.burst.is_empty() {

@@ -34,6 +34,8 @@ pub(super) struct ParsedSegment<A> {
     pub(super) segment: Segment,
     /// Start and end offset of the data in the packet.
     text: (usize, usize),
+    /// Interface that received the segment.
+    pub(super) came_by: IfaceId,
 }
 
 /// Maximum number of data bytes in merged segments, which is the size of the largest packet.
@@ -112,7 +114,7 @@ impl<L: Locks> Stack<L> {
         // memory.
         let lro = self.sysctls.tcp_lro.on() && self.tcp_shortage() == super::charge::Shortage::None;
         while let Some(packet) = packets.pop() {
-            let mut seen = ParsedSegment::<A>::default();
+            let mut seen = ParsedSegment::<A> { came_by: crate::udp::came_by(iface), ..ParsedSegment::default() };
             match next.take() {
                 Some(known) => seen = known,
                 None => {
@@ -145,7 +147,7 @@ impl<L: Locks> Stack<L> {
     ) -> Option<ParsedSegment<A>> {
         let piece = seen.segment.piece();
         while let Some(packet) = packets.as_slice().first() {
-            let mut next = ParsedSegment::default();
+            let mut next = ParsedSegment { came_by: seen.came_by, ..ParsedSegment::default() };
             let checked = check(packet, zone, is_sound(packet, trusted), &mut next);
             if checked.is_ok() && !seen.goes_on_with(&next, piece) {
                 return Some(next);
@@ -187,7 +189,7 @@ impl<L: Locks> Stack<L> {
                 }
             }
         }
-        let mut seen = ParsedSegment::<A>::default();
+        let mut seen = ParsedSegment::<A> { came_by: iface.id, ..ParsedSegment::default() };
         if let Err(why) = check(&packet, zone, sound, &mut seen) {
             return self.drop_frame(cx, packet, why);
         }

@@ -81,8 +81,10 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Answers a segment for which there is no socket (RFC 9293 3.10.7.1).
+    /// Passes a segment for which there is no socket to the mirror of its interface, or answers it
+    /// (RFC 9293 3.10.7.1).
     fn tcp_nobody<A: Net>(&self, cx: Cx, seen: &ParsedSegment<A>, packet: Frame) {
+        let Some(packet) = self.punt(cx, self.ifaces.get(seen.came_by), packet) else { return };
         let silent = self.sysctls.tcp_blackhole.on();
         if let Some(reset) = tcp::answer_to_nobody(&seen.segment).filter(|_| !silent) {
             self.tcp_send_bare(cx, seen.ends, &reset, &self.tcp_default_ip::<A>());

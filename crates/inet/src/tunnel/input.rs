@@ -31,12 +31,10 @@ struct ParsedOuter {
 
 impl<L: Locks> Stack<L> {
     /// Processes a packet of a tunnel protocol. The packet begins with its IP header, whose fields
-    /// are in `header`.
-    pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) {
+    /// are in `header`. Returns the packet if there is no tunnel of that kind.
+    pub(crate) fn tunnel_input(&self, cx: Cx, packet: Frame, header: &ip4::Header) -> Option<Frame> {
         let ends = (header.src.into(), header.dst.into());
-        if let Some(packet) = self.take_out(cx, packet, header.proto, ends, (header.ihl_len, header.tos)) {
-            self.unknown_protocol(cx, packet, header.proto);
-        }
+        self.take_out(cx, packet, header.proto, ends, (header.ihl_len, header.tos))
     }
 
     /// Processes an IPv6 packet of a tunnel protocol, with its chain of headers. Returns the packet

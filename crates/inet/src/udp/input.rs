@@ -217,6 +217,7 @@ impl<L: Locks> Stack<L> {
     /// ICMP error. The packet begins with its IP header.
     pub(super) fn udp_no_socket<A: Receive>(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame) {
         let Some(packet) = self.udp_held::<A>(cx, iface, packet) else { return };
+        let Some(packet) = self.punt(cx, iface, packet) else { return };
         if !self.sysctls.udp_blackhole.on() {
             A::port_unreachable(self, cx, iface.map(|iface| iface.id), &packet);
         }

@@ -24,6 +24,7 @@ mod ip6;
 mod ledger;
 mod local6;
 mod loopback;
+mod mirror;
 mod nd;
 mod paths6;
 mod random;

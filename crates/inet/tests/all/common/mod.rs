@@ -178,14 +178,22 @@ impl<L: Locks> Host<L> {
     pub fn add_iface(&self, name: &str, station: Station, mtu: u16) -> IfaceId {
         let capable = Offload { tx_ip: true, tx_l4: true, rx: true, tso: true };
         let id = self.stack.add_iface(name, station.mac, mtu, capable).unwrap();
-        let wire = Arc::default();
-        self.stack.set_output(self.cx(), id, Some(Box::new(Capture(Arc::clone(&wire)))));
-        self.wires.borrow_mut().push(wire);
+        self.connect(id);
         self.stack.add_addr(self.cx(), id, IfaceAddr { addr: station.ip, len: 24 }).unwrap();
         self.stack.flush(self.cx());
         self.sent(id);
         self.forget_counters();
         id
+    }
+
+    /// Connects an interface to a wire of its own. Interfaces are connected in the order of their
+    /// numbers.
+    pub fn connect(&self, id: IfaceId) {
+        let wire = Arc::default();
+        self.stack.set_output(self.cx(), id, Some(Box::new(Capture(Arc::clone(&wire)))));
+        let mut wires = self.wires.borrow_mut();
+        wires.truncate(usize::from(id.0));
+        wires.push(wire);
     }
 
     /// Adds a permanent neighbor entry, so that only the tests of ARP need ARP.

@@ -1,0 +1,193 @@
+//! Control packets for a routing engine in the kernel's network stack.
+//!
+//! An interface may have a mirror: a device of the kernel with the same addresses, at which the
+//! daemons of a routing engine run. This host forwards packets and answers ARP, neighbor
+//! solicitations and echo requests. All other packets to the host for which it has no receiver are
+//! passed to the mirror, and so are packets to the groups of routing protocols, and copies of what
+//! both need: ARP replies, neighbor discovery, IGMP, MLD, ICMP errors. Frames of the mirror leave
+//! by the interface unchanged.
+//!
+//! Each class of packets ([`Control`]) has a rate limit and counters of its own, so that a flood of
+//! one class does not end the sessions of another. The Ethernet header of an IP packet is written
+//! anew, with an unknown station as source.
+
+use crate::Stack;
+use crate::iface::{AtOnce, Iface, IfaceId, IfaceKind};
+use crate::sysctls::{Sysctl, Sysctls};
+use buf::{Burst, Frame};
+use lock::{Cx, Locks};
+use stats::DropReason;
+use std::sync::atomic::Ordering;
+use wire::control::Control;
+use wire::eth::{self, EtherType};
+use wire::{Mac, ip4, ip6};
+
+/// Source address of IP packets that are passed to a mirror (locally administered).
+const STATION: Mac = Mac([2, 0, 0, 0, 0, 0]);
+
+/// Returns the sysctl with the rate of a class, in packets per second; 0 is no limit.
+pub fn rate(sysctls: &Sysctls, class: Control) -> &Sysctl {
+    match class {
+        Control::Arp => &sysctls.punt_arp,
+        Control::Nd => &sysctls.punt_nd,
+        Control::Igmp => &sysctls.punt_igmp,
+        Control::Bgp => &sysctls.punt_bgp,
+        Control::Bfd => &sysctls.punt_bfd,
+        Control::Ospf => &sysctls.punt_ospf,
+        Control::Isis => &sysctls.punt_isis,
+        Control::Vrrp => &sysctls.punt_vrrp,
+        Control::Pim => &sysctls.punt_pim,
+        Control::Lldp => &sysctls.punt_lldp,
+        Control::Lacp => &sysctls.punt_lacp,
+        Control::Icmp => &sysctls.punt_icmp,
+        Control::Group => &sysctls.punt_group,
+        Control::Local => &sysctls.punt_local,
+    }
+}
+
+impl<L: Locks> Stack<L> {
+    /// Adds a mirror, called `name`, of the interface `of`. Returns `None` if `of` is not an
+    /// Ethernet interface, has a mirror already, or if there are too many interfaces.
+    pub fn add_mirror(&self, of: IfaceId, name: &str) -> Option<IfaceId> {
+        let iface = self.iface(of).filter(|iface| iface.kind == IfaceKind::Ethernet && iface.peer().is_none())?;
+        let mtu = u16::try_from(iface.mtu()).unwrap_or(u16::MAX);
+        let id = self.add_iface_kind(name, IfaceKind::Mirror, iface.mac, mtu, Default::default())?;
+        self.iface(id)?.peer.store(of.0, Ordering::Relaxed);
+        iface.peer.store(id.0, Ordering::Relaxed);
+        Some(id)
+    }
+
+    /// Separates an interface that is removed from its mirror, or from the interface that it
+    /// mirrors.
+    pub(crate) fn separate(&self, iface: &Iface<L>) {
+        if let Some(peer) = iface.peer().and_then(|id| self.ifaces.get(id)) {
+            peer.peer.store(0, Ordering::Relaxed);
+            iface.peer.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends the frames of a mirror by the interface that it mirrors.
+    #[inline(never)]
+    pub(crate) fn inject(&self, cx: Cx, mirror: &Iface<L>, burst: &mut Burst) {
+        match mirror.peer().and_then(|id| self.iface(id)).filter(|iface| iface.is_up()) {
+            Some(iface) => {
+                self.count(cx).mirror.injected.add(burst.len() as u64);
+                self.stage_all(cx, iface, burst);
+                self.flush(cx);
+            }
+            None => burst.drain().for_each(|frame| self.drop_frame(cx, frame, DropReason::IfaceDown)),
+        }
+    }
+
+    /// Returns the mirror to which packets received by `iface` are passed.
+    #[inline(always)]
+    fn mirror_of(&self, iface: &Iface<L>) -> Option<&Iface<L>> {
+        self.ifaces.get(iface.peer()?).filter(|mirror| mirror.is_up())
+    }
+
+    /// Passes a packet for which this host has no receiver to the mirror of `iface`, which received
+    /// it. Returns the packet if there is no mirror, or if the packet has no class.
+    #[inline(never)]
+    pub(crate) fn punt(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) -> Option<Frame> {
+        let Some((iface, mirror)) = iface.and_then(|iface| Some((iface, self.mirror_of(iface)?))) else {
+            return Some(packet);
+        };
+        let Some(class) = Control::of_packet(packet.l3_bytes()) else { return Some(packet) };
+        if self.is_over_rate(cx, class) {
+            self.drop_frame(cx, packet, DropReason::PuntOverRate);
+            return None;
+        }
+        packet.rewind_to_l3();
+        self.pass(cx, iface, mirror, class, packet);
+        None
+    }
+
+    /// Passes a copy of a packet, which `iface` received, to the mirror of `iface` if there is one.
+    #[inline(never)]
+    pub(crate) fn punt_copy(&self, cx: Cx, iface: Option<&Iface<L>>, class: Control, packet: &Frame) {
+        if let Some((iface, mirror)) = iface.and_then(|iface| Some((iface, self.mirror_of(iface)?)))
+            && !self.is_over_rate(cx, class)
+            && let Some(mut copy) = self.copy(cx, packet)
+        {
+            copy.rewind_to_l3();
+            self.pass(cx, iface, mirror, class, copy);
+        }
+    }
+
+    /// Passes a frame that contains no IP packet to the mirror of `iface`, which received it, if the
+    /// frame is for the control plane. Returns the frame if this host must process it.
+    #[inline(always)]
+    pub(crate) fn punt_frame(&self, cx: Cx, iface: &Iface<L>, ethertype: EtherType, frame: Frame) -> Option<Frame> {
+        match self.mirror_of(iface) {
+            Some(mirror) => self.punt_frame_to(cx, mirror, ethertype, frame),
+            None => Some(frame),
+        }
+    }
+
+    #[inline(never)]
+    fn punt_frame_to(&self, cx: Cx, mirror: &Iface<L>, ethertype: EtherType, frame: Frame) -> Option<Frame> {
+        let payload = frame.bytes().get(eth::HEADER_LEN..).unwrap_or_default();
+        let Some(class) = Control::of_frame(ethertype, payload) else { return Some(frame) };
+        let is_shared = class == Control::Arp; // both need it
+        if self.is_over_rate(cx, class) {
+            if !is_shared {
+                self.drop_frame(cx, frame, DropReason::PuntOverRate);
+                return None;
+            }
+        } else if let Some(passed) = if is_shared { self.copy(cx, &frame) } else { None } {
+            self.count(cx).punted.bump(class);
+            self.stage(cx, mirror, passed, AtOnce::Later);
+        } else if !is_shared {
+            self.count(cx).punted.bump(class);
+            self.stage(cx, mirror, frame, AtOnce::Later);
+            return None;
+        }
+        Some(frame)
+    }
+
+    /// Returns whether a packet of this class exceeds the rate of its class, and counts it.
+    fn is_over_rate(&self, cx: Cx, class: Control) -> bool {
+        let rate = rate(&self.sysctls, class).get() as u64;
+        let is_over = !self.policers.lock(cx).take(class, rate, cx.now);
+        if is_over {
+            self.count(cx).policed.bump(class);
+        }
+        is_over
+    }
+
+    fn copy(&self, cx: Cx, frame: &Frame) -> Option<Frame> {
+        let copy = frame.try_clone();
+        let counters = self.count(cx);
+        match copy {
+            Some(_) => counters.audit.made.bump(),
+            None => counters.mirror.no_buffer.bump(),
+        }
+        copy
+    }
+
+    /// Stages a packet, which begins with its IP header, for a mirror.
+    fn pass(&self, cx: Cx, iface: &Iface<L>, mirror: &Iface<L>, class: Control, mut packet: Frame) {
+        let header = link_header(packet.bytes(), iface.mac);
+        match packet.push::<{ eth::HEADER_LEN }>() {
+            Some(room) => *room = header,
+            None => return self.drop_as_bug(cx, packet, "no headroom for the Ethernet header"),
+        }
+        self.count(cx).punted.bump(class);
+        self.stage(cx, mirror, packet, AtOnce::Later);
+    }
+}
+
+/// Returns the Ethernet header of a packet to the station `own`, or to the packet's group.
+fn link_header(packet: &[u8], own: Mac) -> [u8; eth::HEADER_LEN] {
+    let (ethertype, group) = if ip6::is_version(packet) {
+        let dst = ip6::Header::parse(packet).ok().map(|header| header.dst);
+        (EtherType::IPV6, dst.filter(|dst| dst.is_multicast()).map(Mac::multicast6))
+    } else {
+        let dst = ip4::Header::parse(packet).ok().map(|header| header.dst);
+        let group = dst.filter(|dst| dst.is_multicast()).map(Mac::multicast4);
+        (EtherType::IPV4, group.or(dst.filter(|dst| dst.is_broadcast()).map(|_| Mac::BROADCAST)))
+    };
+    let mut header = [0; eth::HEADER_LEN];
+    eth::Header { dst: group.unwrap_or(own), src: STATION, ethertype }.emit(&mut header);
+    header
+}

@@ -1,0 +1,174 @@
+//! Classes of packets for the control plane: routing protocols, neighbor discovery, link protocols,
+//! and packets to the host itself.
+//!
+//! Each class has a rate limit and a counter of its own where packets are passed to the daemons of
+//! a router, so that a flood of one protocol does not end the sessions of another.
+
+use crate::eth::EtherType;
+use crate::ip6::Chain;
+use crate::{Proto, arp, icmp6, ip4, ip6, mld};
+
+/// Class of a packet for the control plane.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Control {
+    /// ARP replies and announcements (RFC 826, RFC 5227).
+    Arp,
+    /// Neighbor and router discovery of IPv6 (RFC 4861).
+    Nd,
+    /// IGMP (RFC 3376) and MLD (RFC 3810).
+    Igmp,
+    /// BGP: TCP port 179 (RFC 4271).
+    Bgp,
+    /// BFD: UDP ports 3784, 3785, 4784 and 6784 (RFC 5881, RFC 5883, RFC 7130).
+    Bfd,
+    /// OSPF and OSPFv3: protocol 89 (RFC 2328, RFC 5340).
+    Ospf,
+    /// IS-IS (ISO/IEC 10589): LLC frames of the OSI network layer.
+    Isis,
+    /// VRRP: protocol 112 (RFC 9568).
+    Vrrp,
+    /// PIM: protocol 103 (RFC 7761).
+    Pim,
+    /// LLDP (IEEE 802.1AB).
+    Lldp,
+    /// LACP and other slow protocols (IEEE 802.3 annex 57A).
+    Lacp,
+    /// ICMP and ICMPv6 messages that are in no other class.
+    Icmp,
+    /// Packets to link-local groups (224.0.0.0/24, ff02::/16) that are in no other class.
+    Group,
+    /// Packets to the host itself that are in no other class.
+    Local,
+}
+
+/// Link-layer services of the OSI network layer, as destination and source, with unnumbered
+/// information (ISO/IEC 10589 8.4.8).
+const OSI: [u8; 3] = [0xfe, 0xfe, 0x03];
+/// TCP port of BGP.
+const BGP: u16 = 179;
+/// UDP ports of BFD: control, echo, multihop, and on the links of an aggregate.
+const BFD: [u16; 4] = [3784, 3785, 4784, 6784];
+
+impl Control {
+    /// All classes.
+    pub const ALL: [Control; 14] = [
+        Control::Arp,
+        Control::Nd,
+        Control::Igmp,
+        Control::Bgp,
+        Control::Bfd,
+        Control::Ospf,
+        Control::Isis,
+        Control::Vrrp,
+        Control::Pim,
+        Control::Lldp,
+        Control::Lacp,
+        Control::Icmp,
+        Control::Group,
+        Control::Local,
+    ];
+
+    /// Returns the name of the class.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Control::Arp => "arp",
+            Control::Nd => "nd",
+            Control::Igmp => "igmp",
+            Control::Bgp => "bgp",
+            Control::Bfd => "bfd",
+            Control::Ospf => "ospf",
+            Control::Isis => "isis",
+            Control::Vrrp => "vrrp",
+            Control::Pim => "pim",
+            Control::Lldp => "lldp",
+            Control::Lacp => "lacp",
+            Control::Icmp => "icmp",
+            Control::Group => "group",
+            Control::Local => "local",
+        }
+    }
+
+    /// Returns the class of a frame that contains no IP packet; `None` if it is not for the control
+    /// plane. `payload` follows the Ethernet header.
+    pub fn of_frame(ethertype: EtherType, payload: &[u8]) -> Option<Control> {
+        match ethertype {
+            EtherType::ARP => {
+                let packet = arp::Packet::parse(payload).ok()?;
+                (packet.op == arp::Op::Reply || packet.spa == packet.tpa).then_some(Control::Arp)
+            }
+            EtherType::LLDP => Some(Control::Lldp),
+            EtherType::SLOW => Some(Control::Lacp),
+            length if length.is_length() => payload.starts_with(&OSI).then_some(Control::Isis),
+            _ => None,
+        }
+    }
+
+    /// Returns the class of an IP packet that arrived for the host or for a group; `None` if it is
+    /// malformed, or for a group that is not link-local.
+    pub fn of_packet(packet: &[u8]) -> Option<Control> {
+        if ip6::is_version(packet) { of_packet6(packet) } else { of_packet4(packet) }
+    }
+}
+
+fn of_packet4(packet: &[u8]) -> Option<Control> {
+    let header = ip4::Header::parse(packet).ok()?;
+    let upper = packet.get(header.ihl_len..usize::from(header.total_len).min(packet.len()))?;
+    let is_later = header.frag_off != 0;
+    let class = match header.proto {
+        Proto::ICMP => Some(Control::Icmp),
+        Proto::IGMP => Some(Control::Igmp),
+        proto => of_upper(proto, upper, is_later),
+    };
+    class.or_else(|| match header.dst.octets() {
+        [224, 0, 0, _] => Some(Control::Group),
+        _ => (!header.dst.is_multicast()).then_some(Control::Local),
+    })
+}
+
+fn of_packet6(packet: &[u8]) -> Option<Control> {
+    let header = ip6::Header::parse(packet).ok()?;
+    let (chain, walked) = Chain::walk_far(&header, packet);
+    walked.ok()?;
+    let upper = chain.payload(&header, packet);
+    let is_later = chain.fragment.is_some_and(|fragment| fragment.offset != 0);
+    let class = match chain.upper {
+        Proto::IPV6_ICMP if !is_later => Some(of_icmp6(upper.first().copied()?)),
+        proto => of_upper(proto, upper, is_later),
+    };
+    class.or_else(|| match (header.dst.is_multicast(), ip6::scope(header.dst)) {
+        (false, _) => Some(Control::Local),
+        (true, LINK_LOCAL) => Some(Control::Group),
+        (true, _) => None,
+    })
+}
+
+/// Scope of link-local groups (RFC 4291 2.7).
+const LINK_LOCAL: u8 = 2;
+
+fn of_icmp6(ty: u8) -> Control {
+    match ty {
+        icmp6::ty::ROUTER_SOLICIT..=icmp6::ty::REDIRECT => Control::Nd,
+        ty if mld::is_mld(ty) => Control::Igmp,
+        _ => Control::Icmp,
+    }
+}
+
+/// Returns the class by the upper protocol, which is the same for both families. `is_later` is true
+/// for a fragment without the upper protocol's header.
+fn of_upper(proto: Proto, upper: &[u8], is_later: bool) -> Option<Control> {
+    let ports = || match upper {
+        [a, b, c, d, ..] if !is_later => [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])],
+        _ => [0; 2],
+    };
+    match proto {
+        Proto::OSPF => Some(Control::Ospf),
+        Proto::VRRP => Some(Control::Vrrp),
+        Proto::PIM => Some(Control::Pim),
+        Proto::TCP => ports().contains(&BGP).then_some(Control::Bgp),
+        Proto::UDP => BFD.contains(&ports()[1]).then_some(Control::Bfd),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
