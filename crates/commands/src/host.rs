@@ -18,6 +18,7 @@ mod ipneigh;
 mod iproute;
 mod isr;
 mod job;
+mod lcp;
 mod netstat;
 mod places;
 mod reload;

@@ -82,7 +82,7 @@ impl<L: Locks> Stack<L> {
     /// Returns the mirror to which packets received by `iface` are passed.
     #[inline(always)]
     fn mirror_of(&self, iface: &Iface<L>) -> Option<&Iface<L>> {
-        self.ifaces.get(iface.peer()?).filter(|mirror| mirror.is_up())
+        self.ifaces.get(iface.peer()?).filter(|mirror| mirror.is_up() && mirror.has_link())
     }
 
     /// Passes a packet for which this host has no receiver to the mirror of `iface`, which received

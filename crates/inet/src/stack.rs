@@ -255,9 +255,10 @@ impl<L: Locks> Stack<L> {
         self.epoch.load(Ordering::Acquire).wrapping_add(self.sysctls.generation())
     }
 
-    /// Returns the epoch of cached Ethernet headers of next hops.
+    /// Returns the epoch of cached Ethernet headers of next hops. It changes with each change of a
+    /// neighbor, an address, an interface or a path MTU.
     #[inline(always)]
-    pub(crate) fn links_epoch(&self) -> u64 {
+    pub fn links_epoch(&self) -> u64 {
         self.links.load(Ordering::Acquire).wrapping_add(self.sysctls.generation())
     }
 

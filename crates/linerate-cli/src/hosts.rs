@@ -24,12 +24,20 @@ pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     if let Some(address) = &args.fpm {
         host.set("fpm.listen", address).map_err(|why| Fault::usage(format!("--fpm: {why}")))?;
     }
-    let sandbox = args.sandbox.with_control(host.control.is_some());
+    if let Some(netns) = &args.netns {
+        host.set("mirror.netns", netns).map_err(|why| Fault::usage(format!("--netns: {why}")))?;
+    }
+    let sandbox = args.sandbox.with_control(host.control.is_some() || has_mirror(&host));
     let network = Network { hosts: vec![host], switches: Vec::new() };
     if args.check {
         return print(&summary(&network)).map(|()| Exit::Fine);
     }
     run(network, None, &sandbox, args.host.ready_fd, args.metrics.as_ref(), args.log.as_ref())
+}
+
+/// Returns whether an iface of a host has a mirror, which needs rights while the host runs.
+pub fn has_mirror(host: &HostConfig) -> bool {
+    host.ifaces.iter().any(|iface| iface.mirror.is_some())
 }
 
 /// Returns what the hosts and switches would open, for --check.
@@ -38,6 +46,8 @@ pub fn summary(network: &Network) -> String {
     for host in &network.hosts {
         let ports = host.ifaces.iter().filter(|iface| iface.tunnel.is_none()).map(|iface| iface.port.clone());
         let mut parts = vec![("ports", ports.collect::<Vec<_>>())];
+        let mirrors = host.ifaces.iter().filter_map(|iface| iface.mirror.as_ref());
+        parts.push(("mirrors", mirrors.map(|name| format!("{name} in {}", host.netns)).collect()));
         parts.push(("services", host.services.iter().map(|of| format!("{}:{}", of.kind, of.port.0)).collect()));
         parts.push(("control", host.control.iter().map(|path| path.display().to_string()).collect()));
         parts.push(("fpm", host.fpm.listen.iter().map(|at| at.to_string()).collect()));
@@ -197,6 +207,7 @@ pub fn from_flags(args: &HostArgs, words: &[OsString]) -> Result<HostConfig, Str
                 host.set_iface("port", &value)?;
             }
             "--addr" => host.set_iface("addresses", &value)?,
+            "--mirror" => host.set_iface("mirror", &value)?,
             "--dhcp" => host.set_iface("addresses", "dhcp")?,
             "--mac" | "--mtu" => host.set_iface(flag.trim_start_matches('-'), &value)?,
             "--offload" => {

@@ -104,10 +104,20 @@ impl<L: Locks> Host<L> {
     /// Returns an error if neither is given, or if the gateway is not on the link of any iface.
     pub fn hop(&self, gateway: Option<Ipv4Addr>, dev: Option<IfaceId>) -> Result<Via, CommandError> {
         match (gateway, dev) {
-            (Some(gateway), dev) => Ok(Via::Gateway(dev.map_or_else(|| self.link_of(gateway), Ok)?, gateway)),
-            (None, Some(dev)) => Ok(Via::Link(dev)),
+            (Some(gateway), dev) => {
+                let dev = dev.map_or_else(|| self.link_of(gateway), Ok)?;
+                self.no_mirror(dev).map(|()| Via::Gateway(dev, gateway))
+            }
+            (None, Some(dev)) => self.no_mirror(dev).map(|()| Via::Link(dev)),
             (None, None) => Err(CommandError::missing("via GATEWAY or dev IF")),
         }
+    }
+
+    /// Returns an error if the iface is a mirror, which has no addresses and no routes.
+    pub(crate) fn no_mirror(&self, id: IfaceId) -> Result<(), CommandError> {
+        let Some(mirror) = self.stack.iface(id).filter(|iface| iface.kind == IfaceKind::Mirror) else { return Ok(()) };
+        let of = mirror.peer().and_then(|of| self.stack.iface(of)).map_or("another iface", |of| of.name.as_str());
+        Err(CommandError::failed(format!("{} is the mirror of {of}: use {of}", mirror.name)))
     }
 
     /// Adds or replaces a route with one or several paths.
@@ -296,6 +306,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if another iface has the address, or if the table is full.
     pub fn put_addr(&self, id: IfaceId, addr: IfaceAddr) -> Result<(), CommandError> {
         let (stack, cx) = (&self.stack, self.cx());
+        self.no_mirror(id)?;
         if stack.iface(id).is_some_and(|iface| iface.kind != IfaceKind::Loopback) {
             address::on_link(addr)?;
         }

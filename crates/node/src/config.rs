@@ -92,6 +92,8 @@ pub struct HostConfig {
     pub services: Vec<ServiceConfig>,
     /// Connection with a routing engine.
     pub fpm: crate::fpm::FpmConfig,
+    /// Network namespace of the mirrors of ifaces: a name as of `ip netns`, or a path.
+    pub netns: String,
     /// Values of sysctls, by name.
     pub sysctl: BTreeMap<String, i64>,
 }
@@ -124,6 +126,7 @@ impl Default for HostConfig {
             neighbors: Vec::new(),
             services: Vec::new(),
             fpm: crate::fpm::FpmConfig::default(),
+            netns: "dataplane".to_owned(),
             sysctl: BTreeMap::new(),
         }
     }
@@ -187,12 +190,15 @@ impl HostConfig {
                 self.name
             )
         });
+        let mirrors = self.ifaces.iter().any(|iface| iface.mirror.is_some()).then(|| {
+            format!("{}: mirrors do not follow their ifaces, since all hosts run on one thread here", self.name)
+        });
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
         let mut config = HostConfig { locks: "up".to_owned(), threads: 1, stacks: 1, isr, ..self.clone() };
         if split.is_some() {
             config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // one stack: no queues
         }
-        OnOneThread { config, warning: split.or(warning).or(engine) }
+        OnOneThread { config, warning: split.or(warning).or(engine).or(mirrors) }
     }
 }
 
@@ -258,6 +264,9 @@ pub struct IfaceConfig {
     pub ends: inet::tunnel::Config,
     /// Inner IPv4 address of the tunnel's remote end, for a point-to-point address.
     pub peer: Option<Ipv4Addr>,
+    /// Name of the iface's mirror in the network namespace of a routing engine; `None` without a
+    /// mirror.
+    pub mirror: Option<String>,
 }
 
 impl IfaceConfig {

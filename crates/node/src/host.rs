@@ -7,33 +7,36 @@
 mod configure;
 mod engine;
 mod error;
+mod mirror;
+mod output;
+mod ports;
 #[cfg(test)]
 mod tests;
 
 pub use error::{AddPortError, NewHostError};
+pub use mirror::PuntStatus;
+pub(crate) use ports::{default_mtu, unit_of};
 
-use crate::capture::{CaptureReader, Captures, NOWHERE, PortPolicy, Watch};
-use crate::config::{HostConfig, IfaceConfig};
+use crate::capture::{CaptureReader, Captures, NOWHERE};
+use crate::config::HostConfig;
 use crate::dhcp::Dhcp;
 use crate::figures::{RttHistogram, Source};
 use crate::fpm::FpmServer;
-use crate::inputs::{Parts, Receiver};
+use crate::inputs::Parts;
 use crate::isr::Isr;
 use crate::jobs::{Around, Jobs};
+use crate::mirror::Mirror;
 use crate::origin::Origin;
 use crate::policy::Policy;
 use crate::sleep::Sleeper;
 use crate::split::Shard;
 use crate::topology::Topology;
-use buf::{Burst, Frame, Pool, PoolConfig};
+use buf::{Pool, PoolConfig};
 use clock::{Clock, Duration, Instant};
-use inet::iface::{IfaceId, Offload, Output};
+use inet::iface::IfaceId;
 use inet::{Config, Stack};
 use lock::{Cx, How, Locks, USUAL_THREADS};
-use port::offload::soft::Soft;
-use port::pcap::Direction;
-use port::spec::{Kind, Spec};
-use port::{Caps, Pairs, PortCounts, TxHalf};
+use port::{Caps, PortCounts};
 use socket::net::Net;
 use socket::{Calls, Drive, Errno};
 use stats::{Entry, Shards};
@@ -51,84 +54,6 @@ const SOON: Duration = Duration::from_micros(50);
 /// Function that opens a port that the caller provides. Its arguments are the host's pool, from
 /// which the port takes buffers, and the MAC address of the iface.
 pub type OpenOwn = Box<dyn FnOnce(&Pool, Mac) -> std::io::Result<port::Port> + Send>;
-
-/// Transmit half of a port, as an output of the stack.
-struct PortOutput {
-    half: Box<dyn TxHalf>,
-    /// Performs in software the offloads that the port does not support.
-    soft: Soft,
-    watch: Arc<Watch>,
-    counts: Arc<PortCounts>,
-    /// (generation of the policy, number of frames at the front of the queue that the policy of
-    /// this generation has already admitted). These frames are still queued because the port was
-    /// full.
-    admitted: (u64, usize),
-}
-
-impl Output for PortOutput {
-    #[inline]
-    fn output(&mut self, burst: &mut Burst, now: Instant) -> usize {
-        if self.watch.is_on() {
-            return self.output_watched(burst, now);
-        }
-        self.transmit(burst, now)
-    }
-
-    #[inline]
-    fn output_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
-        if self.watch.is_on() {
-            let mut burst = Burst::of(frame);
-            self.output_watched(&mut burst, now);
-            return burst.pop().map_or(Ok(()), Err);
-        }
-        self.transmit_one(frame, now)
-    }
-
-    fn next_event(&self) -> Option<Instant> {
-        if self.soft.is_behind() { Some(Instant::ZERO) } else { self.half.next_event() }
-    }
-
-    fn poll(&mut self, now: Instant) -> Option<Instant> {
-        if self.soft.is_behind() {
-            self.soft.poll(self.half.as_mut(), now);
-        }
-        self.half.poll(now);
-        [self.soft.next_event(now), self.half.next_event()].into_iter().flatten().min()
-    }
-}
-
-impl PortOutput {
-    #[inline(always)]
-    fn transmit(&mut self, burst: &mut Burst, now: Instant) -> usize {
-        if self.soft.has_work(burst.as_slice()) {
-            return self.soft.tx_burst(self.half.as_mut(), burst, now);
-        }
-        self.half.tx_burst(burst, now)
-    }
-
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    fn transmit_one(&mut self, frame: Frame, now: Instant) -> Result<(), Frame> {
-        if self.soft.has_work(std::slice::from_ref(&frame)) {
-            let mut burst = Burst::of(frame);
-            self.soft.tx_burst(self.half.as_mut(), &mut burst, now);
-            return burst.pop().map_or(Ok(()), Err);
-        }
-        self.half.tx_one(frame, now)
-    }
-
-    #[cold]
-    fn output_watched(&mut self, burst: &mut Burst, now: Instant) -> usize {
-        let PortPolicy { policy, generation } = self.watch.policy();
-        let judged = if self.admitted.0 == generation { self.admitted.1 } else { 0 };
-        let rejected = policy.map_or(0, |policy| policy.limit(burst, judged, now));
-        self.counts.tx.over_quota.add(rejected as u64);
-        let copies = self.watch.copy(burst.as_slice());
-        let taken = self.transmit(burst, now);
-        self.admitted = (generation, burst.len());
-        self.watch.keep(copies.into_iter().take(taken), Direction::Outbound, now);
-        rejected + taken
-    }
-}
 
 /// A port of a host, or one of its queues.
 #[derive(Clone, Debug)]
@@ -207,6 +132,8 @@ pub struct Host<L: Locks> {
     pub(crate) figures: OnceLock<Source>,
     /// Server for a routing engine; unset if the host accepts none.
     pub(crate) fpm: OnceLock<FpmServer>,
+    /// Mirrors of ifaces, for a routing engine.
+    pub(crate) mirrors: Mutex<Vec<Arc<Mirror>>>,
     /// Round-trip times of connections, of which each collection takes samples.
     pub(crate) rtts: RttHistogram,
 }
@@ -224,16 +151,6 @@ impl<L: Locks> Drop for Host<L> {
         if crate::ledgers::keeping() {
             crate::ledgers::leave(crate::ledgers::Kept { host: self.stack.name.clone(), costs: self.stack.ledger() });
         }
-    }
-}
-
-/// Returns the default MTU of an iface: the MTU of the kernel device of its port. A port without a
-/// device has only a maximum frame size; its default MTU is at most 1500.
-pub(crate) fn default_mtu(config: &IfaceConfig, caps: Caps) -> u16 {
-    let kind = Spec::parse(&config.port).map(|spec| spec.port.kind);
-    match kind {
-        Ok(Kind::Tap | Kind::Tun | Kind::Packet | Kind::Xdp) => caps.mtu,
-        _ => caps.mtu.min(1500),
     }
 }
 
@@ -297,6 +214,7 @@ impl<L: Locks> Host<L> {
             origin: Origin::new(config),
             figures: OnceLock::new(),
             fpm: OnceLock::new(),
+            mirrors: Mutex::default(),
             rtts: RttHistogram::default(),
         })
     }
@@ -392,144 +310,6 @@ impl<L: Locks> Host<L> {
         let (isr, seated) = shard.sit(&self.stack);
         self.inputs.first.lock(self.cx()).shard = Some(seated);
         self.isr = Some(isr);
-    }
-
-    /// Opens the port of `config` and adds an iface for it, with its addresses and settings. On a
-    /// multi-queue device, opens one queue for each thread of the host.
-    ///
-    /// # Errors
-    /// Returns an [`AddPortError`], and adds nothing.
-    pub fn add_port(&self, config: &IfaceConfig, pairs: &Pairs) -> Result<IfaceId, AddPortError> {
-        self.add_port_with(config, pairs, None)
-    }
-
-    /// Adds a port as [`Host::add_port`] does, with a policy that applies from the first frame on.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Host::add_port`].
-    #[inline(never)]
-    pub fn add_port_with(
-        &self,
-        config: &IfaceConfig,
-        pairs: &Pairs,
-        policy: Option<&Policy>,
-    ) -> Result<IfaceId, AddPortError> {
-        let spec = Spec::parse(&config.port)?;
-        let name = config.name.clone().unwrap_or_else(|| spec.name.clone());
-        if self.stack.iface_named(&name).is_some() {
-            return Err(AddPortError::Exists(name));
-        }
-        let unit = unit_of(&name).unwrap_or(self.ports().len() as u16);
-        let mac = config.mac.unwrap_or_else(|| self.mac_of(&name));
-        let pool = port::pool_for(&spec, &self.stack.pool, &self.pool_config)?;
-        let open = || port::open(&spec, &port::Env { pool: pool.clone(), pairs, mac, unit });
-        let queues = {
-            let _rights = dispatch::sandbox::port_rights();
-            (0..spec.queues().min(self.threads)).map(|_| open()).collect::<Result<Vec<_>, _>>()?
-        };
-        self.attach_with(&name, mac, queues, config, pool, policy)
-    }
-
-    /// Adds an iface for a port that the caller provides; `open` opens the port. The iface has the
-    /// name that `config` gives; without one, its name is the port specification.
-    ///
-    /// # Errors
-    /// Returns an [`AddPortError`], and adds nothing.
-    pub fn add_own_port(&self, config: &IfaceConfig, open: OpenOwn) -> Result<IfaceId, AddPortError> {
-        let failed = |why: std::io::Error| AddPortError::Own { iface: config.port.clone(), why };
-        let name = config.name.clone().unwrap_or_else(|| config.port.clone());
-        if self.stack.iface_named(&name).is_some() {
-            return Err(AddPortError::Exists(name));
-        }
-        let mac = config.mac.unwrap_or_else(|| self.mac_of(&name));
-        let port = open(&self.stack.pool, mac).map_err(failed)?;
-        self.attach(&name, mac, port, config)
-    }
-
-    /// Adds an iface for an open port.
-    ///
-    /// # Errors
-    /// Returns an [`AddPortError`].
-    pub fn attach(
-        &self,
-        name: &str,
-        mac: Mac,
-        port: port::Port,
-        config: &IfaceConfig,
-    ) -> Result<IfaceId, AddPortError> {
-        self.attach_with(name, mac, vec![port], config, self.stack.pool.clone(), None)
-    }
-
-    /// Adds an iface for the queues of an open port. If the port does not support TSO, large TCP
-    /// segments are split into buffers of `pool`.
-    #[inline(never)]
-    fn attach_with(
-        &self,
-        name: &str,
-        mac: Mac,
-        queues: Vec<port::Port>,
-        config: &IfaceConfig,
-        pool: Pool,
-        policy: Option<&Policy>,
-    ) -> Result<IfaceId, AddPortError> {
-        let refused = |why| AddPortError::Config { iface: name.to_string(), why };
-        config.check_on_port().map_err(refused)?;
-        let cx = self.cx();
-        let caps = queues.first().map_or(Caps::PLAIN, |port| port.caps);
-        let tso = caps.tso_max > 0;
-        let capable = Offload { tx_ip: caps.tx_ip_csum, tx_l4: caps.tx_l4_csum, rx: caps.rx_csum, tso };
-        let mtu = config.mtu.unwrap_or_else(|| default_mtu(config, caps));
-        let id = self.stack.add_iface(name, mac, mtu, capable).ok_or(AddPortError::TooMany)?;
-        let watch = Watch::new(id.0, name, &self.captures);
-        watch.set_policy(policy);
-        let (mut outputs, mut receivers, mut infos) = <(Vec<Box<dyn Output>>, Vec<_>, Vec<_>)>::default();
-        for (queue, port) in queues.into_iter().enumerate() {
-            let (watch, counts) = (watch.clone(), port.counts.clone());
-            let soft = Soft::new(&caps, pool.clone(), counts.clone());
-            let (half, admitted) = (port.tx, (0, 0));
-            let output = PortOutput { half, soft, watch: watch.clone(), counts: counts.clone(), admitted };
-            outputs.push(Box::new(output));
-            receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
-            infos.push(PortInfo { iface: id, queue, spec: port.spec, caps, counts: port.counts, nic: port.nic });
-        }
-        self.stack.set_outputs(cx, id, outputs);
-        self.stack.set_offload(id, config.offload(capable));
-        if let Err(why) = self.configure(cx, id, name, config) {
-            self.stack.remove_iface(cx, id);
-            return Err(why);
-        }
-        receivers.into_iter().for_each(|receiver| self.inputs.add(cx, receiver));
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner).extend(infos);
-        self.note_iface(id, config);
-        self.wake(); // to wait for the new port too
-        Ok(id)
-    }
-
-    /// Removes the iface of a port, with its addresses and routes, and closes the port. Returns
-    /// `false` if the iface has no port of this host.
-    pub fn remove_port(&self, id: IfaceId) -> bool {
-        let cx = self.cx();
-        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
-        if ports.iter().all(|port| port.iface != id) {
-            return false;
-        }
-        self.stack.flush_all(cx);
-        self.stack.remove_iface(cx, id);
-        self.inputs.remove(cx, id);
-        self.wake(); // a sleeping thread holds the port's descriptor
-        for PortInfo { counts, .. } in ports.extract_if(.., |port| port.iface == id) {
-            // The halves of the port no longer exist, so its counters are final.
-            for (sum, of) in self.removed.iter().zip([counts.rx.to_host(), counts.tx.from_host()]) {
-                sum.fetch_add(of, Ordering::Relaxed);
-            }
-        }
-        true
-    }
-
-    /// Returns the frame counts of all removed ports: (frames passed to the stack, frames passed to
-    /// the ports).
-    pub(crate) fn removed_ports(&self) -> [u64; 2] {
-        [0, 1].map(|at| self.removed.get(at).map_or(0, |sum: &AtomicU64| sum.load(Ordering::Relaxed)))
     }
 
     /// Runs one round: receives a burst from each port, except from ports that another thread
@@ -661,12 +441,6 @@ impl<L: Locks> Drive for Host<L> {
 pub(crate) fn mac_of(key: Key, host: &str, iface: &str) -> Mac {
     let [a, b, c, d, e, ..] = Keyed(key).hash_one((host, iface)).to_be_bytes();
     Mac([0xb2, a, b, c, d, e])
-}
-
-/// Returns the number at the end of an iface's name, such as 3 for `pg3`.
-pub(crate) fn unit_of(name: &str) -> Option<u16> {
-    let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
-    name.get(digits..)?.parse().ok()
 }
 
 impl<L: Locks> std::fmt::Debug for Host<L> {

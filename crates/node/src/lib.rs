@@ -31,6 +31,7 @@ pub mod isr;
 pub mod jobs;
 pub mod ledgers;
 pub mod log;
+pub mod mirror;
 mod origin;
 pub mod policy;
 pub mod reload;
@@ -45,5 +46,5 @@ pub mod sysctl;
 pub mod topology;
 pub mod tunnel;
 
-pub use host::{AddPortError, Host, NewHostError, OpenOwn, PortInfo, Step};
+pub use host::{AddPortError, Host, NewHostError, OpenOwn, PortInfo, PuntStatus, Step};
 pub use run::build;

@@ -170,7 +170,7 @@ impl<L: Locks> Runner<L> {
         let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
         let mut fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
         fds.extend(host.figures.get().map(Source::fd));
-        fds.extend(self.links.fd());
+        fds.extend(self.links.fds());
         if host.fpm().is_some_and(FpmServer::is_pending) {
             return; // the rest waits for its next turn
         }
@@ -224,7 +224,7 @@ impl<L: Locks> Runner<L> {
         if let Some(control) = &mut self.control {
             control.serve(host, pairs);
         }
-        self.links.follow(host, host.clock.now());
+        self.links.follow(host, host.clock.now(), notice);
         host.serve_figures();
         if let Some(monitor) = &mut self.monitor {
             self.events.extend(monitor.check(host, host.clock.now()));

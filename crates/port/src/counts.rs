@@ -166,6 +166,12 @@ impl LinkState {
         Some(self.ifindex.load(Ordering::Relaxed)).filter(|index| *index != 0)
     }
 
+    /// Forgets the index of the device, which is in another network namespace.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn forget_device(&self) {
+        self.ifindex.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn set_speed(&self, bits_per_second: u64) {
         self.speed.store(bits_per_second, Ordering::Relaxed);
     }

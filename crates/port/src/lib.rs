@@ -22,6 +22,7 @@ pub mod impair;
 mod ip_link;
 pub mod links;
 mod long;
+pub mod mirror;
 pub mod nic;
 pub mod null;
 pub mod offload;

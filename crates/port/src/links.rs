@@ -17,6 +17,8 @@ mod other {
         pub index: u32,
         /// True if the link is up.
         pub is_up: bool,
+        /// True if the device is set up.
+        pub is_set_up: bool,
     }
 
     /// Changes since the last call.
@@ -26,6 +28,8 @@ mod other {
         pub links: Vec<DeviceLink>,
         /// True if changes were lost.
         pub is_incomplete: bool,
+        /// True if a device was removed.
+        pub is_shorter: bool,
     }
 
     /// Watch of links, which does not exist on this system.

@@ -96,7 +96,7 @@ pub fn open_tun(name: &str, host: Mac, config: &TapConfig, pool: &Pool) -> Resul
 
 /// Returns a port on one queue of a TAP device, and a weak reference that is valid as long as the
 /// port is open.
-fn open_queue(
+pub(crate) fn open_queue(
     name: &str,
     config: &TapConfig,
     pool: &Pool,

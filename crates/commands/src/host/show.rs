@@ -2,7 +2,7 @@
 //! ledger (CPU ticks by processing stage), sockets, topology.
 
 use super::context::{Ctl, DONE, HostForm};
-use super::{fpm, isr, places, reload, ss, topology};
+use super::{fpm, isr, lcp, places, reload, ss, topology};
 use crate::statement;
 use buf::PoolStats;
 use grammar::Form;
@@ -65,6 +65,11 @@ impl<L: Locks> Forms<L> {
             grammar: "fpm",
             about: "Show the routing engine (FRR): connection, routes, counters.",
             run: |ctl, _| fpm::shown(ctl),
+        },
+        Form {
+            grammar: "lcp",
+            about: "Show the mirrors of ifaces in the kernel, and the control packets passed to them.",
+            run: |ctl, _| lcp::shown(ctl),
         },
         Form {
             grammar: "running-config",

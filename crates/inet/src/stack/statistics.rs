@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use wire::Proto;
+use wire::control::Control;
 
 /// Usage of the loopback queue and of the queue of decapsulated packets. Packets are always queued
 /// in them and never processed directly.
@@ -158,6 +159,15 @@ impl<L: Locks> Stack<L> {
     /// Returns a counter by its dotted name; 0 if there is no counter with this name.
     pub fn counter(&self, name: &str) -> u64 {
         self.snapshot().iter().find(|entry| entry.name == name).map_or(0, |entry| entry.value)
+    }
+
+    /// Returns the numbers of packets for mirrors, by class: those passed, and those not passed
+    /// because of the rate of their class.
+    pub fn punted(&self) -> Vec<(Control, [u64; 2])> {
+        let sum = |of: fn(&Counters, Control) -> u64, class| self.counters.iter().map(|shard| of(shard, class)).sum();
+        let both =
+            |class| [sum(|of, class| of.punted.get(class), class), sum(|of, class| of.policed.get(class), class)];
+        Control::ALL.map(|class| (class, both(class))).to_vec()
     }
 
     /// Switches the measurement of processing time by stage on or off.

@@ -62,7 +62,7 @@ pub struct UpArgs {
 }
 
 const HOST_HELP: &str = "\
---addr, --dhcp, --mac, --mtu and --offload apply to the preceding --port. The host ends on Ctrl-C, on the control \
+--addr, --dhcp, --mac, --mtu, --mirror and --offload apply to the preceding --port. The host ends on Ctrl-C, on the control \
 command 'stop', or when all its ports are closed: with exit code 0 at the end of a capture file, 1 if a device was \
 removed. With --set stay=on it keeps running without ports.
 
@@ -135,6 +135,12 @@ pub struct AloneArgs {
     /// Accept the routes of FRR's zebra (FPM) at this loopback address: 127.0.0.1:2620
     #[arg(long, value_name = "ADDR")]
     pub fpm: Option<String>,
+    /// Mirror the preceding port to this device in --netns, for a routing engine such as FRR
+    #[arg(long, value_name = "DEVICE")]
+    pub mirror: Vec<String>,
+    /// Create the mirrors of ports in this network namespace [default: dataplane]
+    #[arg(long, value_name = "NAME")]
+    pub netns: Option<String>,
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR")]
     pub metrics: Option<metrics::Address>,

@@ -1,95 +1,38 @@
 //! FRR's zebra and staticd give their routes to a host over FPM: after each change the host has the
 //! routes that `vtysh` shows, and traffic passes while zebra is killed.
 
-use crate::common::{Daemon, Dir, Far, Running, has_all, isolated, kernel, replies, run, until};
+use crate::common::frr::{Frr, has_frr};
+use crate::common::{Far, Running, isolated, kernel, replies, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 const TOOLS: &[&str] = &["ip", "vtysh", "nsenter", "ping"];
-/// Directory of FRR's daemons, which is not on the path.
-const FRR: &str = "/usr/lib/frr";
 const FPM: &str = "127.0.0.1:2620";
 
-/// zebra and staticd in the namespace of the test.
-struct Frr {
-    dir: Dir,
-    zebra: Option<Daemon>,
-    staticd: Option<Daemon>,
-}
-
-impl Frr {
-    fn start(name: &str, conf: &str) -> Frr {
-        let dir = Dir::new(name);
-        // The daemons run as user frr.
-        assert!(run(Command::new("chmod").args(["777", &dir.path("")])).status.success());
-        dir.file("zebra.conf", format!("fpm address 127.0.0.1 port 2620\n{conf}"));
-        dir.file("static.conf", "");
-        let mut frr = Frr { dir, zebra: None, staticd: None };
-        frr.run();
-        frr
-    }
-
-    fn daemon(&self, name: &str, conf: &str, more: &[&str]) -> Daemon {
-        let (conf, pid, socket) = (self.dir.path(conf), self.dir.path(&format!("{name}.pid")), self.dir.path("z.api"));
-        let sockets = self.dir.path("");
-        let mut command = Command::new(format!("{FRR}/{name}"));
-        command.args(["-f", &conf, "-i", &pid, "-z", &socket, "--vty_socket", sockets.trim_end_matches('/')]);
-        Daemon::start(command.args(["-A", "127.0.0.1"]).args(more))
-    }
-
-    fn run(&mut self) {
-        self.zebra = Some(self.daemon("zebra", "zebra.conf", &["-M", "dplane_fpm_nl"]));
-        until("zebra", || self.vtysh(&["show version"]).contains("FRRouting"));
-        self.staticd = Some(self.daemon("staticd", "static.conf", &[]));
-    }
-
-    /// Kills zebra, as by SIGKILL, and its client.
-    fn kill(&mut self) {
-        drop((self.zebra.take(), self.staticd.take()));
-        let _ = std::fs::remove_file(self.dir.path("zebra.vty"));
-    }
-
-    fn vtysh(&self, commands: &[&str]) -> String {
-        let mut command = Command::new("vtysh");
-        command.args(["--vty_socket", self.dir.path("").trim_end_matches('/')]).stderr(Stdio::null());
-        command.args(commands.iter().flat_map(|line| ["-c", line]));
-        String::from_utf8_lossy(&run(&mut command).stdout).into_owned()
-    }
-
-    /// Runs commands of the configuration, once a daemon accepts them.
-    #[track_caller]
-    fn configure(&self, lines: &[&str]) {
-        let all: Vec<&str> = std::iter::once("configure terminal").chain(lines.iter().copied()).collect();
-        until("vtysh", || self.vtysh(&["show daemons"]).contains("staticd"));
-        let output = self.vtysh(&all);
-        assert!(!output.contains('%'), "{lines:?}: {output}");
-    }
-
-    /// Returns the routes of zebra's FIB: prefix and sorted next hops.
-    fn routes(&self) -> BTreeMap<String, Vec<String>> {
-        let mut all = BTreeMap::new();
-        for family in ["ip", "ipv6"] {
-            let fib = self.vtysh(&[&format!("show {family} fib json")]);
-            let fib: Value = serde_json::from_str(&fib).unwrap_or_default();
-            for (prefix, routes) in fib.as_object().into_iter().flatten() {
-                let route = routes.as_array().unwrap().iter().find(|route| route["installed"] == true);
-                let hops = route.and_then(|route| route["nexthops"].as_array()).into_iter().flatten();
-                let used = hops.filter(|hop| hop["fib"] == true).map(|hop| match hop["unreachable"] == true {
-                    true if hop["blackhole"] == true => "blackhole".to_owned(),
-                    true => "unreachable".to_owned(),
-                    false => shown(&hop["ip"], &hop["interfaceName"]),
-                });
-                let mut used: Vec<String> = used.collect();
-                used.sort();
-                // Link-local routes and those to this host's own links are not compared.
-                if route.is_some_and(|route| route["protocol"] == "static") && !used.is_empty() {
-                    all.insert(prefix.clone(), used);
-                }
+/// Returns the routes of zebra's FIB: prefix and sorted next hops.
+fn routes(frr: &Frr) -> BTreeMap<String, Vec<String>> {
+    let mut all = BTreeMap::new();
+    for family in ["ip", "ipv6"] {
+        let fib = frr.vtysh(&[&format!("show {family} fib json")]);
+        let fib: Value = serde_json::from_str(&fib).unwrap_or_default();
+        for (prefix, routes) in fib.as_object().into_iter().flatten() {
+            let route = routes.as_array().unwrap().iter().find(|route| route["installed"] == true);
+            let hops = route.and_then(|route| route["nexthops"].as_array()).into_iter().flatten();
+            let used = hops.filter(|hop| hop["fib"] == true).map(|hop| match hop["unreachable"] == true {
+                true if hop["blackhole"] == true => "blackhole".to_owned(),
+                true => "unreachable".to_owned(),
+                false => shown(&hop["ip"], &hop["interfaceName"]),
+            });
+            let mut used: Vec<String> = used.collect();
+            used.sort();
+            // Link-local routes and those to this host's own links are not compared.
+            if route.is_some_and(|route| route["protocol"] == "static") && !used.is_empty() {
+                all.insert(prefix.clone(), used);
             }
         }
-        all
     }
+    all
 }
 
 fn shown(gateway: &Value, dev: &Value) -> String {
@@ -100,7 +43,7 @@ fn shown(gateway: &Value, dev: &Value) -> String {
     }
 }
 
-/// Returns the routes that the host has from zebra, in the form of [`Frr::routes`].
+/// Returns the routes that the host has from zebra, in the form of [`routes`].
 fn routes_of(host: &Running) -> BTreeMap<String, Vec<String>> {
     let mut all = BTreeMap::new();
     for words in ["ip route show proto zstatic", "ip -6 route show proto zstatic"] {
@@ -129,21 +72,13 @@ fn same(frr: &Frr, host: &Running, count: usize) {
     let mut both = Default::default();
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while std::time::Instant::now() < end {
-        both = (frr.routes(), routes_of(host));
+        both = (routes(frr), routes_of(host));
         if both.0 == both.1 && both.0.len() == count {
             return;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     panic!("expected {count} routes\nzebra: {:?}\nhost:  {:?}\n{}", both.0, both.1, host.ok("show fpm"));
-}
-
-fn ready(test: &str) -> bool {
-    let has_frr = std::path::Path::new(FRR).join("zebra").exists();
-    if !has_frr {
-        println!("skipped: {test}: no zebra in {FRR}");
-    }
-    has_frr && has_all(test, TOOLS)
 }
 
 /// Makes the devices v0 and v1; their other ends are v0p and v1p.
@@ -162,7 +97,7 @@ fn devices() {
 fn a_host_has_the_routes_of_zebra() {
     let test = "a_host_has_the_routes_of_zebra";
     isolated(test, || {
-        if !ready(test) {
+        if !has_frr(test, TOOLS) {
             return;
         }
         devices();
@@ -188,7 +123,7 @@ fn a_host_has_the_routes_of_zebra() {
         // A link goes down and up again.
         kernel("link set v1 down");
         until("routes through v1 are gone", || routes_of(&host).len() < 5);
-        same(&frr, &host, frr.routes().len());
+        same(&frr, &host, routes(&frr).len());
         kernel("link set v1 up");
         kernel("-6 addr add 2001:db8:1::1/64 dev v1 nodad");
         same(&frr, &host, 5);
@@ -226,7 +161,7 @@ fn a_host_has_the_routes_of_zebra() {
 fn traffic_passes_while_zebra_is_killed_and_ends_with_its_stale_routes() {
     let test = "traffic_passes_while_zebra_is_killed_and_ends_with_its_stale_routes";
     isolated(test, || {
-        if !ready(test) {
+        if !has_frr(test, TOOLS) {
             return;
         }
         devices();

@@ -24,6 +24,7 @@ mod kv;
 mod lab;
 mod lines;
 mod metrics;
+mod mirror;
 mod mount;
 mod names;
 mod netperf;

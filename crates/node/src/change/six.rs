@@ -39,9 +39,10 @@ impl<L: Locks> Host<L> {
         match (gateway, dev) {
             (Some(gateway), dev) => {
                 let gateway = address::six::host("gateway", gateway)?;
-                Ok(Via6::Gateway(dev.map_or_else(|| self.link_of6(gateway), Ok)?, gateway))
+                let dev = dev.map_or_else(|| self.link_of6(gateway), Ok)?;
+                self.no_mirror(dev).map(|()| Via6::Gateway(dev, gateway))
             }
-            (None, Some(dev)) => Ok(Via6::Link(dev)),
+            (None, Some(dev)) => self.no_mirror(dev).map(|()| Via6::Link(dev)),
             (None, None) => Err(CommandError::missing("via GATEWAY or dev IF")),
         }
     }
@@ -117,6 +118,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if another iface has the address, or if the address cannot be added.
     pub fn put_addr6(&self, iface: &Iface<L>, addr: IfaceAddr6) -> Result<(), CommandError> {
         let cx = self.cx();
+        self.no_mirror(iface.id)?;
         let has = |other: &&Iface<L>| other.addrs6(cx).iter().any(|own| own.addr == addr.addr);
         let other = self.stack.ifaces().filter(|other| other.id != iface.id).find(has);
         if let Some(other) = other.filter(|_| !ip6::is_link_local(addr.addr)) {

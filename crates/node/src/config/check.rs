@@ -103,6 +103,7 @@ impl IfaceConfig {
             (self.accept_rtadv, "addresses = auto"),
             (self.dhcp, "addresses = dhcp"),
             (self.advertise, "advertise"),
+            (self.mirror.is_some(), "mirror"),
         ];
         match ports.into_iter().find(|(set, _)| *set) {
             None => Ok(()),
@@ -137,6 +138,9 @@ impl HostConfig {
             }
             if let Some(at) = self.fpm.listen.filter(|_| self.stacks > 1) {
                 return Err(format!("fpm.listen = '{at}' needs stacks = 1: a routing engine connects to one stack"));
+            }
+            if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.mirror.is_some()) {
+                return Err("mirror needs stacks = 1: a routing engine is the control plane of one stack".into());
             }
             for (name, value) in &self.sysctl {
                 sysctl::check_number(name, *value).map_err(|why| why.to_string())?;
@@ -241,7 +245,14 @@ impl HostConfig {
             if names.contains(&name) {
                 return Err(format!("host {}: there are two ifaces called '{name}'", self.name));
             }
-            names.push(name);
+            let mirror = iface.mirror.as_ref().map(|_| format!("{name}-mirror"));
+            names.extend([Some(name), mirror].into_iter().flatten());
+        }
+        let mirrors: Vec<_> = self.ifaces.iter().filter_map(|iface| iface.mirror.as_ref()).collect();
+        if let Some((_, twice)) =
+            mirrors.iter().enumerate().find(|(at, of)| mirrors.iter().take(*at).any(|other| other == *of))
+        {
+            return Err(format!("host {}: two ifaces have the mirror '{twice}'", self.name));
         }
         Ok(names)
     }

@@ -188,13 +188,13 @@ impl Source<'_> {
                 ("neighbor", _) => host.neighbors = self.neighbors(value)?,
                 ("service", _) => host.services = self.services(value)?,
                 ("sysctl", DeValue::Table(sysctls)) => self.sysctls(sysctls, "", &mut host)?,
-                (group @ ("fpm" | "isr" | "pool"), DeValue::Table(keys)) => {
+                (group @ ("fpm" | "isr" | "mirror" | "pool"), DeValue::Table(keys)) => {
                     for (key, value) in keys {
                         let name = format!("{group}.{}", key.get_ref());
                         self.set(keys::HOST, &mut host, &name, key, value)?;
                     }
                 }
-                ("fpm" | "isr" | "pool" | "sysctl", _) => {
+                ("fpm" | "isr" | "mirror" | "pool" | "sysctl", _) => {
                     let what = format!("{}: expected a table", key.get_ref());
                     return Err(self.error(Some(value.span()), what));
                 }
@@ -204,7 +204,7 @@ impl Source<'_> {
                 (name, _) => {
                     let own = keys::HOST.iter().map(|key| key.name).filter(|name| !name.contains('.'));
                     let tables = page::TABLES.iter().filter_map(|table| table.name.strip_prefix("host."));
-                    let all = own.chain(["fpm", "isr", "pool"]).chain(tables);
+                    let all = own.chain(["fpm", "isr", "mirror", "pool"]).chain(tables);
                     return Err(self.error(Some(key.span()), keys::unknown(name, all)));
                 }
             }

@@ -170,7 +170,7 @@ pub const HOST: &[Key<HostConfig>] = &[
         "fpm.listen",
         Text("a loopback address with a port such as 127.0.0.1:2620"),
         Means("no routing engine can connect"),
-        "Address of the kernel at which FRR's zebra connects to send its routes (FPM; zebra -M dplane_fpm_nl).",
+        "Address of the kernel at which FRR's zebra connects to send its routes (FPM; zebra -M dplane_fpm_nl); in mirror.netns if an iface has a mirror.",
         |c, v| put(&mut c.fpm.listen, v.text().and_then(|at| fpm::loopback(at).ok_or_else(|| v.expected())).map(Some)),
         |c| c.fpm.listen.and_then(shown),
     ),
@@ -202,6 +202,14 @@ pub const HOST: &[Key<HostConfig>] = &[
             )
         },
         |c| c.fpm.marker.and_then(|(addr, len)| shown(format!("{addr}/{len}"))),
+    ),
+    key(
+        "mirror.netns",
+        Text("a network namespace: a name of 'ip netns', or a path"),
+        Is("dataplane"),
+        "Network namespace of the kernel in which ifaces have their mirrors, and a routing engine its daemons.",
+        |c, v| put(&mut c.netns, v.text().and_then(|name: String| netns(name).ok_or_else(|| v.expected()))),
+        |c| shown(&c.netns),
     ),
     key(
         "control",
@@ -364,6 +372,12 @@ pub const ROUTE: &[Key<RouteConfig>] = &[
 ];
 
 /// Returns the value of `to`.
+/// Returns `name` if it can be the name or the path of a network namespace.
+fn netns(name: String) -> Option<String> {
+    let is_name = !name.is_empty() && !matches!(name.as_str(), "." | "..") && !name.contains(char::is_control);
+    is_name.then_some(name)
+}
+
 fn destination(route: &RouteConfig) -> Option<Item> {
     match (route.to6, route.via6) {
         (Some(to), _) => shown(to),

@@ -181,7 +181,8 @@ mod tests {
                     _ => (table.name.to_string(), row.name.clone()),
                 };
                 let parent = if name.starts_with("host.") { "[[host]]\n" } else { "" };
-                let header = if name == "host.sysctl" || ["host.fpm", "host.isr", "host.pool"].contains(&name.as_str())
+                let header = if name == "host.sysctl"
+                    || ["host.fpm", "host.isr", "host.mirror", "host.pool"].contains(&name.as_str())
                 {
                     format!("[{name}]")
                 } else {

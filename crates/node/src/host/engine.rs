@@ -9,14 +9,19 @@ use std::net::{IpAddr, SocketAddr};
 
 impl<L: Locks> Host<L> {
     /// Listens for a routing engine as configured, and returns the address. Does nothing if
-    /// [`FpmConfig::listen`] is `None`, or if the host listens already.
+    /// [`FpmConfig::listen`] is `None`, or if the host listens already. A host with mirrors listens
+    /// in their network namespace, in which the engine runs.
     ///
     /// # Errors
     /// Returns errors of the system: the address is in use, or no thread or descriptor is
     /// available.
     pub fn listen_fpm(&self, config: FpmConfig) -> io::Result<Option<SocketAddr>> {
         let Some(address) = config.listen.filter(|_| self.fpm.get().is_none()) else { return Ok(None) };
-        let server = FpmServer::new(address, config, self.clock.now())?;
+        let open = || FpmServer::new(address, config, self.clock.now());
+        let server = match self.mirrors().is_empty() {
+            true => open()?,
+            false => port::mirror::within(&self.netns(), open).map_err(io::Error::other)??,
+        };
         let address = server.address();
         // Only the caller's thread configures the host, so the value is unset.
         Ok(self.fpm.set(server).is_ok().then_some(address))
@@ -53,7 +58,12 @@ impl<L: Locks> Host<L> {
 
     fn fpm_target(&self) -> Target<'_, L> {
         let ports = self.ports();
-        let links: Links = ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, port.iface))).collect();
+        // The engine is in the namespace of the mirrors if there are any.
+        let mirrors = self.mirrors();
+        let links: Links = match mirrors.is_empty() {
+            true => ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, port.iface))).collect(),
+            false => mirrors.iter().map(|mirror| (mirror.index(), mirror.ifaces[0])).collect(),
+        };
         Target { stack: &self.stack, clock: &self.clock, how: self.how, links }
     }
 }

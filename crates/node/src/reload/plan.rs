@@ -203,6 +203,12 @@ impl Plan {
             let after = to.ifaces.iter().find(|after| after.known_name() == name);
             match after {
                 Some(after) if can_stay(before, after) => self.iface(&name, before, after),
+                // A mirror can be opened at the start only, since that enters its namespace.
+                _ if before.mirror.is_some() || after.is_some_and(|after| after.mirror.is_some()) => {
+                    self.restart.push(format!(
+                        "iface {name}: only addresses and settings of an iface with a mirror can change"
+                    ));
+                }
                 Some(after) if is_link(before) && before.port == after.port => {
                     // The other end of a link closes with this one.
                     let port = &before.port;
@@ -216,7 +222,10 @@ impl Plan {
         }
         for after in &to.ifaces {
             let name = after.known_name();
-            if gone.contains(&name) || from.ifaces.iter().all(|before| before.known_name() != name) {
+            let is_new = from.ifaces.iter().all(|before| before.known_name() != name);
+            if is_new && after.mirror.is_some() {
+                self.restart.push(format!("iface {name}: an iface with a mirror cannot be added"));
+            } else if gone.contains(&name) || is_new {
                 self.changes.push(Change::AddIface(Box::new(after.clone())));
             }
         }

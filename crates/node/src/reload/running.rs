@@ -35,7 +35,8 @@ impl<L: Locks> Host<L> {
         let cx = self.cx();
         let base = locked(&self.origin.base).clone();
         let mut other = Vec::new();
-        let ifaces = self.stack.ifaces().filter(|iface| iface.kind != IfaceKind::Loopback);
+        let is_own = |kind| matches!(kind, IfaceKind::Loopback | IfaceKind::Mirror);
+        let ifaces = self.stack.ifaces().filter(|iface| !is_own(iface.kind));
         let ifaces = ifaces.map(|iface| self.running_iface(iface)).collect();
         for loopback in self.stack.ifaces().filter(|iface| iface.kind == IfaceKind::Loopback) {
             let v4 = loopback.addrs(cx).into_iter().filter(|own| !own.addr.is_loopback());

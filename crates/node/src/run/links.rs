@@ -1,5 +1,6 @@
 //! Follows the links of a host's ports: paths through a link that is down are not used.
 
+use crate::mirror::Mirror;
 use crate::{Host, PortInfo};
 use clock::{Duration, Instant};
 use inet::iface::IfaceId;
@@ -23,6 +24,8 @@ pub(super) struct Links {
     has_failed: bool,
     /// Ports whose links have been read, by the addresses of their counters.
     known: Vec<usize>,
+    /// Mirrors of ifaces, whose devices report changes, too.
+    mirrors: Vec<Arc<Mirror>>,
     /// Time of the next check without a report of the kernel.
     next: Instant,
 }
@@ -33,20 +36,22 @@ impl Links {
     pub(super) fn of<L: Locks>(host: &Host<L>) -> Links {
         let mut links = Links::default();
         links.open(&host.ports());
+        links.mirrors = host.mirrors();
         links
     }
 
-    /// Returns the descriptor that is readable when the kernel reports a change; `None` if no port
-    /// has a device.
-    pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().map(LinkWatch::fd)
+    /// Returns the descriptors that are readable when the kernel reports a change.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.watch.iter().map(LinkWatch::fd).chain(self.mirrors.iter().map(|mirror| mirror.fd()))
     }
 
     /// Reads the reports of the kernel, and takes the paths through links that went down out of all
     /// path sets.
-    pub(super) fn follow<L: Locks>(&mut self, host: &Host<L>, now: Instant) {
+    /// Makes the mirrors follow their ifaces, and calls `notice` with messages about them.
+    pub(super) fn follow<L: Locks>(&mut self, host: &Host<L>, now: Instant, notice: &mut dyn FnMut(String)) {
         let changes = self.watch.as_mut().map(LinkWatch::take).unwrap_or_default();
-        if changes == LinkChanges::default() && now < self.next {
+        let is_reported = !self.mirrors.is_empty() && self.has_report_of_mirror();
+        if changes == LinkChanges::default() && !is_reported && now < self.next {
             return;
         }
         self.next = now.after(INTERVAL);
@@ -64,6 +69,13 @@ impl Links {
                 host.stack.set_link(host.cx(), id, is_up);
             }
         }
+        self.mirrors = host.mirrors();
+        host.follow_mirrors().into_iter().for_each(notice);
+    }
+
+    fn has_report_of_mirror(&self) -> bool {
+        let fds: Vec<_> = self.mirrors.iter().map(|mirror| mirror.fd()).collect();
+        dispatch::wait_readable(&fds, Some(Duration::ZERO)).is_ok_and(|ready| ready.contains(&true))
     }
 
     fn open(&mut self, ports: &[PortInfo]) {

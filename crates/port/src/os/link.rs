@@ -49,7 +49,7 @@ pub fn status(name: &str) -> io::Result<LinkStatus> {
 #[cfg(target_os = "linux")]
 fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Option<u32>, bool)> {
     const GET_SETTINGS: u32 = 1;
-    // struct ethtool_cmd has 44 bytes: cmd at 0, speed at 12, duplex at 14, speed_hi at 28.
+    // struct ethtool_cmd: see `set_speed`.
     let mut value = [0u32; 11];
     let [cmd, ..] = &mut value;
     *cmd = GET_SETTINGS;
@@ -65,6 +65,26 @@ fn settings(control: &impl std::os::fd::AsRawFd, name: &str) -> io::Result<(Opti
     let speed = u32::from(high) << 16 | u32::from(low);
     let known = ![0, u32::from(u16::MAX), u32::MAX].contains(&speed);
     Ok((known.then_some(speed), duplex == 0))
+}
+
+/// Sets the speed of interface `name`, in megabits per second, if it is a device that only reports
+/// it, such as a TAP device.
+///
+/// # Errors
+/// Errors of SIOCETHTOOL, such as EOPNOTSUPP.
+#[cfg(target_os = "linux")]
+pub fn set_speed(name: &str, mbps: u32) -> io::Result<()> {
+    const SET_SETTINGS: u32 = 2;
+    const FULL_DUPLEX: u8 = 1;
+    // struct ethtool_cmd has 44 bytes: cmd at 0, speed at 12, duplex at 14, port at 15, speed_hi at
+    // 28.
+    let (low, high) = (mbps as u16, (mbps >> 16) as u16);
+    let ([low0, low1], [high0, high1]) = (low.to_ne_bytes(), high.to_ne_bytes());
+    let high = u32::from_ne_bytes([high0, high1, 0, 0]);
+    let mut value = [SET_SETTINGS, 0, 0, u32::from_ne_bytes([low0, low1, FULL_DUPLEX, 0]), 0, 0, 0, high, 0, 0, 0];
+    let mut request = ifreq(name)?;
+    request.ifr_ifru.ifru_data = std::ptr::from_mut(&mut value).cast();
+    ioctl_ifreq(&control()?, libc::SIOCETHTOOL, &mut request)
 }
 
 #[cfg(test)]

@@ -214,6 +214,35 @@ impl Netlink {
         self.request(message, || format!("add address {address}/{prefix_len} to {dev}")).map(drop)
     }
 
+    /// Removes an address from `dev`.
+    ///
+    /// # Errors
+    /// EADDRNOTAVAIL if the interface does not have the address.
+    pub fn remove_addr(&mut self, dev: &str, address: impl Into<IpAddr>, prefix_len: u8) -> Result<(), NetlinkError> {
+        let (index, address) = (self.ifindex(dev)?, address.into());
+        let (family, octets) = parts(address);
+        let mut message = Message::new(libc::RTM_DELADDR, 0);
+        message.put(&[family, prefix_len, 0, 0]); // struct ifaddrmsg, as above
+        message.put(&index.to_ne_bytes());
+        message.attr(libc::IFA_LOCAL, &octets);
+        self.request(message, || format!("remove address {address}/{prefix_len} from {dev}")).map(drop)
+    }
+
+    /// Makes the kernel add no link-local address to `dev`.
+    ///
+    /// # Errors
+    /// The kernel's errors, such as EAFNOSUPPORT without IPv6.
+    pub fn set_no_link_local(&mut self, dev: &str) -> Result<(), NetlinkError> {
+        const ADDR_GEN_MODE: u16 = 8; // IFLA_INET6_ADDR_GEN_MODE
+        const NONE: u8 = 1; // IN6_ADDR_GEN_MODE_NONE
+        self.link(dev, "addrgenmode none", |message, index| {
+            message.ifinfo(index, 0, 0);
+            message.nest(libc::IFLA_AF_SPEC, |families| {
+                families.nest(libc::AF_INET6 as u16, |six| six.attr(ADDR_GEN_MODE, &[NONE]));
+            });
+        })
+    }
+
     /// Adds a permanent neighbor entry to `dev`.
     ///
     /// # Errors

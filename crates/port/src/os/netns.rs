@@ -8,7 +8,9 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 /// Contents of the files in /proc/self that map user and group IDs. They are built before the fork,
@@ -109,6 +111,35 @@ impl Namespace {
     /// There is no /proc, or no descriptors are available.
     pub fn of_this_thread() -> io::Result<Namespace> {
         File::open("/proc/thread-self/ns/net").map(Namespace)
+    }
+
+    /// Opens the namespace of a file: one of /run/netns, which `ip netns` creates, or one of
+    /// /proc/PID/ns.
+    ///
+    /// # Errors
+    /// The file cannot be opened, or it is not one of a namespace (EINVAL).
+    pub fn open(path: &Path) -> io::Result<Namespace> {
+        let file = File::open(path)?;
+        let mut kind = std::mem::MaybeUninit::<libc::statfs>::uninit();
+        // SAFETY: `kind` is writable for the size of a statfs during the call.
+        if unsafe { libc::fstatfs(file.as_raw_fd(), kind.as_mut_ptr()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: fstatfs succeeded, so the kernel has written the structure.
+        let kind = unsafe { kind.assume_init() }.f_type;
+        if kind as libc::c_long != libc::NSFS_MAGIC as libc::c_long {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        Ok(Namespace(file))
+    }
+
+    /// Returns whether both are the same namespace.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn is(&self, other: &Namespace) -> io::Result<bool> {
+        let (one, two) = (self.0.metadata()?, other.0.metadata()?);
+        Ok((one.dev(), one.ino()) == (two.dev(), two.ino()))
     }
 
     /// Returns another handle to the same namespace.

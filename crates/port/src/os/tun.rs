@@ -201,6 +201,16 @@ pub fn set_up(name: &str) -> io::Result<()> {
     ioctl_ifreq(&control, libc::SIOCSIFFLAGS, &mut request)
 }
 
+/// Sets whether a TAP or TUN device has a carrier (TUNSETCARRIER, Linux 5.0).
+///
+/// # Errors
+/// Errors of TUNSETCARRIER, such as EBADFD if the device was deleted.
+pub fn set_carrier(file: &File, on: bool) -> io::Result<()> {
+    let on = libc::c_int::from(on);
+    // SAFETY: TUNSETCARRIER reads one int, which is alive during the call.
+    checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETCARRIER as _, &on) })
+}
+
 /// Opens the socket for ioctls on interfaces. Any address family works, and AF_UNIX needs no
 /// network access rights.
 pub(super) fn control() -> io::Result<OwnedFd> {

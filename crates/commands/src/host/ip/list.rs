@@ -92,7 +92,7 @@ fn flags<L: Locks>(iface: &Iface<L>, has_carrier: bool) -> Vec<&'static str> {
         ("NO-CARRIER", iface.is_up() && !has_carrier),
         ("LOOPBACK", loopback),
         ("POINTOPOINT", iface.kind == IfaceKind::Tunnel),
-        ("BROADCAST", iface.kind == IfaceKind::Ethernet),
+        ("BROADCAST", matches!(iface.kind, IfaceKind::Ethernet | IfaceKind::Mirror)),
         ("MULTICAST", !loopback),
         ("UP", iface.is_up()),
         ("LOWER_UP", iface.is_up() && has_carrier),
@@ -107,7 +107,7 @@ fn operstate<L: Locks>(iface: &Iface<L>, has_carrier: bool) -> &'static str {
         (false, _) => "DOWN",
         (true, IfaceKind::Loopback | IfaceKind::Tunnel) => "UNKNOWN",
         (true, IfaceKind::Ethernet) if iface.tunnel.is_some() => "UNKNOWN",
-        (true, IfaceKind::Ethernet) => "UP",
+        (true, IfaceKind::Ethernet | IfaceKind::Mirror) => "UP",
     }
 }
 
@@ -126,7 +126,7 @@ fn link_type<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>) -> (&'static str, Str
             (kind, ends.local.to_string(), ends.remote.to_string())
         }
         (IfaceKind::Loopback | IfaceKind::Tunnel, _) => macs("loopback", wire::Mac::ZERO),
-        (IfaceKind::Ethernet, _) => macs("ether", wire::Mac::BROADCAST),
+        (IfaceKind::Ethernet | IfaceKind::Mirror, _) => macs("ether", wire::Mac::BROADCAST),
     }
 }
 

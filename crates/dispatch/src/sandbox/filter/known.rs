@@ -176,7 +176,7 @@ const IOCTLS: &[u64] = &[
     SIOCETHTOOL,
 ];
 
-/// Requests of ioctl(2) used to open a port.
+/// Requests of ioctl(2) used to open a port, and to set the carrier of a mirror.
 #[allow(clippy::unnecessary_cast, reason = "requests are c_int in other C libraries")]
 const PORT_IOCTLS: &[u64] = &[
     libc::TUNSETIFF as u64,
@@ -185,6 +185,7 @@ const PORT_IOCTLS: &[u64] = &[
     libc::TUNSETOFFLOAD as u64,
     libc::TUNSETVNETHDRSZ as u64,
     libc::TUNSETQUEUE as u64,
+    libc::TUNSETCARRIER as u64,
     libc::SIOCSIFFLAGS as u64,
     libc::SIOCSIFMTU as u64,
     libc::SIOCSIFHWADDR as u64,

@@ -1,6 +1,7 @@
 //! Starts the program and sends commands to it, with time limits, so that no test can hang.
 
 pub mod driven;
+pub mod frr;
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
@@ -281,7 +282,15 @@ impl Drop for Dir {
 pub struct Far(Child);
 
 impl Far {
+    /// Creates a namespace and moves the device `dev` to it.
     pub fn with(dev: &str) -> Far {
+        let far = Far::new();
+        kernel(&format!("link set {dev} netns {}", far.0.id()));
+        far
+    }
+
+    /// Creates a namespace that has only a loopback device.
+    pub fn new() -> Far {
         let mut child = Command::new("unshare").args(["-n", "sleep", "300"]).spawn().unwrap();
         let (ours, own) = ("/proc/self/ns/net", format!("/proc/{}/ns/net", child.id()));
         let deadline = Instant::now() + PATIENCE;
@@ -289,9 +298,12 @@ impl Far {
             assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline, "no namespace");
             std::thread::sleep(Duration::from_millis(2));
         }
-        let far = Far(child);
-        kernel(&format!("link set {dev} netns {}", far.0.id()));
-        far
+        Far(child)
+    }
+
+    /// Returns the path of the namespace.
+    pub fn path(&self) -> String {
+        format!("/proc/{}/ns/net", self.0.id())
     }
 
     /// Returns a command that runs `program` in the namespace.

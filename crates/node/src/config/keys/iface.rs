@@ -73,6 +73,14 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         |c, v| put(&mut c.down, v.switch().map(|up| !up)),
         |c| switch(!c.down),
     ),
+    key(
+        "mirror",
+        Name(15),
+        Means("none"),
+        "Device of the kernel, in mirror.netns, at which a routing engine receives control packets of the iface.",
+        |c, v| put(&mut c.mirror, v.name().map(Some)),
+        |c| c.mirror.as_ref().and_then(shown),
+    ),
     key("advertise", Switch, Is("false"), ADVERTISE, |c, v| put(&mut c.advertise, v.switch()), |c| switch(c.advertise)),
     key(
         "ip4csum",

@@ -1,6 +1,6 @@
 //! Changes of the links of devices, as the kernel reports them.
 
-use super::message::Reader;
+use super::message::{Reader, Reply};
 use super::{Netlink, NetlinkError, failure};
 use crate::os::set_option;
 use crate::os::unix::receive;
@@ -14,6 +14,8 @@ pub struct DeviceLink {
     pub index: u32,
     /// True if the link is up.
     pub is_up: bool,
+    /// True if the device is set up, with or without a carrier.
+    pub is_set_up: bool,
 }
 
 /// Socket at which the kernel reports changes of links in the network namespace of the thread that
@@ -34,6 +36,8 @@ pub struct LinkChanges {
     pub links: Vec<DeviceLink>,
     /// True if changes were lost, so that all links must be read again.
     pub is_incomplete: bool,
+    /// True if a device was removed, or moved to another network namespace.
+    pub is_shorter: bool,
 }
 
 impl LinkWatch {
@@ -78,9 +82,9 @@ impl LinkWatch {
                 continue;
             };
             // Bridges report their ports with a family of their own.
-            for message in Reader::new(datagram).filter(|message| message.is_of_link()) {
-                let link = message.ifindex().zip(message.link_flags());
-                changes.links.extend(link.map(|(index, flags)| DeviceLink { index, is_up: is_up(flags) }));
+            for message in Reader::new(datagram) {
+                changes.is_shorter |= message.ty == libc::RTM_DELLINK;
+                changes.links.extend(link_in(&message).filter(|_| message.is_of_link()));
             }
         }
         if changes.is_incomplete {
@@ -129,17 +133,17 @@ impl Netlink {
         let mut found = None;
         self.exchange(message, &doing, |reply| {
             if reply.ty == libc::RTM_NEWLINK {
-                let link = reply.ifindex().zip(reply.link_flags());
-                found = link.map(|(index, flags)| DeviceLink { index, is_up: is_up(flags) });
+                found = link_in(reply);
             }
         })?;
         found.ok_or_else(|| NetlinkError { doing: doing(), errno: libc::ENODEV, why: None })
     }
 }
 
-/// Returns whether the flags of a device (netdevice(7)) are those of one that is up and has a
-/// carrier.
-fn is_up(flags: u32) -> bool {
-    let both = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
-    flags & both == both
+/// Returns the state of the device in a message: a link is up if the device is up and has a carrier
+/// (netdevice(7)).
+fn link_in(message: &Reply<'_>) -> Option<DeviceLink> {
+    let (index, flags) = message.ifindex().zip(message.link_flags())?;
+    let (up, both) = (libc::IFF_UP as u32, (libc::IFF_UP | libc::IFF_RUNNING) as u32);
+    Some(DeviceLink { index, is_up: flags & both == both, is_set_up: flags & up != 0 })
 }

@@ -1,0 +1,133 @@
+//! Mirrors of a host's ifaces: opened with their ifaces, followed, closed.
+
+use super::{AddPortError, Host};
+use crate::mirror::{Followed, Mirror, MirrorStatus};
+use inet::iface::{IfaceId, LOOPBACK};
+use inet::punt;
+use lock::Locks;
+use port::mirror::MirrorConfig;
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError};
+use wire::control::Control;
+
+/// Packets of a class: the rate limit, and what was passed and not passed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PuntStatus {
+    /// The class.
+    pub class: Control,
+    /// Limit in packets per second; 0 if there is none.
+    pub rate: i64,
+    /// Packets passed to mirrors.
+    pub passed: u64,
+    /// Packets not passed because of the rate.
+    pub policed: u64,
+}
+
+impl<L: Locks> Host<L> {
+    /// Opens the mirror of an iface: the device `device` in the network namespace that the
+    /// configuration gives. Does nothing on a host with virtual time.
+    pub(super) fn open_mirror(&self, id: IfaceId, device: &str) -> Result<(), AddPortError> {
+        let Some(iface) = self.stack.iface(id).filter(|_| !self.is_simulated()) else { return Ok(()) };
+        let failed = |why: String| AddPortError::Config { iface: iface.name.clone(), why: format!("mirror: {why}") };
+        let speed = self.ports().iter().find(|port| port.iface == id).and_then(|port| port.counts.link.speed());
+        let config = MirrorConfig {
+            name: device.to_string(),
+            netns: self.netns(),
+            mac: iface.mac,
+            mtu: u16::try_from(iface.mtu()).unwrap_or(u16::MAX),
+            speed,
+        };
+        let (port, device) = {
+            let _rights = dispatch::sandbox::port_rights();
+            port::mirror::open(&config, &self.stack.pool).map_err(|why| failed(why.to_string()))?
+        };
+        let name = format!("{}-mirror", iface.name);
+        let mirror = self.stack.add_mirror(id, &name).ok_or(AddPortError::TooMany)?;
+        let counts = port.counts.clone();
+        let followed = Mirror::new([id, mirror], config, device, counts).map_err(|why| failed(why.to_string()));
+        let parts = self.connect(mirror, &name, vec![port], self.stack.pool.clone(), None);
+        self.serve(parts);
+        match followed {
+            Ok(followed) => self.mirrors.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(followed)),
+            Err(why) => {
+                self.remove_port(mirror);
+                return Err(why);
+            }
+        }
+        self.follow_mirrors();
+        Ok(())
+    }
+
+    /// Closes the mirror of an iface, or the mirror `id` itself.
+    pub(super) fn close_mirror(&self, id: IfaceId) {
+        let mut mirrors = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed: Vec<_> = mirrors.extract_if(.., |mirror| mirror.ifaces.contains(&id)).collect();
+        drop(mirrors);
+        for mirror in closed {
+            let [of, own] = mirror.ifaces;
+            if of == id {
+                self.remove_port(own);
+            }
+        }
+    }
+
+    /// Returns the network namespace of the mirrors.
+    pub fn netns(&self) -> String {
+        self.origin.base.lock().unwrap_or_else(PoisonError::into_inner).netns.clone()
+    }
+
+    /// Returns the mirrors of the host.
+    pub(crate) fn mirrors(&self) -> Vec<Arc<Mirror>> {
+        self.mirrors.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes the devices of the mirrors like their ifaces, and the ifaces up or down like the
+    /// devices. Returns messages for the user.
+    pub(crate) fn follow_mirrors(&self) -> Vec<String> {
+        let mirrors = self.mirrors();
+        let mut notices = Vec::new();
+        for (at, mirror) in mirrors.iter().enumerate() {
+            let [id, _] = mirror.ifaces;
+            let Some(iface) = self.stack.iface(id) else { continue };
+            let cx = self.cx();
+            let epoch = self.stack.links_epoch();
+            let wanted = || {
+                let v6 = iface.addrs6(cx).into_iter().filter(|own| own.state.is_valid());
+                let v4 = iface.addrs(cx).into_iter().map(|own| (IpAddr::V4(own.addr), own.len));
+                let own = if at == 0 { self.own_addresses() } else { Vec::new() };
+                (v4.chain(v6.map(|own| (own.addr.into(), own.len))).collect(), own)
+            };
+            let has_carrier = iface.is_up() && iface.has_link();
+            let mtu = u16::try_from(iface.mtu()).unwrap_or(u16::MAX);
+            let followed = mirror.follow(epoch, has_carrier, mtu, wanted, &mut |why| {
+                notices.push(format!("{}: {}: mirror: {why}", self.stack.name, iface.name));
+            });
+            match followed {
+                Followed::Same => {}
+                Followed::Up => self.stack.set_up(cx, id, true),
+                Followed::Down => self.stack.set_up(cx, id, false),
+            }
+        }
+        notices
+    }
+
+    /// Returns the addresses of the router itself, on `lo0`.
+    fn own_addresses(&self) -> Vec<(IpAddr, u8)> {
+        let Some(lo) = self.stack.iface(LOOPBACK) else { return Vec::new() };
+        let v4 = lo.addrs(self.cx()).into_iter().map(|own| (IpAddr::V4(own.addr), own.len));
+        let v6 = lo.addrs6(self.cx()).into_iter().map(|own| (IpAddr::V6(own.addr), own.len));
+        v4.chain(v6).filter(|(addr, _)| !addr.is_loopback()).collect()
+    }
+
+    /// Returns the state of each mirror.
+    pub fn mirror_status(&self) -> Vec<MirrorStatus> {
+        self.mirrors().iter().map(|mirror| mirror.status()).collect()
+    }
+
+    /// Returns the rate limits and counters of packets for mirrors, by class.
+    pub fn punt_status(&self) -> Vec<PuntStatus> {
+        let rate = |class| punt::rate(&self.stack.sysctls, class).get();
+        let counts = self.stack.punted().into_iter();
+        counts.map(|(class, [passed, policed])| PuntStatus { class, rate: rate(class), passed, policed }).collect()
+    }
+}
