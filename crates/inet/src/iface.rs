@@ -8,6 +8,7 @@ mod id;
 mod queue;
 
 use crate::ip6::Six;
+use crate::limit::Policers;
 use crate::tunnel::Kind as TunnelKind;
 use buf::Frame;
 pub use id::{IfaceId, LOOPBACK};
@@ -129,6 +130,8 @@ pub struct Iface<L: Locks> {
     /// Number of the mirror of this interface or, of a mirror, of the interface that it mirrors; 0,
     /// the loopback interface, if there is none.
     pub(crate) peer: AtomicU16,
+    /// Rate limits of the packets for the mirror.
+    pub(crate) policers: Guarded<L, Policers>,
     mtu: AtomicU32,
     /// IPv6 MTU from a router advertisement, in bytes; `u32::MAX` if there is none.
     pub(crate) advertised_mtu: AtomicU32,
@@ -161,6 +164,7 @@ impl<L: Locks> Iface<L> {
             gone: AtomicBool::new(false),
             own_source_seen: AtomicBool::new(false),
             peer: AtomicU16::new(LOOPBACK.0),
+            policers: Guarded::default(),
             mtu: AtomicU32::new(u32::from(mtu)),
             advertised_mtu: AtomicU32::new(u32::MAX),
             up: AtomicBool::new(true),

@@ -7,8 +7,8 @@
 //! both need: ARP replies, neighbor discovery, IGMP, MLD, ICMP errors. Frames of the mirror leave
 //! by the interface unchanged.
 //!
-//! Each class of packets ([`Control`]) has a rate limit and counters of its own, so that a flood of
-//! one class does not end the sessions of another. The Ethernet header of an IP packet is written
+//! Each class of packets ([`Control`]) has a rate limit of its own on each interface, so that a flood
+//! of one class, or on one interface, does not end the sessions of another. The Ethernet header of an IP packet is written
 //! anew, with an unknown station as source.
 
 use crate::Stack;
@@ -25,7 +25,8 @@ use wire::{Mac, ip4, ip6};
 /// Source address of IP packets that are passed to a mirror (locally administered).
 const STATION: Mac = Mac([2, 0, 0, 0, 0, 0]);
 
-/// Returns the sysctl with the rate of a class, in packets per second; 0 is no limit.
+/// Returns the sysctl with the rate of a class on each interface, in packets per second; 0 is no
+/// limit.
 pub fn rate(sysctls: &Sysctls, class: Control) -> &Sysctl {
     match class {
         Control::Arp => &sysctls.punt_arp,
@@ -93,7 +94,7 @@ impl<L: Locks> Stack<L> {
             return Some(packet);
         };
         let Some(class) = Control::of_packet(packet.l3_bytes()) else { return Some(packet) };
-        if self.is_over_rate(cx, class) {
+        if self.is_over_rate(cx, iface, class) {
             self.drop_frame(cx, packet, DropReason::PuntOverRate);
             return None;
         }
@@ -106,7 +107,7 @@ impl<L: Locks> Stack<L> {
     #[inline(never)]
     pub(crate) fn punt_copy(&self, cx: Cx, iface: Option<&Iface<L>>, class: Control, packet: &Frame) {
         if let Some((iface, mirror)) = iface.and_then(|iface| Some((iface, self.mirror_of(iface)?)))
-            && !self.is_over_rate(cx, class)
+            && !self.is_over_rate(cx, iface, class)
             && let Some(mut copy) = self.copy(cx, packet)
         {
             copy.rewind_to_l3();
@@ -119,17 +120,24 @@ impl<L: Locks> Stack<L> {
     #[inline(always)]
     pub(crate) fn punt_frame(&self, cx: Cx, iface: &Iface<L>, ethertype: EtherType, frame: Frame) -> Option<Frame> {
         match self.mirror_of(iface) {
-            Some(mirror) => self.punt_frame_to(cx, mirror, ethertype, frame),
+            Some(mirror) => self.punt_frame_to(cx, iface, mirror, ethertype, frame),
             None => Some(frame),
         }
     }
 
     #[inline(never)]
-    fn punt_frame_to(&self, cx: Cx, mirror: &Iface<L>, ethertype: EtherType, frame: Frame) -> Option<Frame> {
+    fn punt_frame_to(
+        &self,
+        cx: Cx,
+        iface: &Iface<L>,
+        mirror: &Iface<L>,
+        ethertype: EtherType,
+        frame: Frame,
+    ) -> Option<Frame> {
         let payload = frame.bytes().get(eth::HEADER_LEN..).unwrap_or_default();
         let Some(class) = Control::of_frame(ethertype, payload) else { return Some(frame) };
         let is_shared = class == Control::Arp; // both need it
-        if self.is_over_rate(cx, class) {
+        if self.is_over_rate(cx, iface, class) {
             if !is_shared {
                 self.drop_frame(cx, frame, DropReason::PuntOverRate);
                 return None;
@@ -146,9 +154,9 @@ impl<L: Locks> Stack<L> {
     }
 
     /// Returns whether a packet of this class exceeds the rate of its class, and counts it.
-    fn is_over_rate(&self, cx: Cx, class: Control) -> bool {
+    fn is_over_rate(&self, cx: Cx, iface: &Iface<L>, class: Control) -> bool {
         let rate = rate(&self.sysctls, class).get() as u64;
-        let is_over = !self.policers.lock(cx).take(class, rate, cx.now);
+        let is_over = !iface.policers.lock(cx).take(class, rate, cx.now);
         if is_over {
             self.count(cx).policed.bump(class);
         }

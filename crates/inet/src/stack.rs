@@ -33,7 +33,7 @@ use crate::ip4::ident::Idents;
 use crate::ip4::pmtu::{FLOOR, PathMtus};
 use crate::ip4::reass::{Limits, Reassembly};
 use crate::ip6::Ip6;
-use crate::limit::{Limiter, Policers};
+use crate::limit::Limiter;
 use crate::neigh::{self, Neighbor};
 use crate::prefixes::PrefixTable;
 use crate::raw::RawSockets;
@@ -159,8 +159,6 @@ pub struct Stack<L: Locks> {
     /// Datagrams that wait for a decision of the application; `None` without a forwarder.
     pub(crate) udp_held: Guarded<L, PrefixTable<HeldDatagrams>>,
     pub(crate) holds_udp: AtomicBool,
-    /// Rate limits of packets for the mirrors of interfaces.
-    pub(crate) policers: Guarded<L, Policers>,
     /// Raw and ICMP sockets, whose `Pcb`s are in `pcbs`.
     pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,
@@ -229,7 +227,6 @@ impl<L: Locks> Stack<L> {
             pcbs: Slots::new(),
             udp_held: Guarded::default(),
             holds_udp: AtomicBool::new(false),
-            policers: Guarded::default(),
             raw: RawSockets::default(),
             tcp: crate::tcp::Tcp::new(
                 key(6),

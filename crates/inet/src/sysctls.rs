@@ -164,47 +164,47 @@ stats::sysctls! {
         /// IGMP version on links without a querier of an older version. Version 2 has no source
         /// filters.
         igmp_version = "net.inet.igmp.default_version", 2..=3, 3;
-        /// Maximum number of ARP replies and announcements per second that are passed to mirrors of
-        /// ifaces; 0 for no limit.
+        /// Maximum number of ARP replies and announcements per second that are passed from an iface
+        /// to its mirror; 0 for no limit.
         punt_arp = "net.punt.arp.rate", 0..=10000000, 1000;
         /// Maximum number of neighbor and router discovery messages of IPv6 per second that are
-        /// passed to mirrors of ifaces; 0 for no limit.
+        /// passed from an iface to its mirror; 0 for no limit.
         punt_nd = "net.punt.nd.rate", 0..=10000000, 1000;
-        /// Maximum number of IGMP and MLD messages per second that are passed to mirrors of ifaces;
-        /// 0 for no limit.
+        /// Maximum number of IGMP and MLD messages per second that are passed from an iface to its
+        /// mirror; 0 for no limit.
         punt_igmp = "net.punt.igmp.rate", 0..=10000000, 500;
-        /// Maximum number of BGP packets per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_bgp = "net.punt.bgp.rate", 0..=10000000, 20000;
-        /// Maximum number of BFD packets per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_bfd = "net.punt.bfd.rate", 0..=10000000, 10000;
-        /// Maximum number of OSPF packets per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_ospf = "net.punt.ospf.rate", 0..=10000000, 5000;
-        /// Maximum number of IS-IS frames per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_isis = "net.punt.isis.rate", 0..=10000000, 5000;
-        /// Maximum number of VRRP packets per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_vrrp = "net.punt.vrrp.rate", 0..=10000000, 1000;
-        /// Maximum number of PIM packets per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_pim = "net.punt.pim.rate", 0..=10000000, 1000;
-        /// Maximum number of LLDP frames per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_lldp = "net.punt.lldp.rate", 0..=10000000, 100;
-        /// Maximum number of LACP frames per second that are passed to mirrors of ifaces; 0 for no
-        /// limit.
-        punt_lacp = "net.punt.lacp.rate", 0..=10000000, 100;
-        /// Maximum number of other ICMP messages per second that are passed to mirrors of ifaces; 0
+        /// Maximum number of BGP packets per second that are passed from an iface to its mirror; 0
         /// for no limit.
+        punt_bgp = "net.punt.bgp.rate", 0..=10000000, 20000;
+        /// Maximum number of BFD packets per second that are passed from an iface to its mirror; 0
+        /// for no limit.
+        punt_bfd = "net.punt.bfd.rate", 0..=10000000, 10000;
+        /// Maximum number of OSPF packets per second that are passed from an iface to its mirror; 0
+        /// for no limit.
+        punt_ospf = "net.punt.ospf.rate", 0..=10000000, 5000;
+        /// Maximum number of IS-IS frames per second that are passed from an iface to its mirror; 0
+        /// for no limit.
+        punt_isis = "net.punt.isis.rate", 0..=10000000, 5000;
+        /// Maximum number of VRRP packets per second that are passed from an iface to its mirror; 0
+        /// for no limit.
+        punt_vrrp = "net.punt.vrrp.rate", 0..=10000000, 1000;
+        /// Maximum number of PIM packets per second that are passed from an iface to its mirror; 0
+        /// for no limit.
+        punt_pim = "net.punt.pim.rate", 0..=10000000, 1000;
+        /// Maximum number of LLDP frames per second that are passed from an iface to its mirror; 0
+        /// for no limit.
+        punt_lldp = "net.punt.lldp.rate", 0..=10000000, 100;
+        /// Maximum number of LACP frames per second that are passed from an iface to its mirror; 0
+        /// for no limit.
+        punt_lacp = "net.punt.lacp.rate", 0..=10000000, 100;
+        /// Maximum number of other ICMP messages per second that are passed from an iface to its
+        /// mirror; 0 for no limit.
         punt_icmp = "net.punt.icmp.rate", 0..=10000000, 1000;
-        /// Maximum number of other packets to link-local groups per second that are passed to
-        /// mirrors of ifaces; 0 for no limit.
+        /// Maximum number of other packets to link-local groups per second that are passed from an
+        /// iface to its mirror; 0 for no limit.
         punt_group = "net.punt.group.rate", 0..=10000000, 500;
-        /// Maximum number of other packets to this host per second that are passed to mirrors of
-        /// ifaces; 0 for no limit.
+        /// Maximum number of other packets to this host per second that are passed from an iface to
+        /// its mirror; 0 for no limit.
         punt_local = "net.punt.local.rate", 0..=10000000, 5000;
         /// Forward IPv6 packets that are not addressed to this host.
         forwarding6 = "net.inet6.ip6.forwarding", 0..=1, 0;

@@ -291,12 +291,21 @@ fn of_engines(nodes: &[Figures]) -> Vec<Family> {
     vec![connected, messages, resync, stale, waiting]
 }
 
+/// Prefix of the counters of control packets for mirrors, by class, and the prefix after it for those
+/// that were not passed.
+const PUNT: &str = "inet.punt.";
+const POLICED: &str = "policed.";
+
 fn of_counters(nodes: &[Figures]) -> Vec<Family> {
     let reasons = DropReason::ALL.iter().filter(|reason| reason.end() == End::Lost);
     let reasons: BTreeSet<&str> = reasons.map(|reason| reason.name()).chain(DISPATCH_DROPS.iter().copied()).collect();
     let mut drops = Family::new("linerate_drops", Kind::Counter, "Frames dropped, by reason.");
     let mut forwarded =
         Family::new("linerate_forwarded_packets", Kind::Counter, "Packets forwarded between interfaces, by family.");
+    let help = "Control packets passed to the mirrors of interfaces, by class.";
+    let mut punted = Family::new("linerate_punted_packets", Kind::Counter, help);
+    let help = "Control packets not passed because of the rate of their class.";
+    let mut policed = Family::new("linerate_policed_packets", Kind::Counter, help);
     let mut retransmits = Family::new("linerate_tcp_retransmits", Kind::Counter, "TCP segments retransmitted.");
     let mut others = Family::new(
         "linerate_statistic",
@@ -312,9 +321,13 @@ fn of_counters(nodes: &[Figures]) -> Vec<Family> {
                 "tcp.out.retransmitted" => retransmits.add(&[host], *value as f64),
                 message if FPM_MESSAGES.iter().any(|(name, _)| *name == message) => {} // in of_engines
                 reason if reasons.contains(reason) => drops.add(&[host, ("reason", reason)], *value as f64),
-                other => others.add(&[host, ("name", other)], *value as f64),
+                other => match other.strip_prefix(PUNT).map(|name| (name, name.strip_prefix(POLICED))) {
+                    Some((_, Some(class))) => policed.add(&[host, ("class", class)], *value as f64),
+                    Some((class, None)) => punted.add(&[host, ("class", class)], *value as f64),
+                    None => others.add(&[host, ("name", other)], *value as f64),
+                },
             }
         }
     }
-    vec![drops, forwarded, retransmits, others]
+    vec![drops, forwarded, punted, policed, retransmits, others]
 }

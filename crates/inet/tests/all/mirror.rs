@@ -25,7 +25,7 @@ conversations! {
     an_arp_reply_reaches_the_host_and_the_mirror
     errors_and_replies_for_the_mirror_reach_it
     frames_of_the_mirror_leave_by_the_interface
-    each_class_has_a_rate_of_its_own
+    each_class_has_a_rate_of_its_own_on_each_interface
     copies_count_against_the_rate_and_lose_nothing
     without_its_mirror_the_host_answers_itself
     a_datagram_in_fragments_reaches_the_mirror_whole
@@ -193,8 +193,13 @@ fn frames_of_the_mirror_leave_by_the_interface<L: Locks>() {
     h.assert_counters("in 3, link.ether.in.iface_down 3");
 }
 
-fn each_class_has_a_rate_of_its_own<L: Locks>() {
+fn each_class_has_a_rate_of_its_own_on_each_interface<L: Locks>() {
     let (h, m) = host::<L>();
+    h.add_iface("em1", ME2, 1500);
+    let other = h.stack.add_mirror(IfaceId(3), "other").unwrap();
+    h.connect(other);
+    h.set_checked(other, Checked::Nothing);
+    h.forget_counters();
     punt::rate(&h.stack.sysctls, Control::Ospf).set(10);
     let (ospf, bgp) = (group(Proto::OSPF, 5), syn(PEER, ME, 179));
     for _ in 0..15 {
@@ -204,6 +209,8 @@ fn each_class_has_a_rate_of_its_own<L: Locks>() {
     h.assert_counters("in 15, out 10, ip4.received 15, punt.ospf 10, punt.policed.ospf 5, punt.over_rate 5");
     h.inject(EM0, &bgp);
     assert_passed(&h.sent_one(m), &bgp);
+    h.inject(IfaceId(3), &ospf);
+    assert_passed(&h.sent_one(other), &ospf);
     h.advance(Duration::from_millis(100));
     h.inject_all(EM0, [&ospf, &ospf]);
     assert_eq!(h.sent(m).len(), 1);

@@ -34,7 +34,7 @@ fn programs_use_a_mirror_as_the_port() {
         let (peer, plane) = (station("v0", "10.0.0.2/24"), Far::new());
         peer.ip("addr add fd00::2/64 dev v0p nodad");
         let (path, flags) = (plane.path(), ["--port", "packet:v0", "--addr", "10.0.0.1/24", "--addr", "fd00::1/64"]);
-        let more = ["--mirror", "eth0", "--netns", &path, "--service", "echo:7", "--set", "net.punt.local.rate=3"];
+        let more = ["--mirror", "eth0", "--netns", &path, "--service", "iperf3:7", "--set", "net.punt.local.rate=3"];
         let host = Running::start("mirror", &[&flags[..], &more].concat());
         let has = |text: &str| output_of(&plane, "ip", "addr show eth0").contains(text);
         // The IPv6 address is on the mirror once it is known to be no duplicate.
