@@ -118,6 +118,12 @@ impl Side {
         Side { stack, pool, wire, sockets: Vec::new(), room: SENT }
     }
 
+    /// Adds a mirror of the interface, whose frames are checked and lost.
+    fn add_mirror(&self, cx: Cx) {
+        let mirror = self.stack.add_mirror(EM0, "mirror").unwrap();
+        self.stack.set_output(cx, mirror, Some(Box::new(Port(Wire::default()))));
+    }
+
     fn inject(&self, cx: Cx, bytes: &[u8]) {
         let Some(mut frame) = self.pool.get() else { return };
         if frame.extend(bytes).is_none() {
@@ -209,6 +215,9 @@ pub fn stack(data: &[u8]) {
     let mut now = Instant::from_millis(1);
     let cx = Cx::enter(How::Register, now);
     let mut sides = [Side::new(1, cx), Side::new(2, cx)];
+    if data.first().is_some_and(|first| first & 0x40 != 0) {
+        sides.iter().for_each(|side| side.add_mirror(cx));
+    }
     for step in 1..=STEPS {
         if tape.0.is_empty() {
             break;

@@ -7,9 +7,9 @@
 //! both need: ARP replies, neighbor discovery, IGMP, MLD, ICMP errors. Frames of the mirror leave
 //! by the interface unchanged.
 //!
-//! Each class of packets ([`Control`]) has a rate limit of its own on each interface, so that a flood
-//! of one class, or on one interface, does not end the sessions of another. The Ethernet header of an IP packet is written
-//! anew, with an unknown station as source.
+//! Each class of packets ([`Control`]) has a rate limit of its own on each interface, so that a
+//! flood of one class, or on one interface, does not end the sessions of another. The Ethernet
+//! header of an IP packet is written anew, with an unknown station as source.
 
 use crate::Stack;
 use crate::iface::{AtOnce, Iface, IfaceId, IfaceKind};
@@ -115,8 +115,8 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Passes a frame that contains no IP packet to the mirror of `iface`, which received it, if the
-    /// frame is for the control plane. Returns the frame if this host must process it.
+    /// Passes a frame that contains no IP packet to the mirror of `iface`, which received it, if
+    /// the frame is for the control plane. Returns the frame if this host must process it.
     #[inline(always)]
     pub(crate) fn punt_frame(&self, cx: Cx, iface: &Iface<L>, ethertype: EtherType, frame: Frame) -> Option<Frame> {
         match self.mirror_of(iface) {

@@ -291,9 +291,9 @@ fn of_engines(nodes: &[Figures]) -> Vec<Family> {
     vec![connected, messages, resync, stale, waiting]
 }
 
-/// Prefix of the counters of control packets for mirrors, by class, and the prefix after it for those
-/// that were not passed.
+/// Prefix of the counters of control packets for mirrors, by class.
 const PUNT: &str = "inet.punt.";
+/// Prefix, after [`PUNT`], of the counters of those that were not passed.
 const POLICED: &str = "policed.";
 
 fn of_counters(nodes: &[Figures]) -> Vec<Family> {

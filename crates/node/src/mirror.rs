@@ -60,7 +60,7 @@ pub struct MirrorStatus {
     pub fault: Option<String>,
 }
 
-/// Change of a mirror's device by somebody else.
+/// Change of a mirror's device by another program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Followed {
     Same,
@@ -100,8 +100,8 @@ impl Mirror {
 
     /// Compares the device with its iface, and changes the device where they differ. `wanted`
     /// returns the addresses of the iface and of the router itself; it is called if `epoch` has
-    /// changed. Calls `notice` with the reason if a change fails. Returns what somebody else has
-    /// changed.
+    /// changed. Calls `notice` with the reason if a change fails. Returns what another program
+    /// has changed.
     pub(crate) fn follow(
         &self,
         epoch: u64,

@@ -3,7 +3,8 @@
 //!
 //! The port of a mirror carries the frames of the control plane. The device of the mirror has the
 //! MAC address, MTU, addresses and carrier of the port that it mirrors; [`MirrorDevice`] sets them
-//! while the daemons use the device, and reports when somebody sets the device down or deletes it.
+//! while the daemons use the device, and reports when another program sets the device down or
+//! deletes it.
 //!
 //! Entering another namespace requires CAP_SYS_ADMIN, only when the mirror is opened. Everything
 //! later uses sockets that were opened in the namespace, and requires CAP_NET_ADMIN.
@@ -44,7 +45,7 @@ pub struct MirrorConfig {
 pub enum MirrorState {
     /// The device is up.
     Up,
-    /// Somebody has set the device down.
+    /// Another program has set the device down.
     Down,
     /// The device no longer exists.
     Gone,

@@ -10,6 +10,8 @@
 )]
 
 use crate::checksum::{self, Kind, Partial};
+use crate::control::Control;
+use crate::eth::EtherType;
 use crate::filter::Filter;
 use crate::flow::whose::{Fragments, flow, peer};
 use crate::icmp6::{self, nd};
@@ -67,9 +69,13 @@ pub fn frame(data: &[u8]) {
         header.emit(&mut out);
         assert_eq!(out, data[..eth::HEADER_LEN]);
         after_eth(&data[eth::HEADER_LEN..]);
+        let class = Control::of_frame(header.ethertype, &data[eth::HEADER_LEN..]);
+        assert!(!matches!(header.ethertype, EtherType::IPV4 | EtherType::IPV6) || class.is_none());
     }
     after_eth(data);
     whose(data);
+    let is_whole = ip4::Header::parse(data).is_ok() || ip6::Header::parse(data).is_ok();
+    assert!(is_whole || Control::of_packet(data).is_none());
 }
 
 /// Checks the conversation hashes of a packet of either IP version: a repeated call returns the

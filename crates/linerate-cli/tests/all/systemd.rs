@@ -87,14 +87,19 @@ fn the_example_unit_is_valid_and_confined() {
     if !has("systemd-analyze") {
         return println!("skipped: the_example_unit_is_valid_and_confined: systemd is not installed");
     }
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/systemd/linerate@.service");
-    let unit = std::fs::read_to_string(path).unwrap();
+    let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/systemd");
+    let unit = std::fs::read_to_string(examples.join("linerate@.service")).unwrap();
     let dir = common::Dir::new("unit");
     // systemd-analyze requires that the program exists.
     dir.file("linerate@a.service", unit.replace("/usr/local/bin/linerate", "/bin/true"));
     let analyze = |words: &[&str]| run(Command::new("systemd-analyze").args(words).current_dir(dir.path(".")));
     let verified = analyze(&["verify", "--man=no", "./linerate@a.service"]);
     assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
-    let security = analyze(&["security", "--offline=true", "--threshold=25", "./linerate@a.service"]);
-    assert!(security.status.success(), "exposure of 2.5 at most: {security:?}");
+    let exposure = || analyze(&["security", "--offline=true", "--threshold=25", "./linerate@a.service"]);
+    assert!(exposure().status.success(), "exposure of 2.5 at most: {:?}", exposure());
+    // With the rights for mirrors.
+    std::fs::create_dir(dir.path("linerate@a.service.d")).unwrap();
+    dir.file("linerate@a.service.d/mirror.conf", std::fs::read(examples.join("mirror.conf")).unwrap());
+    let text = String::from_utf8_lossy(&exposure().stdout).into_owned();
+    assert!(exposure().status.success() && text.contains("CAP_SYS_ADMIN"), "exposure of 2.5 at most: {text}");
 }

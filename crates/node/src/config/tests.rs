@@ -369,3 +369,27 @@ fn a_routing_engine_is_configured_in_its_own_table() {
     let why = split.unwrap_err().what;
     assert!(why.contains("fpm.listen = '127.0.0.1:2620' needs stacks = 1"), "{why}");
 }
+
+#[test]
+fn mirrors_are_configured_by_iface() {
+    let of = |keys: &str| read(&format!("[[host]]\nname = \"r\"\n{keys}\n"), "mirror.toml");
+    let iface = "[[host.iface]]\nport = \"null:a\"\nmirror = \"eth0\"\n";
+    let config = of(&format!("[host.mirror]\nnetns = \"plane\"\n{iface}")).unwrap();
+    assert_eq!((config[0].netns.as_str(), config[0].ifaces[0].mirror.as_deref()), ("plane", Some("eth0")));
+    assert_eq!(of(iface).unwrap()[0].netns, "dataplane");
+    for (keys, expected) in [
+        (format!("[host.mirror]\nnetns = \"\"\n{iface}"), "expected a network namespace"),
+        (format!("[host.mirror]\nnetns = \"..\"\n{iface}"), "expected a network namespace"),
+        (iface.replace("eth0", "a-name-of-16-byte"), "expected a name of 1 to 15"),
+        (format!("{iface}[[host.iface]]\nport = \"null:b\"\nmirror = \"eth0\"\n"), "two ifaces have the mirror 'eth0'"),
+        (format!("{iface}[[host.iface]]\nport = \"null:a-mirror\"\n"), "two ifaces called 'a-mirror'"),
+        (format!("stacks = 2\n{iface}"), "mirror needs stacks = 1"),
+        (
+            "[[host.iface]]\ntunnel = \"gif\"\nname = \"g\"\nmirror = \"eth0\"\n".into(),
+            "'mirror' has no effect on a tunnel",
+        ),
+    ] {
+        let why = of(&keys).unwrap_err().what;
+        assert!(why.contains(expected), "{keys}: {why}");
+    }
+}

@@ -239,6 +239,17 @@ fn what_needs_a_restart_is_named_and_nothing_changes() {
         ("kind = 'echo'", "kind = 'discard'", "services cannot change from echo:7 to discard:9"),
         ("seed = 7", "seed = 7\npool = { buffers = 100 }", "pool.buffers cannot change from 4096 to 100"),
         ("seed = 7", "seed = 7\nfpm = { listen = '127.0.0.1:1' }", "fpm.listen cannot change"),
+        (
+            "seed = 7",
+            "seed = 7\nmirror = { netns = 'other' }",
+            "mirror.netns cannot change from 'dataplane' to 'other'",
+        ),
+        ("mtu = 1400", "mtu = 1400\nmirror = 'm0'", "only addresses and settings of an iface with a mirror can change"),
+        (
+            "[[host.service]]",
+            "[[host.iface]]\nport = 'null:more'\nmirror = 'm0'\n[[host.service]]",
+            "iface more: an iface with a mirror cannot be added",
+        ),
         ("'newreno'", "'newreno'\n'net.isr.dispatch' = 'direct'", "sysctl net.isr.dispatch is different"),
     ] {
         let text = FULL.replace(part, other).replace("mtu = 1400", "mtu = 1450");

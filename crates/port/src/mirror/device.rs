@@ -140,8 +140,8 @@ impl MirrorDevice {
         self.kernel.set_mtu(&self.name, mtu.into()).map_err(|error| error.to_string())
     }
 
-    /// Sets the addresses of the device, each with the length of its prefix. Addresses that somebody
-    /// else has added stay.
+    /// Sets the addresses of the device, each with the length of its prefix. Addresses that other
+    /// programs have added stay.
     ///
     /// # Errors
     /// The kernel's errors, as a sentence. The other addresses are set nevertheless.
