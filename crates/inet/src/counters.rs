@@ -273,7 +273,7 @@ counters! {
 counters! {
     /// Counters of the mirrors of interfaces.
     pub struct Mirror at "inet.mirror" {
-        /// Frames from mirrors that were sent by their interfaces.
+        /// Frames received from mirrors, for the ports of their interfaces.
         injected,
         /// Packets not copied to a mirror because no buffer was free.
         no_buffer,

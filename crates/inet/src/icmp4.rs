@@ -100,7 +100,14 @@ impl<L: Locks> Stack<L> {
                     DropReason::IcmpIgnored
                 }
             }
-            Ok(Message::SourceQuench | Message::Other { .. }) => DropReason::IcmpIgnored,
+            Ok(Message::SourceQuench) => DropReason::IcmpIgnored,
+            Ok(Message::Other { .. }) => {
+                packet = match self.punt(cx, iface, packet) {
+                    Some(packet) => packet,
+                    None => return,
+                };
+                DropReason::IcmpIgnored
+            }
         };
         self.drop_frame(cx, packet, why);
     }

@@ -26,9 +26,10 @@ use wire::{Malformed, Proto, mld};
 const QUOTED: usize = icmp6::MAX_ERROR - ip6::HEADER_LEN - icmp6::HEADER_LEN;
 
 /// Returns the class of messages of which a mirror gets a copy. Solicitations are answered here
-/// alone.
-fn copied(message: &Message<'_>) -> Option<Control> {
+/// alone, and discovery in fragments is not allowed (RFC 6980 5).
+fn copied(message: &Message<'_>, fragmented: bool) -> Option<Control> {
     match message {
+        Message::Nd(_) if fragmented => None,
         Message::Nd(nd::Message::Solicit { .. }) => None,
         Message::Nd(_) => Some(Control::Nd),
         Message::Other { ty, .. } if mld::is_mld(*ty) => Some(Control::Igmp),
@@ -53,7 +54,7 @@ impl<L: Locks> Stack<L> {
         let message = chain.payload(header, packet.bytes());
         let discovery = message.first().is_some_and(|ty| (ty::ROUTER_SOLICIT..=ty::REDIRECT).contains(ty));
         let parsed = Message::parse(message, header.src, header.dst);
-        if let Some(class) = parsed.as_ref().ok().and_then(copied) {
+        if let Some(class) = parsed.as_ref().ok().and_then(|message| copied(message, fragmented)) {
             self.punt_copy(cx, iface, class, &packet);
         }
         let why = match parsed {
@@ -97,7 +98,13 @@ impl<L: Locks> Stack<L> {
                     DropReason::Icmp6Ignored
                 }
             }
-            Ok(Message::Other { .. }) => DropReason::Icmp6Ignored,
+            Ok(Message::Other { .. }) => {
+                packet = match self.punt(cx, iface, packet) {
+                    Some(packet) => packet,
+                    None => return,
+                };
+                DropReason::Icmp6Ignored
+            }
         };
         self.drop_frame(cx, packet, why);
     }

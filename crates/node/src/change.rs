@@ -114,7 +114,10 @@ impl<L: Locks> Host<L> {
     }
 
     /// Returns an error if the iface is a mirror, which has no addresses and no routes.
-    pub(crate) fn no_mirror(&self, id: IfaceId) -> Result<(), CommandError> {
+    ///
+    /// # Errors
+    /// Returns an error with the name of the iface to use instead.
+    pub fn no_mirror(&self, id: IfaceId) -> Result<(), CommandError> {
         let Some(mirror) = self.stack.iface(id).filter(|iface| iface.kind == IfaceKind::Mirror) else { return Ok(()) };
         let of = mirror.peer().and_then(|of| self.stack.iface(of)).map_or("another iface", |of| of.name.as_str());
         Err(CommandError::failed(format!("{} is the mirror of {of}: use {of}", mirror.name)))
@@ -211,6 +214,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if an address is not a unicast address.
     pub fn set_static_neighbor(&self, dev: IfaceId, addr: Ipv4Addr, mac: Mac) -> Result<(), CommandError> {
         let mac = address::unicast(mac)?;
+        self.no_mirror(dev)?;
         if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {
             return Err(CommandError::bad("neighbor", &addr.to_string(), "a unicast address of a host"));
         }

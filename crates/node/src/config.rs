@@ -198,7 +198,8 @@ impl HostConfig {
         if split.is_some() {
             config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // one stack: no queues
         }
-        OnOneThread { config, warning: split.or(warning).or(engine).or(mirrors) }
+        let all: Vec<String> = [split.or(warning), engine, mirrors].into_iter().flatten().collect();
+        OnOneThread { config, warning: (!all.is_empty()).then(|| all.join("; ")) }
     }
 }
 

@@ -110,9 +110,12 @@ impl<L: Locks> Parts<L> {
         self.iter().filter(|part| !part.is_claimed.load(Ordering::Relaxed))
     }
 
-    /// Adds a receiver to the part with the fewest receivers.
+    /// Adds a receiver to the part with the fewest receivers, or one of a mirror, which receives
+    /// little, to the first part.
     pub(crate) fn add(&self, cx: Cx, receiver: Receiver) {
-        if let Some(part) = self.iter().min_by_key(|part| part.lock(cx).receivers.len()) {
+        let count = |part: &&Part<L>| part.lock(cx).receivers.iter().filter(|of| !of.is_mirror).count();
+        let fewest = if receiver.is_mirror { Some(&self.first) } else { self.iter().min_by_key(count) };
+        if let Some(part) = fewest {
             part.lock(cx).receivers.push(receiver);
             part.wake();
         }

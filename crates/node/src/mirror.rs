@@ -1,13 +1,17 @@
 //! Mirror of an iface: a TAP device in a network namespace of the kernel, at which the daemons of a
 //! routing engine run. The device has the iface's MAC address, MTU, addresses and carrier.
 
+use clock::{Duration, Instant};
 use inet::iface::IfaceId;
 use port::PortCounts;
 use port::mirror::{MirrorConfig, MirrorDevice, MirrorState};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Time after which a change of a device that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Mirror of an iface.
 #[derive(Debug)]
@@ -33,8 +37,23 @@ struct Device {
     /// Epoch of the stack's links with which the device was last compared; `None` before the first
     /// time.
     epoch: Option<u64>,
+    /// Addresses that the device and the namespace have; `None` if they must be set again.
+    addresses: Option<[Addresses; 2]>,
     /// Error of the last change of the device.
     fault: Option<String>,
+    /// Time at which a change that failed is tried again.
+    retry: Instant,
+}
+
+/// What the device of a mirror is to have.
+#[derive(Debug)]
+pub(crate) struct Wanted<A> {
+    /// Epoch of the stack's links; the addresses are the same while it is the same.
+    pub(crate) epoch: u64,
+    pub(crate) has_carrier: bool,
+    pub(crate) mtu: u16,
+    /// Returns the addresses of the iface, and those of the router itself.
+    pub(crate) addresses: A,
 }
 
 /// State of a mirror, for commands.
@@ -69,7 +88,7 @@ pub(crate) enum Followed {
 }
 
 /// Addresses with the lengths of their prefixes.
-type Addresses = Vec<(IpAddr, u8)>;
+pub(crate) type Addresses = Vec<(IpAddr, u8)>;
 
 impl Mirror {
     /// Creates the mirror of the first of two ifaces.
@@ -84,7 +103,17 @@ impl Mirror {
     ) -> io::Result<Mirror> {
         let (index, reports, mtu) = (device.index(), device.fd().try_clone_to_owned()?, config.mtu);
         let state = MirrorState::Up;
-        let device = Device { device, state, has_carrier: true, asked_carrier: true, mtu, epoch: None, fault: None };
+        let device = Device {
+            device,
+            state,
+            has_carrier: true,
+            asked_carrier: true,
+            mtu,
+            epoch: None,
+            addresses: None,
+            fault: None,
+            retry: Instant::ZERO,
+        };
         Ok(Mirror { ifaces, config, index, reports, counts, device: Mutex::new(device) })
     }
 
@@ -98,46 +127,52 @@ impl Mirror {
         self.index
     }
 
-    /// Compares the device with its iface, and changes the device where they differ. `wanted`
-    /// returns the addresses of the iface and of the router itself; it is called if `epoch` has
-    /// changed. Calls `notice` with the reason if a change fails. Returns what another program
-    /// has changed.
-    pub(crate) fn follow(
+    /// Returns whether the device exists.
+    pub(crate) fn exists(&self) -> bool {
+        self.device().state != MirrorState::Gone
+    }
+
+    fn device(&self) -> MutexGuard<'_, Device> {
+        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the device what is wanted. A change that fails is tried again after a while; `notice`
+    /// is called with the reason once. Returns what another program has changed.
+    pub(crate) fn follow<A: FnOnce() -> [Addresses; 2]>(
         &self,
-        epoch: u64,
-        has_carrier: bool,
-        mtu: u16,
-        wanted: impl FnOnce() -> (Addresses, Addresses),
+        now: Instant,
+        wanted: Wanted<A>,
         notice: &mut dyn FnMut(&str),
     ) -> Followed {
-        let mut of = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of = self.device();
         let before = of.state;
         of.state = of.device.state();
+        self.counts.link.set_up(of.state == MirrorState::Up);
         if of.state == MirrorState::Gone {
+            if before != MirrorState::Gone {
+                let _rights = dispatch::sandbox::port_rights();
+                let _ = of.device.set_own_addresses(&[]); // another mirror sets them now
+            }
             return Followed::Same; // its port has ended, too
         }
-        if of.asked_carrier != has_carrier {
-            of.asked_carrier = has_carrier;
-            match of.device.set_carrier(has_carrier) {
-                Ok(()) => of.has_carrier = has_carrier,
+        if of.asked_carrier != wanted.has_carrier {
+            of.asked_carrier = wanted.has_carrier;
+            match of.device.set_carrier(wanted.has_carrier) {
+                Ok(()) => of.has_carrier = wanted.has_carrier,
                 Err(why) => notice(&format!("cannot set the carrier: {why}")),
             }
         }
-        if of.epoch != Some(epoch) {
-            of.epoch = Some(epoch);
-            let _rights = dispatch::sandbox::port_rights();
-            let (addresses, own) = wanted();
-            let mut results = vec![of.device.set_addresses(&addresses), of.device.set_own_addresses(&own)];
-            if of.mtu != mtu {
-                let set = of.device.set_mtu(mtu);
-                of.mtu = if set.is_ok() { mtu } else { of.mtu };
-                results.push(set);
-            }
-            let fault = results.into_iter().find_map(Result::err);
+        if of.state != before {
+            of.addresses = None; // the kernel removes some when the device goes down
+        }
+        let is_due = of.fault.is_some() && now >= of.retry;
+        if of.epoch != Some(wanted.epoch) || of.addresses.is_none() || is_due {
+            of.epoch = Some(wanted.epoch);
+            let fault = of.set(wanted.mtu, (wanted.addresses)()).err();
             if let Some(why) = fault.as_ref().filter(|_| of.fault != fault) {
                 notice(why);
             }
-            of.fault = fault;
+            (of.fault, of.retry) = (fault, now.after(RETRY));
         }
         match of.state {
             now if now == before => Followed::Same,
@@ -147,7 +182,7 @@ impl Mirror {
     }
 
     pub(crate) fn status(&self) -> MirrorStatus {
-        let of = self.device.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = self.device();
         let [iface, mirror] = self.ifaces;
         MirrorStatus {
             iface,
@@ -160,5 +195,32 @@ impl Mirror {
             frames: [self.counts.tx.frames.get(), self.counts.rx.frames.get()],
             fault: of.fault.clone(),
         }
+    }
+}
+
+impl Device {
+    /// Sets the MTU and the addresses, the MTU first, since the kernel removes IPv6 from a device
+    /// with a small one.
+    fn set(&mut self, mtu: u16, addresses: [Addresses; 2]) -> Result<(), String> {
+        if self.mtu == mtu && self.addresses.as_ref() == Some(&addresses) && self.fault.is_none() {
+            return Ok(());
+        }
+        let _rights = dispatch::sandbox::port_rights();
+        if self.mtu != mtu {
+            self.device.set_mtu(mtu)?;
+            self.mtu = mtu;
+        }
+        let [of_iface, own] = &addresses;
+        let done = self.device.set_addresses(of_iface).and(self.device.set_own_addresses(own));
+        self.addresses = Some(addresses);
+        done
+    }
+}
+
+/// Removes the router's own addresses from the namespace. The device ends with its port.
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        let _rights = dispatch::sandbox::port_rights();
+        let _ = self.device().device.set_own_addresses(&[]); // the namespace may be gone
     }
 }

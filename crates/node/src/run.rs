@@ -240,7 +240,7 @@ impl<L: Locks> Runner<L> {
                 let warnings = host.warnings();
                 let of_it = warnings.iter().filter(|(of, _)| *of == id);
                 of_it.for_each(|(_, warning)| notice(port_message(host, id, warning)));
-                self.lost |= why.is_some();
+                self.lost |= why.is_some() && !host.is_mirror(id);
                 let why = why.unwrap_or_else(|| "end of input".to_string());
                 let then = match host.is_over() && !self.stay {
                     true => "no port is left, so the host ends",

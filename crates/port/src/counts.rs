@@ -166,10 +166,11 @@ impl LinkState {
         Some(self.ifindex.load(Ordering::Relaxed)).filter(|index| *index != 0)
     }
 
-    /// Forgets the index of the device, which is in another network namespace.
+    /// Forgets the index of the device, which is in another network namespace, and sets its speed.
     #[cfg(target_os = "linux")]
-    pub(crate) fn forget_device(&self) {
+    pub(crate) fn set_elsewhere(&self, speed: Option<u64>) {
         self.ifindex.store(0, Ordering::Relaxed);
+        self.set_speed(speed.unwrap_or(0));
     }
 
     pub(crate) fn set_speed(&self, bits_per_second: u64) {

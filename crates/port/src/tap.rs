@@ -53,6 +53,8 @@ pub struct TapConfig {
     pub mac: Option<Mac>,
     /// True to bring up the kernel's interface.
     pub up: bool,
+    /// True to send frames that are longer than the MTU, too, up to 64 KiB. The kernel accepts them.
+    pub any_length: bool,
     /// Number of queues of the device. If there are several, each call that opens the device
     /// returns a port on another queue ([`Queues`]).
     pub queues: u16,
@@ -69,6 +71,7 @@ impl Default for TapConfig {
             mtu: None,
             mac: None,
             up: false,
+            any_length: false,
             queues: 1,
         }
     }
@@ -176,7 +179,8 @@ fn open_device(
         Device::Tun { host } => Some(Arc::new(IpLink::new(host, Some(file.as_fd())).map_err(failed("epoll"))?)),
     };
     let queue = Arc::downgrade(&file);
-    let tx = TapTx::new(file.clone(), link.clone(), counts.clone(), got.vnet_hdr, need, &caps);
+    let longest = if config.any_length { LARGEST + link_len } else { need };
+    let tx = TapTx::new(file.clone(), link.clone(), counts.clone(), got.vnet_hdr, longest, &caps);
     let rx = TapRx::new(file, link, counts.clone(), got.vnet_hdr, pool.clone(), large, config.rx_csum);
     let port = Port { spec, name, caps, rx: Box::new(rx), tx: Box::new(tx), counts, nic: None };
     Ok((port, queue))

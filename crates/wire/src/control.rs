@@ -6,7 +6,7 @@
 
 use crate::eth::EtherType;
 use crate::ip6::Chain;
-use crate::{Proto, arp, icmp6, ip4, ip6, mld};
+use crate::{Proto, arp, icmp6, ip4, ip6, mld, vlan};
 
 /// Class of a packet for the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -89,8 +89,14 @@ impl Control {
     }
 
     /// Returns the class of a frame that contains no IP packet; `None` if it is not for the control
-    /// plane. `payload` follows the Ethernet header.
+    /// plane. `payload` follows the Ethernet header; priority tags (VLAN 0) are skipped.
     pub fn of_frame(ethertype: EtherType, payload: &[u8]) -> Option<Control> {
+        let (mut ethertype, mut payload) = (ethertype, payload);
+        while ethertype.is_tag()
+            && let Ok(vlan::Tag { vid: 0, ethertype: inner, .. }) = vlan::Tag::parse(payload)
+        {
+            (ethertype, payload) = (inner, payload.get(vlan::TAG_LEN..)?);
+        }
         match ethertype {
             EtherType::ARP => {
                 let packet = arp::Packet::parse(payload).ok()?;
@@ -98,13 +104,13 @@ impl Control {
             }
             EtherType::LLDP => Some(Control::Lldp),
             EtherType::SLOW => Some(Control::Lacp),
-            length if length.is_length() => payload.starts_with(&OSI).then_some(Control::Isis),
+            llc if llc.is_length() || llc == EtherType::LONG_LLC => payload.starts_with(&OSI).then_some(Control::Isis),
             _ => None,
         }
     }
 
     /// Returns the class of an IP packet that arrived for the host or for a group; `None` if it is
-    /// malformed, or for a group that is not link-local.
+    /// malformed, or for a group that is not link-local, except IGMP, MLD and PIM.
     pub fn of_packet(packet: &[u8]) -> Option<Control> {
         if ip6::is_version(packet) { of_packet6(packet) } else { of_packet4(packet) }
     }
@@ -114,15 +120,16 @@ fn of_packet4(packet: &[u8]) -> Option<Control> {
     let header = ip4::Header::parse(packet).ok()?;
     let upper = packet.get(header.ihl_len..usize::from(header.total_len).min(packet.len()))?;
     let is_later = header.frag_off != 0;
-    let class = match header.proto {
-        Proto::ICMP => Some(Control::Icmp),
-        Proto::IGMP => Some(Control::Igmp),
-        proto => of_upper(proto, upper, is_later),
+    let to = match header.dst.octets() {
+        [224, 0, 0, _] => To::Near,
+        [224..=239, ..] => To::Wide,
+        _ => To::Host,
     };
-    class.or_else(|| match header.dst.octets() {
-        [224, 0, 0, _] => Some(Control::Group),
-        _ => (!header.dst.is_multicast()).then_some(Control::Local),
-    })
+    match header.proto {
+        Proto::ICMP if to != To::Wide => Some(Control::Icmp),
+        Proto::IGMP => Some(Control::Igmp),
+        proto => of_upper(proto, upper, is_later, to),
+    }
 }
 
 fn of_packet6(packet: &[u8]) -> Option<Control> {
@@ -131,43 +138,57 @@ fn of_packet6(packet: &[u8]) -> Option<Control> {
     walked.ok()?;
     let upper = chain.payload(&header, packet);
     let is_later = chain.fragment.is_some_and(|fragment| fragment.offset != 0);
-    let class = match chain.upper {
-        Proto::IPV6_ICMP if !is_later => Some(of_icmp6(upper.first().copied()?)),
-        proto => of_upper(proto, upper, is_later),
+    let to = match (header.dst.is_multicast(), ip6::scope(header.dst)) {
+        (false, _) => To::Host,
+        (true, LINK_LOCAL) => To::Near,
+        (true, _) => To::Wide,
     };
-    class.or_else(|| match (header.dst.is_multicast(), ip6::scope(header.dst)) {
-        (false, _) => Some(Control::Local),
-        (true, LINK_LOCAL) => Some(Control::Group),
-        (true, _) => None,
-    })
+    match chain.upper {
+        Proto::IPV6_ICMP if !is_later => of_icmp6(upper.first().copied()?, to),
+        proto => of_upper(proto, upper, is_later, to),
+    }
+}
+
+/// Destination of a packet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    /// The host itself, or all hosts of the link.
+    Host,
+    /// A link-local group.
+    Near,
+    /// Another group.
+    Wide,
 }
 
 /// Scope of link-local groups (RFC 4291 2.7).
 const LINK_LOCAL: u8 = 2;
 
-fn of_icmp6(ty: u8) -> Control {
+fn of_icmp6(ty: u8, to: To) -> Option<Control> {
     match ty {
-        icmp6::ty::ROUTER_SOLICIT..=icmp6::ty::REDIRECT => Control::Nd,
-        ty if mld::is_mld(ty) => Control::Igmp,
-        _ => Control::Icmp,
+        ty if mld::is_mld(ty) => Some(Control::Igmp),
+        _ if to == To::Wide => None,
+        icmp6::ty::ROUTER_SOLICIT..=icmp6::ty::REDIRECT => Some(Control::Nd),
+        _ => Some(Control::Icmp),
     }
 }
 
 /// Returns the class by the upper protocol, which is the same for both families. `is_later` is true
 /// for a fragment without the upper protocol's header.
-fn of_upper(proto: Proto, upper: &[u8], is_later: bool) -> Option<Control> {
+fn of_upper(proto: Proto, upper: &[u8], is_later: bool, to: To) -> Option<Control> {
     let ports = || match upper {
         [a, b, c, d, ..] if !is_later => [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])],
         _ => [0; 2],
     };
-    match proto {
-        Proto::OSPF => Some(Control::Ospf),
-        Proto::VRRP => Some(Control::Vrrp),
-        Proto::PIM => Some(Control::Pim),
-        Proto::TCP => ports().contains(&BGP).then_some(Control::Bgp),
-        Proto::UDP => BFD.contains(&ports()[1]).then_some(Control::Bfd),
-        _ => None,
-    }
+    Some(match proto {
+        Proto::PIM => Control::Pim,
+        _ if to == To::Wide => return None,
+        Proto::OSPF => Control::Ospf,
+        Proto::VRRP => Control::Vrrp,
+        Proto::TCP if ports().contains(&BGP) => Control::Bgp,
+        Proto::UDP if BFD.contains(&ports()[1]) => Control::Bfd,
+        _ if to == To::Near => Control::Group,
+        _ => Control::Local,
+    })
 }
 
 #[cfg(test)]

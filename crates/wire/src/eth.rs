@@ -143,6 +143,8 @@ impl EtherType {
     pub const QINQ: EtherType = EtherType(0x88a8);
     /// Slow protocols such as LACP (IEEE 802.3 annex 57A).
     pub const SLOW: EtherType = EtherType(0x8809);
+    /// LLC frames longer than a length field can express (jumbo frames; draft-ietf-isis-ext-eth).
+    pub const LONG_LLC: EtherType = EtherType(0x8870);
     /// LLDP (IEEE 802.1AB).
     pub const LLDP: EtherType = EtherType(0x88cc);
 

@@ -101,7 +101,7 @@ impl<L: Locks> Stack<L> {
             || ip6::is_v4_mapped(addr.addr)
             || addr.addr.is_loopback() && iface.kind != IfaceKind::Loopback
             || addr.peer.is_some_and(|peer| peer.is_multicast() || peer.is_unspecified() || peer == addr.addr);
-        if bad {
+        if bad || iface.kind == IfaceKind::Mirror {
             return Err(Refused6::NotAHost);
         }
         if iface.kind == IfaceKind::Ethernet && iface.mtu() < 1280 {
@@ -147,7 +147,8 @@ impl<L: Locks> Stack<L> {
     /// [`Refused6`] if the address was not added.
     #[inline(never)]
     pub fn add_link_local(&self, cx: Cx, id: IfaceId) -> Result<(), Refused6> {
-        let Some(iface) = self.ifaces.get(id).filter(|iface| iface.kind != IfaceKind::Loopback) else { return Ok(()) };
+        let has_near = |iface: &&Iface<L>| !matches!(iface.kind, IfaceKind::Loopback | IfaceKind::Mirror);
+        let Some(iface) = self.ifaces.get(id).filter(has_near) else { return Ok(()) };
         if iface.addrs6(cx).iter().any(|own| ip6::is_link_local(own.addr)) {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use super::ancillary::note_iface;
 use super::check::Check;
 use super::ends::OfPcb;
 use super::read::{self, ports, strip6};
-use super::receive::Receive;
+use super::receive::{Receive, restore6};
 use super::{Pcb, SoError};
 use crate::demux::{Ends, Ends6, EndsProbe};
 use crate::iface::{Iface, IfaceId, LOOPBACK};
@@ -292,7 +292,14 @@ impl<L: Locks> Stack<L> {
         let wanted: Vec<usize> =
             candidates.into_iter().chain(connected).filter(|&id| self.wants(cx, id, iface, ends, to)).collect();
         let Some((last, others)) = wanted.split_last() else {
-            self.drop_frame(cx, packet, DropReason::UdpNoSocketBroadcast);
+            let mut packet = packet;
+            packet.rewind_to_l3();
+            if to.is_ipv6() {
+                restore6(&mut packet);
+            }
+            if let Some(packet) = self.punt(cx, iface, packet) {
+                self.drop_frame(cx, packet, DropReason::UdpNoSocketBroadcast);
+            }
             return 0;
         };
         let mut delivered = 0;

@@ -165,10 +165,7 @@ impl Receive for u128 {
     #[inline(never)]
     fn no_socket<L: Locks>(stack: &Stack<L>, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         packet.rewind_to_l3();
-        let len = (packet.len() - ip6::HEADER_LEN.min(packet.len())) as u16;
-        if let Some(place) = packet.bytes_mut().get_mut(4..6) {
-            place.copy_from_slice(&len.to_be_bytes());
-        }
+        restore6(&mut packet);
         let Ok(header) = ip6::Header::parse(packet.bytes()) else {
             return stack.drop_frame(cx, packet, Self::MALFORMED);
         };
@@ -202,5 +199,14 @@ impl Receive for u128 {
             }
             _ => first,
         }
+    }
+}
+
+/// Writes the length of an IPv6 packet to its header again, where the number of the interface is
+/// kept while a socket can receive the packet.
+pub(super) fn restore6(packet: &mut Frame) {
+    let len = (packet.len() - ip6::HEADER_LEN.min(packet.len())) as u16;
+    if let Some(place) = packet.bytes_mut().get_mut(4..6) {
+        place.copy_from_slice(&len.to_be_bytes());
     }
 }

@@ -21,6 +21,7 @@ conversations! {
     a_segment_without_a_connection_goes_to_the_mirror
     what_this_host_receives_does_not_go_to_the_mirror
     packets_to_groups_of_routing_protocols_go_to_the_mirror
+    broadcasts_without_a_socket_go_to_the_mirror
     link_protocols_go_to_the_mirror_unchanged
     an_arp_reply_reaches_the_host_and_the_mirror
     errors_and_replies_for_the_mirror_reach_it
@@ -129,11 +130,32 @@ fn packets_to_groups_of_routing_protocols_go_to_the_mirror<L: Locks>() {
     h.assert_counters("in 1, ip4.received 1, ip4.in.not_member 1");
 }
 
+/// A group of which this host is a member, and a broadcast, without a socket for them; for a
+/// program such as a DHCP relay.
+fn broadcasts_without_a_socket_go_to_the_mirror<L: Locks>() {
+    let (h, m) = host::<L>();
+    let dhcp = Ip::udp((Ipv4Addr::UNSPECIFIED, 68), (Ipv4Addr::BROADCAST, 67), b"discover");
+    let dhcp = dhcp.frame(Mac::BROADCAST, PEER.mac);
+    let all = Ipv4Addr::new(224, 0, 0, 1);
+    let frames = [dhcp, Ip::udp((PEER.ip, 1), (all, 646), b"hello").frame(Mac::multicast4(all), PEER.mac)];
+    for frame in &frames {
+        h.inject(EM0, frame);
+        assert_passed(&h.sent_one(m), frame);
+    }
+    h.sent_nothing(EM0);
+    let s = h.bound(67);
+    h.inject(EM0, &frames[0]);
+    assert!(h.recv(s).is_some());
+    h.sent_nothing(m);
+    assert_eq!((h.counter("inet.punt.local"), h.counter("inet.punt.group")), (1, 1));
+}
+
 /// IS-IS uses the source address of a frame as the address of the neighbor.
 fn link_protocols_go_to_the_mirror_unchanged<L: Locks>() {
     let (h, m) = host::<L>();
     let frames = [
         ether(Mac([1, 0x80, 0xc2, 0, 0, 0x14]), PEER.mac, EtherType(27), &[0xfe, 0xfe, 3, 0x83, 27]),
+        ether(Mac([1, 0x80, 0xc2, 0, 0, 0x14]), PEER.mac, EtherType::VLAN, &[0xe0, 0, 0, 27, 0xfe, 0xfe, 3, 0x83, 27]),
         ether(Mac([1, 0x80, 0xc2, 0, 0, 0x0e]), PEER.mac, EtherType::LLDP, &[2, 7, 4]),
         ether(Mac([1, 0x80, 0xc2, 0, 0, 2]), PEER.mac, EtherType::SLOW, &[1, 1]),
     ];
@@ -141,7 +163,7 @@ fn link_protocols_go_to_the_mirror_unchanged<L: Locks>() {
         h.inject(EM0, frame);
         assert_eq!(&h.sent_one(m), frame);
     }
-    h.assert_counters("in 3, out 3, punt.isis 1, punt.lldp 1, punt.lacp 1");
+    h.assert_counters("in 4, out 4, punt.isis 2, punt.lldp 1, punt.lacp 1");
     h.inject(EM0, ether(Mac([1, 0x80, 0xc2, 0, 0, 0]), PEER.mac, EtherType(38), &[0x42, 0x42, 3]));
     h.inject(EM0, ether(OTHER.mac, PEER.mac, EtherType::LLDP, &[2, 7, 4]));
     h.sent_nothing(m);
@@ -167,12 +189,14 @@ fn errors_and_replies_for_the_mirror_reach_it<L: Locks>() {
     let reply = Ip::new(PEER.ip, ME.ip, Proto::ICMP, echo(icmp4::ty::ECHO_REPLY, 7, 1, b"data")).between(PEER, ME);
     let quoted = Ip::udp((ME.ip, 33_434), (OTHER.ip, 33_435), b"trace").packet();
     let expired = error_frame(PEER, ME, Problem::TimeExceeded { code: 0 }, &quoted);
-    for frame in [&reply, &expired] {
+    let timestamp = echo(14, 7, 1, &[0; 12]); // a timestamp reply, which has the same form
+    let timestamp = Ip::new(PEER.ip, ME.ip, Proto::ICMP, timestamp).between(PEER, ME);
+    for frame in [&reply, &expired, &timestamp] {
         h.inject(EM0, frame);
         assert_passed(&h.sent_one(m), frame);
     }
     h.sent_nothing(EM0);
-    assert_eq!(h.counter("inet.punt.icmp"), 2);
+    assert_eq!(h.counter("inet.punt.icmp"), 3);
 }
 
 fn frames_of_the_mirror_leave_by_the_interface<L: Locks>() {
@@ -306,6 +330,11 @@ fn ip6_has_the_same_rules<L: Locks>() {
     h.inject(EM0, &advert);
     assert_passed(&h.sent_one(m), &advert);
     h.sent_nothing(EM0);
+    // UDP to a group of which the host is a member, without a socket.
+    let routers: Ipv6Addr = "ff02::1".parse().unwrap();
+    let hello = udp6((PEER6.near, 646), (routers, 646), b"hello").frame(Mac::multicast6(routers), PEER.mac);
+    h.inject(EM0, &hello);
+    assert_passed(&h.sent_one(m), &hello);
     let question = solicit(PEER6.near, own, own, Some(PEER6.mac)).hops(255).frame(ME.mac, PEER.mac);
     h.inject(EM0, &question);
     h.sent_nothing(m);

@@ -41,6 +41,7 @@ mod results;
 mod rewrite;
 mod rfc2544;
 mod router;
+mod routers;
 mod sandbox;
 mod scan;
 mod serve;

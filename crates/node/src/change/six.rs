@@ -89,6 +89,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if an address is not a unicast address.
     pub fn set_static_neighbor6(&self, dev: IfaceId, addr: Ipv6Addr, mac: Mac) -> Result<(), CommandError> {
         let mac = address::unicast(mac)?;
+        self.no_mirror(dev)?;
         self.stack.set_neighbor6(self.cx(), dev, address::six::host("neighbor", addr)?, mac);
         Ok(())
     }

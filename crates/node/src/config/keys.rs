@@ -371,13 +371,13 @@ pub const ROUTE: &[Key<RouteConfig>] = &[
     ),
 ];
 
-/// Returns the value of `to`.
 /// Returns `name` if it can be the name or the path of a network namespace.
 fn netns(name: String) -> Option<String> {
     let is_name = !name.is_empty() && !matches!(name.as_str(), "." | "..") && !name.contains(char::is_control);
     is_name.then_some(name)
 }
 
+/// Returns the value of `to`.
 fn destination(route: &RouteConfig) -> Option<Item> {
     match (route.to6, route.via6) {
         (Some(to), _) => shown(to),

@@ -18,9 +18,9 @@ impl<L: Locks> Host<L> {
     pub fn listen_fpm(&self, config: FpmConfig) -> io::Result<Option<SocketAddr>> {
         let Some(address) = config.listen.filter(|_| self.fpm.get().is_none()) else { return Ok(None) };
         let open = || FpmServer::new(address, config, self.clock.now());
-        let server = match self.mirrors().is_empty() {
-            true => open()?,
-            false => port::mirror::within(&self.netns(), open).map_err(io::Error::other)??,
+        let server = match self.has_mirrors() {
+            false => open()?,
+            true => port::mirror::within(&self.netns(), open).map_err(io::Error::other)??,
         };
         let address = server.address();
         // Only the caller's thread configures the host, so the value is unset.
@@ -58,11 +58,9 @@ impl<L: Locks> Host<L> {
 
     fn fpm_target(&self) -> Target<'_, L> {
         let ports = self.ports();
-        // The engine is in the namespace of the mirrors if there are any.
-        let mirrors = self.mirrors();
-        let links: Links = match mirrors.is_empty() {
-            true => ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, port.iface))).collect(),
-            false => mirrors.iter().map(|mirror| (mirror.index(), mirror.ifaces[0])).collect(),
+        let links: Links = match self.has_mirrors() {
+            false => ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, port.iface))).collect(),
+            true => self.mirrors().iter().map(|mirror| (mirror.index(), mirror.ifaces[0])).collect(),
         };
         Target { stack: &self.stack, clock: &self.clock, how: self.how, links }
     }

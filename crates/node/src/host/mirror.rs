@@ -1,7 +1,7 @@
 //! Mirrors of a host's ifaces: opened with their ifaces, followed, closed.
 
 use super::{AddPortError, Host};
-use crate::mirror::{Followed, Mirror, MirrorStatus};
+use crate::mirror::{Followed, Mirror, MirrorStatus, Wanted};
 use inet::iface::{IfaceId, LOOPBACK};
 use inet::punt;
 use lock::Locks;
@@ -76,6 +76,13 @@ impl<L: Locks> Host<L> {
         self.origin.base.lock().unwrap_or_else(PoisonError::into_inner).netns.clone()
     }
 
+    /// Returns whether ifaces of the configuration have mirrors, so that a routing engine runs in
+    /// their namespace.
+    pub(super) fn has_mirrors(&self) -> bool {
+        let base = self.origin.base.lock().unwrap_or_else(PoisonError::into_inner);
+        base.ifaces.iter().any(|iface| iface.mirror.is_some())
+    }
+
     /// Returns the mirrors of the host.
     pub(crate) fn mirrors(&self) -> Vec<Arc<Mirror>> {
         self.mirrors.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -85,21 +92,25 @@ impl<L: Locks> Host<L> {
     /// devices. Returns messages for the user.
     pub(crate) fn follow_mirrors(&self) -> Vec<String> {
         let mirrors = self.mirrors();
-        let mut notices = Vec::new();
+        let (now, mut notices) = (self.clock.now(), Vec::new());
+        let first = mirrors.iter().position(|mirror| mirror.exists());
         for (at, mirror) in mirrors.iter().enumerate() {
             let [id, _] = mirror.ifaces;
             let Some(iface) = self.stack.iface(id) else { continue };
             let cx = self.cx();
-            let epoch = self.stack.links_epoch();
-            let wanted = || {
-                let v6 = iface.addrs6(cx).into_iter().filter(|own| own.state.is_valid());
+            let addresses = || {
                 let v4 = iface.addrs(cx).into_iter().map(|own| (IpAddr::V4(own.addr), own.len));
-                let own = if at == 0 { self.own_addresses() } else { Vec::new() };
-                (v4.chain(v6.map(|own| (own.addr.into(), own.len))).collect(), own)
+                let v6 = iface.addrs6(cx).into_iter().filter(|own| own.state.is_valid());
+                let own = if Some(at) == first { self.own_addresses() } else { Vec::new() };
+                [v4.chain(v6.map(|own| (own.addr.into(), own.len))).collect(), own]
             };
-            let has_carrier = iface.is_up() && iface.has_link();
-            let mtu = u16::try_from(iface.mtu()).unwrap_or(u16::MAX);
-            let followed = mirror.follow(epoch, has_carrier, mtu, wanted, &mut |why| {
+            let wanted = Wanted {
+                epoch: self.stack.links_epoch(),
+                has_carrier: iface.is_up() && iface.has_link(),
+                mtu: u16::try_from(iface.mtu()).unwrap_or(u16::MAX),
+                addresses,
+            };
+            let followed = mirror.follow(now, wanted, &mut |why| {
                 notices.push(format!("{}: {}: mirror: {why}", self.stack.name, iface.name));
             });
             match followed {

@@ -157,7 +157,14 @@ impl<L: Locks> Host<L> {
             let (half, admitted) = (port.tx, (0, 0));
             let output = PortOutput { half, soft, watch: watch.clone(), counts: counts.clone(), admitted };
             outputs.push(Box::new(output));
-            parts.receivers.push(Receiver { iface: id, half: port.rx, watch, counts, gave: cx.now });
+            parts.receivers.push(Receiver {
+                iface: id,
+                is_mirror: self.is_mirror(id),
+                half: port.rx,
+                watch,
+                counts,
+                gave: cx.now,
+            });
             let port::Port { spec, caps, counts, nic, .. } = port;
             parts.infos.push(PortInfo { iface: id, queue, spec, caps, counts, nic });
         }

@@ -5,7 +5,7 @@ use super::{Inputs, Part, Receiver};
 use crate::Host;
 use buf::Burst;
 use clock::Instant;
-use inet::iface::IfaceId;
+use inet::iface::{IfaceId, IfaceKind};
 use lock::{Cx, Locks};
 use stats::Stage;
 use std::sync::atomic::Ordering;
@@ -120,12 +120,20 @@ impl<L: Locks> Host<L> {
         next
     }
 
+    /// Returns whether an iface is the mirror of another one.
+    pub(crate) fn is_mirror(&self, id: IfaceId) -> bool {
+        self.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Mirror)
+    }
+
     /// Returns whether no more frames can arrive: at least one port has ended, and all other ports
-    /// have ended too or only transmit.
+    /// have ended too or only transmit. Mirrors do not count.
     pub fn is_over(&self) -> bool {
         let (mut any_gone, mut all_over) = (false, true);
         self.each_receiver(|r| {
             let gone = r.half.is_gone();
+            if r.is_mirror {
+                return;
+            }
             any_gone |= gone;
             all_over &= gone || r.half.is_silent();
         });

@@ -13,6 +13,8 @@ use std::sync::Arc;
 /// Receive half of a port, and its iface.
 pub(crate) struct Receiver {
     pub(crate) iface: IfaceId,
+    /// True if the iface is the mirror of another one.
+    pub(crate) is_mirror: bool,
     pub(crate) half: Box<dyn RxHalf>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) counts: Arc<PortCounts>,

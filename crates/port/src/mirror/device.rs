@@ -18,8 +18,7 @@ use std::sync::Weak;
 /// Loopback device of a network namespace, with the addresses of the router itself.
 const LOOPBACK: &str = "lo";
 
-/// Device of a mirror. Dropping it removes the addresses of the namespace itself; the device is
-/// deleted when its port is dropped.
+/// Device of a mirror, which is deleted when its port is dropped.
 #[derive(Debug)]
 pub struct MirrorDevice {
     name: String,
@@ -70,6 +69,7 @@ fn open_here(config: &MirrorConfig, pool: &Pool) -> Result<(Port, MirrorDevice),
         tx_csum: false,
         tso: false,
         lro: false,
+        any_length: true, // datagrams that were put together
         mtu: Some(config.mtu),
         mac: Some(config.mac),
         ..TapConfig::default()
@@ -80,13 +80,15 @@ fn open_here(config: &MirrorConfig, pool: &Pool) -> Result<(Port, MirrorDevice),
         }
         error => failed(error.to_string()),
     })?;
-    port.counts.link.forget_device(); // its index is one of another namespace
+    port.counts.link.set_elsewhere(config.speed);
     let index = kernel.ifindex(name).map_err(kernel_failed)?;
-    // The link-local address is the port's, and router advertisements are for the daemons. A kernel
-    // without IPv6 has none of these settings.
+    // The link-local address is the port's, router advertisements are for the daemons, and no address
+    // is to take another one with it. A kernel without IPv6 has not all of these settings.
     let _ = kernel.set_no_link_local(name);
-    for (key, value) in [("accept_ra", "0"), ("accept_dad", "0"), ("keep_addr_on_down", "1")] {
-        let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/{key}"), value);
+    let settings =
+        [("ipv6", "accept_ra", "0"), ("ipv6", "keep_addr_on_down", "1"), ("ipv4", "promote_secondaries", "1")];
+    for (family, key, value) in settings {
+        let _ = fs::write(format!("/proc/sys/net/{family}/conf/{name}/{key}"), value);
     }
     if let Some(speed) = config.speed {
         let _ = link::set_speed(name, u32::try_from(speed / 1_000_000).unwrap_or(u32::MAX));
@@ -126,7 +128,7 @@ impl MirrorDevice {
     /// Sets the carrier of the device.
     ///
     /// # Errors
-    /// Errors of TUNSETCARRIER: EPERM; EBADFD if the device was deleted.
+    /// Errors of TUNSETCARRIER: EBADFD if the device was deleted, EINVAL before Linux 5.0.
     pub fn set_carrier(&self, on: bool) -> io::Result<()> {
         let tun = self.tun.upgrade().ok_or(io::ErrorKind::NotFound)?;
         tun::set_carrier(&tun, on)
@@ -150,7 +152,7 @@ impl MirrorDevice {
     }
 
     /// Sets the addresses of the namespace itself, on its loopback device, as
-    /// [`MirrorDevice::set_addresses`] does.
+    /// [`MirrorDevice::set_addresses`] does. They stay until they are removed.
     ///
     /// # Errors
     /// The same errors as [`MirrorDevice::set_addresses`].
@@ -159,28 +161,24 @@ impl MirrorDevice {
     }
 }
 
-impl Drop for MirrorDevice {
-    fn drop(&mut self) {
-        let _ = self.set_own_addresses(&[]); // the namespace may be gone
-    }
-}
-
-/// Makes the addresses of `dev` that are in `has` those in `wanted`.
-fn set(kernel: &mut Netlink, dev: &str, has: &mut Vec<(IpAddr, u8)>, wanted: &[(IpAddr, u8)]) -> Result<(), String> {
+/// Makes the addresses of `dev` that are in `own`, which this program has added, those in `wanted`.
+/// The kernel may have removed some: all are added again.
+fn set(kernel: &mut Netlink, dev: &str, own: &mut Vec<(IpAddr, u8)>, wanted: &[(IpAddr, u8)]) -> Result<(), String> {
     let mut result = Ok(());
-    let mut note = |done: Result<(), NetlinkError>, ignored: i32| match done {
-        Err(error) if error.errno != ignored => {
+    let mut note = |error: &NetlinkError, ignored: i32| {
+        if error.errno != ignored {
             result = Err(error.to_string());
-            false
         }
-        _ => true,
     };
-    has.retain(|(addr, len)| {
-        wanted.contains(&(*addr, *len)) || !note(kernel.remove_addr(dev, *addr, *len), libc::EADDRNOTAVAIL)
-    });
+    for (addr, len) in own.extract_if(.., |of| !wanted.contains(of)) {
+        let _ = kernel.remove_addr(dev, addr, len).map_err(|error| note(&error, libc::EADDRNOTAVAIL));
+    }
     for (addr, len) in wanted {
-        if !has.contains(&(*addr, *len)) && note(kernel.add_addr(dev, *addr, *len), libc::EEXIST) {
-            has.push((*addr, *len));
+        match kernel.add_addr(dev, *addr, *len) {
+            Ok(()) if own.contains(&(*addr, *len)) => {}
+            Ok(()) => own.push((*addr, *len)),
+            // It is on the device already, possibly from another program.
+            Err(error) => note(&error, libc::EEXIST),
         }
     }
     result

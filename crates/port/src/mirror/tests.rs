@@ -95,6 +95,21 @@ fn packets_pass_in_both_directions_and_are_complete() {
         port.tx.tx_burst(&mut Burst::of(frame), Instant::ZERO);
         let mut got = [0; 16];
         assert_eq!(socket.recv_from(&mut got).unwrap(), (3, (PEER, 9).into()));
+        // A packet longer than the MTU, as one that was put together from fragments.
+        let len = udp::HEADER_LEN + 3000;
+        let mut long = answer[..14].to_vec();
+        let mut header = [0; ip4::HEADER_LEN];
+        ip4::Header::new(PEER, OWN, Proto::UDP, len).unwrap().emit(&mut header);
+        long.extend_from_slice(&header);
+        let mut head = [0; udp::HEADER_LEN];
+        udp::Header { src: ports.0, dst: ports.1, len: len as u16, checksum: 0 }.emit(&mut head);
+        long.extend_from_slice(&head);
+        long.resize(14 + ip4::HEADER_LEN + len, 7);
+        let large = Pool::new(&PoolConfig { buffers: 4, data: 4096, ..PoolConfig::default() }).unwrap();
+        let mut frame = large.get().unwrap();
+        frame.extend(&long).unwrap();
+        port.tx.tx_burst(&mut Burst::of(frame), Instant::ZERO);
+        assert_eq!(socket.recv_from(&mut [0; 4000]).unwrap().0, 3000);
         let speed = namespace.within(|| crate::os::link::status("eth0").unwrap().speed_mbps).unwrap();
         assert_eq!(speed, Some(25_000));
     });
@@ -116,17 +131,22 @@ fn addresses_follow_and_those_of_others_stay() {
         let can_bind = |addr: IpAddr| namespace.within(|| UdpSocket::bind((addr, 0)).is_ok()).unwrap();
         assert!(can_bind(OWN.into()) && can_bind(own) && !can_bind(PEER.into()));
         namespace.within(|| Netlink::open().unwrap().add_addr("eth0", PEER, 24).unwrap()).unwrap();
-        device.set_addresses(&[(PEER.into(), 24), (OWN.into(), 25)]).unwrap();
+        device.set_addresses(&[(PEER.into(), 24), (OWN.into(), 25), (six, 64)]).unwrap();
         assert!(can_bind(PEER.into()) && can_bind(OWN.into()));
-        // An address that somebody has removed meanwhile.
-        namespace.within(|| Netlink::open().unwrap().remove_addr("eth0", OWN, 25).unwrap()).unwrap();
+        // An address that another program has removed meanwhile, and one that the kernel removes.
+        let mut kernel = namespace.within(|| Netlink::open().unwrap()).unwrap();
+        kernel.remove_addr("eth0", OWN, 25).unwrap();
+        kernel.set_down("eth0").unwrap();
+        kernel.set_up("eth0").unwrap();
+        device.set_addresses(&[(PEER.into(), 24), (OWN.into(), 25), (six, 64)]).unwrap();
+        assert!(can_bind(OWN.into()) && kernel.remove_addr("eth0", six, 64).is_ok());
         device.set_addresses(&[]).unwrap();
-        assert!(!can_bind(OWN.into()));
+        assert!(!can_bind(OWN.into()) && can_bind(PEER.into()), "the other program's address stays");
         assert!(device.set_addresses(&[(PEER.into(), 77)]).is_err());
         device.set_mtu(1280).unwrap();
         assert!(device.set_mtu(1).is_err());
-        drop(device);
-        assert!(!can_bind(own), "the address of the router ends with the mirror");
+        device.set_own_addresses(&[]).unwrap();
+        assert!(!can_bind(own));
     });
 }
 

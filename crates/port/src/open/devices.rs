@@ -77,6 +77,7 @@ fn tap_config(layer: &Layer) -> TapConfig {
         mtu: layer.get_count("mtu").map(narrow),
         mac: layer.get_mac("mac"),
         up: layer.switch("up"),
+        any_length: false,
         queues: narrow(layer.count("queues")),
     }
 }

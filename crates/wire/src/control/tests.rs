@@ -63,7 +63,12 @@ fn ip_packets_have_the_class_of_their_protocol() {
 #[test]
 fn packets_to_wider_groups_and_malformed_ones_have_no_class() {
     let whole = packet4(Proto::UDP, [10, 0, 0, 1], &ports(1, 3784));
-    assert_eq!(Control::of_packet(&packet4(Proto::UDP, [239, 1, 1, 1], &ports(1, 2))), None);
+    for upper in [ports(1, 2), ports(1, 3784)] {
+        assert_eq!(Control::of_packet(&packet4(Proto::UDP, [239, 1, 1, 1], &upper)), None);
+    }
+    assert_eq!(Control::of_packet(&packet4(Proto::OSPF, [239, 1, 1, 1], &[2, 1])), None);
+    assert_eq!(Control::of_packet(&packet4(Proto::IGMP, [239, 1, 1, 1], &[0x16])), Some(Control::Igmp));
+    assert_eq!(Control::of_packet(&packet6(Proto::IPV6_ICMP, "ff05::1", &[134, 0])), None);
     assert_eq!(Control::of_packet(&packet6(Proto::UDP, "ff05::1:3", &ports(1, 2))), None);
     assert_eq!(Control::of_packet(&packet6(Proto::IPV6_ICMP, "ff02::1", &[])), None);
     assert_eq!(Control::of_packet(&[]), None);
@@ -91,7 +96,11 @@ fn link_protocols_have_classes() {
     assert_eq!(Control::of_frame(EtherType::ARP, &arp(arp::Op::Request, b, b)), Some(Control::Arp));
     assert_eq!(Control::of_frame(EtherType::ARP, &arp(arp::Op::Request, b, a)), None);
     assert_eq!(Control::of_frame(EtherType(1497), &[0xfe, 0xfe, 0x03, 0x83]), Some(Control::Isis));
+    assert_eq!(Control::of_frame(EtherType::LONG_LLC, &[0xfe, 0xfe, 0x03, 0x83]), Some(Control::Isis));
     assert_eq!(Control::of_frame(EtherType(38), &[0x42, 0x42, 0x03]), None); // a spanning tree
+    assert_eq!(Control::of_frame(EtherType::VLAN, &[0xe0, 0, 0x88, 0xcc, 2]), Some(Control::Lldp));
+    assert_eq!(Control::of_frame(EtherType::VLAN, &[0xe0, 7, 0x88, 0xcc, 2]), None);
+    assert_eq!(Control::of_frame(EtherType::VLAN, &[0xe0, 0]), None);
     assert_eq!(Control::of_frame(EtherType::LLDP, &[]), Some(Control::Lldp));
     assert_eq!(Control::of_frame(EtherType::SLOW, &[1]), Some(Control::Lacp));
     assert_eq!(Control::of_frame(EtherType(0x88b5), &[]), None);

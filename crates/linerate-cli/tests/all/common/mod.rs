@@ -1,5 +1,6 @@
 //! Starts the program and sends commands to it, with time limits, so that no test can hang.
 
+pub mod bgp;
 pub mod driven;
 pub mod frr;
 
@@ -326,6 +327,17 @@ impl Drop for Far {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Makes the device `dev`, and a namespace with its other end, which has the address `addr`.
+pub fn station(dev: &str, addr: &str) -> Far {
+    kernel(&format!("link add {dev} type veth peer name {dev}p"));
+    kernel(&format!("link set {dev} up"));
+    let far = Far::with(&format!("{dev}p"));
+    far.ip("link set lo up");
+    far.ip(&format!("link set {dev}p up"));
+    far.ip(&format!("addr add {addr} dev {dev}p"));
+    far
 }
 
 /// Returns exit code, standard output and standard error of a command.

@@ -1,0 +1,359 @@
+//! Two routers, each with FRR at its side, between two clients: routing protocols over mirrors, a
+//! table of BGP through both, and failures while traffic passes.
+
+use crate::common::bgp::{Prefix, Speaker, table};
+use crate::common::frr::{Frr, has_frr};
+use crate::common::{Far, Running, isolated, kernel, replies, station, until};
+use port::os::netns::Namespace;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const TOOLS: &[&str] = &["ip", "vtysh", "nsenter", "ping"];
+
+/// Two routers. The devices of their ports are `core1`, `back1`, `lan1` and `core2`, `back2`,
+/// `lan2`, their mirrors `core`, `back` and `lan` in the namespaces `planes`.
+struct Routers {
+    clients: [Far; 2],
+    planes: [Far; 2],
+    routers: [Running; 2],
+}
+
+impl Routers {
+    /// Starts both routers. `core1` and `core2` are connected by a bridge of the kernel, so that
+    /// one keeps its carrier when the port of the other is set down; `back1` and `back2` are a
+    /// cable.
+    fn start(name: &str) -> Routers {
+        kernel("link add br0 type bridge");
+        kernel("link set br0 up");
+        for n in [1, 2] {
+            kernel(&format!("link add core{n} type veth peer name core{n}p"));
+            kernel(&format!("link set core{n}p master br0 up"));
+        }
+        kernel("link add back1 type veth peer name back2");
+        for dev in ["core1", "core2", "back1", "back2"] {
+            kernel(&format!("link set {dev} up"));
+        }
+        let clients = [1, 2].map(|n| {
+            let client = station(&format!("lan{n}"), &format!("10.{n}.0.2/24"));
+            client.ip(&format!("route add default via 10.{n}.0.1"));
+            client
+        });
+        let planes = [Far::new(), Far::new()];
+        let routers = [1, 2].map(|n: usize| {
+            let line = format!(
+                "--port packet:core{n} --addr 10.0.0.{n}/24 --addr fd00::{n}/64 --mirror core --port packet:back{n} \
+                 --addr 10.9.0.{n}/24 --mirror back --port packet:lan{n} --addr 10.{n}.0.1/24 --addr fd0{n}::1/64 \
+                 --mirror lan --netns {} --fpm 127.0.0.1:2620 --set net.inet.ip.forwarding=1 --set \
+                 net.inet6.ip6.forwarding=1",
+                planes[n - 1].path()
+            );
+            let router = Running::start(&format!("{name}{n}"), &line.split_whitespace().collect::<Vec<_>>());
+            router.ok(&format!("ip addr add 10.255.0.{n}/32 dev lo0"));
+            router
+        });
+        Routers { clients, planes, routers }
+    }
+
+    fn frr(&self, n: u8, confs: &[(&'static str, String)]) -> Frr<'_> {
+        let confs: Vec<_> = confs.iter().map(|(name, conf)| (*name, conf.as_str())).collect();
+        Frr::start_in(Some(&self.planes[usize::from(n) - 1]), &format!("frr{n}"), &confs)
+    }
+
+    fn client(&self, n: usize) -> Namespace {
+        Namespace::open(self.clients[n - 1].path().as_ref()).unwrap()
+    }
+
+    /// Returns the numbers of routes of BGP that a router has: IPv4 and IPv6.
+    fn bgp_routes(&self, n: usize) -> [u64; 2] {
+        let fpm = self.routers[n - 1].json("show fpm");
+        let row = fpm["routes"].as_array().unwrap().iter().find(|row| row["protocol"] == "bgp").cloned();
+        let count = |family| row.as_ref().and_then(|row| row[family].as_u64()).unwrap_or(0);
+        ["ipv4", "ipv6"].map(count)
+    }
+
+    /// Stops both routers, whose audits are exact.
+    fn end(self) {
+        for router in self.routers {
+            let (code, audit, _) = router.interrupt();
+            assert!(code == Some(0) && audit.contains("imbalance           0"), "{audit}");
+        }
+    }
+}
+
+/// Returns the configurations of FRR's daemons at router `own`, whose neighbor is router `other`.
+fn confs(own: u8, other: u8) -> [(&'static str, String); 6] {
+    let ospf = |family: &str, process: &str| {
+        let area = format!("{family} {process} area 0\n {family} {process} hello-interval 1\n");
+        let core = format!("interface core\n {area} {family} {process} dead-interval 20\n");
+        let lan = format!("interface lan\n {family} {process} area 0\n {family} {process} passive\n");
+        format!("{core} {family} {process} network point-to-point\n{lan}")
+    };
+    let isis = " isis network point-to-point\n isis hello-interval 1\n isis hello-multiplier 30\n";
+    [
+        ("zebra", String::new()),
+        ("ospfd", ospf("ip", "ospf") + &format!("router ospf\n ospf router-id 10.0.0.{own}\n")),
+        ("ospf6d", ospf("ipv6", "ospf6") + &format!("router ospf6\n ospf6 router-id 10.0.0.{own}\n")),
+        (
+            "isisd",
+            format!(
+                "interface core\n ip router isis 1\n{isis}router isis 1\n net 49.0001.0000.0000.000{own}.00\n is-type \
+                 level-2-only\n"
+            ),
+        ),
+        (
+            "bgpd",
+            format!(
+                "router bgp 6500{own}\n bgp router-id 10.0.0.{own}\n no bgp ebgp-requires-policy\n no bgp \
+                 network import-check\n neighbor 10.0.0.{other} remote-as 6500{other}\n neighbor 10.0.0.{other} \
+                 ttl-security hops 1\n neighbor 10.0.0.{other} timers connect 1\n neighbor core interface remote-as \
+                 external\n neighbor core timers connect 1\n address-family ipv4 unicast\n  network \
+                 10.20{own}.0.0/16\n  no neighbor core activate\n exit-address-family\n address-family ipv6 \
+                 unicast\n  neighbor core activate\n  network fd10:{own}::/32\n exit-address-family\n"
+            ),
+        ),
+        ("bfdd", format!("bfd\n peer 10.0.0.{other}\n  detect-multiplier 30\n  receive-interval 100\n")),
+    ]
+}
+
+/// OSPF, OSPFv3, IS-IS, BGP with TTL security, BGP over link-local addresses, and BFD. Their routes
+/// return to the routers, which forward by them while a client floods one of them.
+#[test]
+fn daemons_of_two_routers_meet_over_mirrors() {
+    let test = "daemons_of_two_routers_meet_over_mirrors";
+    isolated(test, || {
+        if !has_frr(test, TOOLS) {
+            return;
+        }
+        let all = Routers::start("meet");
+        let (routers, clients) = (&all.routers, &all.clients);
+        let frrs = [1, 2].map(|n| all.frr(n, &confs(n, 3 - n)));
+        let [one, _] = &frrs;
+        let state = |command: &str, path: &str| one.json(command).pointer(path).cloned().unwrap_or_default();
+        let is = |command: &str, path: &str, value: &str| {
+            state(command, path).as_str().is_some_and(|s| s.starts_with(value))
+        };
+        let bgp = |family: &str, peer: &str| {
+            state("show bgp summary json", &format!("/{family}/peers/{peer}/state")) == "Established"
+        };
+        until("OSPF", || is("show ip ospf neighbor json", "/neighbors/10.0.0.2/0/nbrState", "Full"));
+        until("OSPFv3", || is("show ipv6 ospf6 neighbor json", "/neighbors/0/state", "Full"));
+        until("IS-IS", || one.vtysh(&["show isis neighbor"]).contains(" Up "));
+        until("BGP", || bgp("ipv4Unicast", "10.0.0.2"));
+        until("BGP over link-local addresses", || bgp("ipv6Unicast", "core"));
+        until("BFD", || state("show bfd peers json", "/0/status") == "up");
+        let routes = |words: &str| routers[0].ok(words);
+        until("routes", || {
+            let (v4, v6) = (routes("ip route"), routes("ip -6 route"));
+            v4.contains("10.202.0.0/16 via 10.0.0.2 dev core1 proto bgp")
+                && v4.contains("10.2.0.0/24 via 10.0.0.2 dev core1 proto ospf")
+                && v6.contains("fd10:2::/32 via fe80::")
+                && v6.contains("fd02::/64 via fe80::")
+        });
+        let dropped = || {
+            one.json("show bgp summary json")["ipv4Unicast"]["peers"]["10.0.0.2"]["connectionsDropped"]
+                .as_u64()
+                .unwrap()
+        };
+        let before = dropped();
+        // Two floods from a client: packets to the router, and packets through it.
+        let socket = all.client(1).within(|| UdpSocket::bind("10.1.0.2:5000").unwrap()).unwrap();
+        let mut ping = clients[0].command("ping");
+        ping.args(["-n", "-i", "0.05", "-c", "80", "-w", "60", "10.2.0.2"]).stdout(Stdio::piped());
+        let pinging = ping.spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end {
+            for to in ["10.1.0.1:5001", "224.0.0.9:520", "10.2.0.2:5001"] {
+                let _ = socket.send_to(&[0; 100], to);
+            }
+        }
+        let text = String::from_utf8_lossy(&pinging.wait_with_output().unwrap().stdout).into_owned();
+        assert!(replies(&text, 80) >= 20, "{text}"); // the flood lasts for half of the time
+        let lcp = routers[0].json("show lcp");
+        let policed = |name: &str| {
+            let row = lcp["classes"].as_array().unwrap().iter().find(|row| row["class"] == name);
+            row.unwrap()["policed"].as_u64().unwrap()
+        };
+        assert!(policed("group") > 0, "{lcp}");
+        for class in ["bgp", "ospf", "isis", "bfd", "arp", "nd"] {
+            assert_eq!(policed(class), 0, "{class}: {lcp}");
+        }
+        assert!(bgp("ipv4Unicast", "10.0.0.2") && dropped() == before);
+        assert!(is("show ip ospf neighbor json", "/neighbors/10.0.0.2/0/nbrState", "Full"));
+        drop(frrs);
+        all.end();
+    });
+}
+
+/// Returns the configurations of FRR's daemons at router `own` of a network with two links, by OSPF
+/// and BFD, and with a table of BGP.
+fn confs_of_table(own: u8, other: u8) -> [(&'static str, String); 4] {
+    let link = |dev: &str, cost: u16| {
+        let ospf =
+            " ip ospf area 0\n ip ospf hello-interval 1\n ip ospf dead-interval 60\n ip ospf network point-to-point\n";
+        format!("interface {dev}\n{ospf} ip ospf bfd\n ip ospf cost {cost}\n")
+    };
+    let ospfd = link("core", 10)
+        + &link("back", 100)
+        + "interface lan\n ip ospf area 0\n ip ospf passive\ninterface lo\n ip ospf \
+        area 0\nrouter ospf\n timers throttle spf 10 20 100\n";
+    let peer = format!("10.255.0.{other}");
+    let bgpd = format!(
+        "router bgp 65000\n bgp router-id 10.255.0.{own}\n no bgp ebgp-requires-policy\n neighbor {peer} remote-as \
+         65000\n neighbor {peer} update-source 10.255.0.{own}\n neighbor {peer} timers connect 1\n neighbor fd00::{other} \
+         remote-as 65000\n neighbor fd00::{other} timers connect 1\n neighbor 10.{own}.0.2 remote-as 65100\n neighbor \
+         10.{own}.0.2 passive\n bgp graceful-restart\n address-family ipv4 unicast\n  neighbor {peer} next-hop-self\n  no neighbor fd00::{other} \
+         activate\n exit-address-family\n address-family ipv6 unicast\n  neighbor fd00::{other} activate\n  neighbor \
+         fd00::{other} next-hop-self\n  neighbor 10.{own}.0.2 activate\n exit-address-family\n"
+    );
+    let bfdd = format!(
+        "bfd\n profile fast\n  detect-multiplier 3\n  transmit-interval 50\n  receive-interval 50\n peer 10.0.0.{other} \
+         interface core\n  profile fast\n peer 10.9.0.{other} interface back\n  profile fast\n"
+    );
+    [("zebra", String::new()), ("ospfd", ospfd), ("bgpd", bgpd), ("bfdd", bfdd)]
+}
+
+/// A stream of numbered datagrams, one each millisecond, from the second client to the first.
+struct Stream<'s> {
+    is_over: &'s AtomicBool,
+    receiver: std::thread::ScopedJoinHandle<'s, Vec<bool>>,
+    sender: std::thread::ScopedJoinHandle<'s, u32>,
+}
+
+impl<'s> Stream<'s> {
+    fn start<'e>(
+        scope: &'s std::thread::Scope<'s, 'e>,
+        all: &Routers,
+        to: (Ipv4Addr, u16),
+        is_over: &'s AtomicBool,
+    ) -> Stream<'s> {
+        let from = all.client(2).within(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        let at = all.client(1).within(|| UdpSocket::bind(to).unwrap()).unwrap();
+        at.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+        let sender = scope.spawn(move || {
+            let (began, mut n) = (Instant::now(), 0u32);
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = from.send_to(&n.to_be_bytes(), to); // refused while there is no route
+                n += 1;
+                std::thread::sleep((began + Duration::from_millis(n.into())).saturating_duration_since(Instant::now()));
+            }
+            n
+        });
+        let receiver = scope.spawn(move || {
+            let (mut seen, mut bytes) = (Vec::new(), [0; 4]);
+            loop {
+                match at.recv(&mut bytes) {
+                    Ok(_) => {
+                        let n = u32::from_be_bytes(bytes) as usize;
+                        seen.resize(seen.len().max(n + 1), false);
+                        seen[n] = true;
+                    }
+                    Err(_) if is_over.load(Ordering::Relaxed) => return seen,
+                    Err(_) => {}
+                }
+            }
+        });
+        Stream { is_over, receiver, sender }
+    }
+
+    /// Ends the stream. Returns the number of datagrams sent and of those lost.
+    fn end(self) -> (u32, usize) {
+        std::thread::sleep(Duration::from_millis(300));
+        self.is_over.store(true, Ordering::Relaxed);
+        let sent = self.sender.join().unwrap();
+        let seen = self.receiver.join().unwrap();
+        (sent, sent as usize - seen.iter().filter(|seen| **seen).count())
+    }
+}
+
+/// Runs `during` while a stream passes. Returns the number of datagrams sent and of those lost.
+fn lost(all: &Routers, to: (Ipv4Addr, u16), during: impl FnOnce()) -> (u32, usize) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stream = Stream::start(scope, all, to, &is_over);
+        std::thread::sleep(Duration::from_millis(300));
+        during();
+        stream.end()
+    })
+}
+
+/// `LINERATE_ROUTES` is the number of IPv4 routes, by default 2,000; there are 22 IPv6 routes for
+/// 100 of them.
+#[test]
+fn a_table_passes_two_routers_and_failures_are_repaired() {
+    let test = "a_table_passes_two_routers_and_failures_are_repaired";
+    isolated(test, || {
+        if !has_frr(test, TOOLS) {
+            return;
+        }
+        let count: usize = std::env::var("LINERATE_ROUTES").map_or(2_000, |n| n.parse().unwrap());
+        let prefixes: Vec<Prefix> = table(count, count * 22 / 100);
+        let counts = [count, prefixes.len() - count].map(|n| n as u64);
+        let all = Routers::start("table");
+        let frr1 = all.frr(1, &confs_of_table(1, 2));
+        let mut frr2 = all.frr(2, &confs_of_table(2, 1));
+        let is_full = |frr: &Frr| {
+            let neighbors = frr.json("show ip ospf neighbor json");
+            let of = |n: u8| neighbors["neighbors"][format!("10.255.0.{n}")].as_array().map_or(0, Vec::len);
+            let bfd = frr.json("show bfd peers json").to_string();
+            of(1) + of(2) == 2 && bfd.matches("\"status\":\"up\"").count() >= 2
+        };
+        until("OSPF and BFD on both links", || is_full(&frr1) && is_full(&frr2));
+        let established = |frr: &Frr, peer: &str, family: &str| {
+            frr.json("show bgp summary json")[family]["peers"][peer]["state"] == "Established"
+        };
+        until("BGP", || {
+            established(&frr1, "10.255.0.2", "ipv4Unicast") && established(&frr1, "fd00::2", "ipv6Unicast")
+        });
+        all.clients[0].ip("addr add 10.1.0.3/24 dev lan1p");
+        all.clients[0].ip("addr add 11.0.0.1/32 dev lo");
+        let (own, near) = (Ipv4Addr::new(10, 1, 0, 2), "fd01::2".parse().unwrap());
+        let mut speaker = Speaker::connect(&all.client(1), Ipv4Addr::new(10, 1, 0, 1), 65_100, own);
+        let began = Instant::now();
+        speaker.announce(&prefixes, own, near);
+        for n in [1, 2] {
+            until("the table", || all.bgp_routes(n) == counts);
+            println!("{counts:?} routes at router {n} after {:.2} s", began.elapsed().as_secs_f64());
+        }
+        let (table, lan) = ((Ipv4Addr::new(11, 0, 0, 1), 4000), (own, 4001));
+        // All daemons of a router are killed and start again.
+        let restart = lost(&all, table, || {
+            frr2.kill();
+            std::thread::sleep(Duration::from_secs(1));
+            assert_eq!(all.bgp_routes(2), counts);
+            frr2.run();
+            until("OSPF again", || is_full(&frr2));
+            until("the table is announced again", || {
+                let fpm = all.routers[1].json("show fpm");
+                all.bgp_routes(2) == counts && fpm["stale"] == 0
+            });
+        });
+        println!("daemons killed and started: {restart:?}");
+        // All routes get another next hop, and the first thousand are withdrawn and come back.
+        let moved = lost(&all, table, || {
+            speaker.announce(&prefixes[..count], Ipv4Addr::new(10, 1, 0, 3), near);
+            until("the other next hop", || all.routers[0].ok("ip route get 11.0.0.1").contains("via 10.1.0.3"));
+            speaker.withdraw(&prefixes[count - 1000..count]);
+            until("withdrawn", || all.bgp_routes(2) == [counts[0] - 1000, counts[1]]);
+            speaker.announce(&prefixes[count - 1000..count], own, near);
+            until("announced", || all.bgp_routes(2) == counts);
+        });
+        println!("next hop changed: {moved:?}");
+        assert_eq!((restart.1, moved.1), (0, 0), "lost");
+        // A link dies; the second router keeps its carrier, so that only BFD notices.
+        let is_repaired = |dst: &str| all.routers[1].ok(&format!("ip route get {dst}")).contains("dev back2");
+        for (what, to) in [("OSPF", lan), ("the table", table)] {
+            let broken = lost(&all, to, || {
+                kernel("link set core1p down");
+                until("the other link", || is_repaired(&to.0.to_string()));
+            });
+            println!("link down, route of {what}: {broken:?}");
+            assert!(broken.1 < 20_000, "{what}: {broken:?}");
+            kernel("link set core1p up");
+            until("the first link", || is_full(&frr2) && !is_repaired(&to.0.to_string()));
+        }
+        drop((frr1, frr2));
+        all.end();
+    });
+}
