@@ -93,21 +93,11 @@ impl<L: Locks> Stack<L> {
                 if self.echo_answered(cx, ident, answer) {
                     DropReason::IcmpConsumed
                 } else {
-                    packet = match self.punt(cx, iface, packet) {
-                        Some(packet) => packet,
-                        None => return,
-                    };
-                    DropReason::IcmpIgnored
+                    return self.punt_or_drop(cx, iface, packet, DropReason::IcmpIgnored);
                 }
             }
             Ok(Message::SourceQuench) => DropReason::IcmpIgnored,
-            Ok(Message::Other { .. }) => {
-                packet = match self.punt(cx, iface, packet) {
-                    Some(packet) => packet,
-                    None => return,
-                };
-                DropReason::IcmpIgnored
-            }
+            Ok(Message::Other { .. }) => return self.punt_or_drop(cx, iface, packet, DropReason::IcmpIgnored),
         };
         self.drop_frame(cx, packet, why);
     }

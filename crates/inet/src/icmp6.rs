@@ -91,20 +91,10 @@ impl<L: Locks> Stack<L> {
                 if self.echo_answered(cx, ident, answer) {
                     DropReason::Icmp6Consumed
                 } else {
-                    packet = match self.punt(cx, iface, packet) {
-                        Some(packet) => packet,
-                        None => return,
-                    };
-                    DropReason::Icmp6Ignored
+                    return self.punt_or_drop(cx, iface, packet, DropReason::Icmp6Ignored);
                 }
             }
-            Ok(Message::Other { .. }) => {
-                packet = match self.punt(cx, iface, packet) {
-                    Some(packet) => packet,
-                    None => return,
-                };
-                DropReason::Icmp6Ignored
-            }
+            Ok(Message::Other { .. }) => return self.punt_or_drop(cx, iface, packet, DropReason::Icmp6Ignored),
         };
         self.drop_frame(cx, packet, why);
     }

@@ -172,8 +172,8 @@ impl<L: Locks> Stack<L> {
         drop(groups);
         if member {
             self.ip4_deliver(cx, iface, packet, header, udp);
-        } else if let Some(packet) = self.punt(cx, iface, packet) {
-            self.drop_frame(cx, packet, DropReason::Ip4NotMember);
+        } else {
+            self.punt_or_drop(cx, iface, packet, DropReason::Ip4NotMember);
         }
     }
 

@@ -70,11 +70,7 @@ impl<L: Locks> Stack<L> {
     /// interface; `None` for loopback.
     pub(crate) fn ip6_packet(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame) {
         match self.ip6_check(cx, iface, &mut packet) {
-            Err(DropReason::Ip6NotMember) => {
-                if let Some(packet) = self.punt(cx, iface, packet) {
-                    self.drop_frame(cx, packet, DropReason::Ip6NotMember);
-                }
-            }
+            Err(why @ DropReason::Ip6NotMember) => self.punt_or_drop(cx, iface, packet, why),
             Err(why) => self.drop_frame(cx, packet, why),
             Ok((header, Destination::Here)) => self.ip6_deliver(cx, iface, packet, header),
             Ok((header, Destination::Onward)) => {

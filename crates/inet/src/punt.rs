@@ -2,14 +2,14 @@
 //!
 //! An interface may have a mirror: a device of the kernel with the same addresses, at which the
 //! daemons of a routing engine run. This host forwards packets and answers ARP, neighbor
-//! solicitations and echo requests. All other packets to the host for which it has no receiver are
-//! passed to the mirror, and so are packets to the groups of routing protocols, and copies of what
-//! both need: ARP replies, neighbor discovery, IGMP, MLD, ICMP errors. Frames of the mirror leave
-//! by the interface unchanged.
+//! solicitations and echo requests. Other packets to the host without a receiver are passed to the
+//! mirror: those without a socket, of an unknown protocol, or to a link-local group without a
+//! member. It also gets copies of what both need: ARP replies, neighbor discovery, IGMP, MLD, ICMP
+//! errors. Frames of the mirror leave by the interface unchanged.
 //!
 //! Each class of packets ([`Control`]) has a rate limit of its own on each interface, so that a
 //! flood of one class, or on one interface, does not end the sessions of another. The Ethernet
-//! header of an IP packet is written anew, with an unknown station as source.
+//! header of an IP packet is replaced; its source is 02:00:00:00:00:00.
 
 use crate::Stack;
 use crate::iface::{AtOnce, Iface, IfaceId, IfaceKind};
@@ -23,7 +23,7 @@ use wire::eth::{self, EtherType};
 use wire::{Mac, ip4, ip6};
 
 /// Source address of IP packets that are passed to a mirror (locally administered).
-const STATION: Mac = Mac([2, 0, 0, 0, 0, 0]);
+const PUNT_SOURCE: Mac = Mac([2, 0, 0, 0, 0, 0]);
 
 /// Returns the sysctl with the rate of a class on each interface, in packets per second; 0 is no
 /// limit.
@@ -101,6 +101,14 @@ impl<L: Locks> Stack<L> {
         packet.rewind_to_l3();
         self.pass(cx, iface, mirror, class, packet);
         None
+    }
+
+    /// Passes a packet for which this host has no receiver to the mirror of `iface`, or drops it
+    /// with the reason `why`.
+    pub(crate) fn punt_or_drop(&self, cx: Cx, iface: Option<&Iface<L>>, packet: Frame, why: DropReason) {
+        if let Some(packet) = self.punt(cx, iface, packet) {
+            self.drop_frame(cx, packet, why);
+        }
     }
 
     /// Passes a copy of a packet, which `iface` received, to the mirror of `iface` if there is one.
@@ -196,6 +204,6 @@ fn link_header(packet: &[u8], own: Mac) -> [u8; eth::HEADER_LEN] {
         (EtherType::IPV4, group.or(dst.filter(|dst| dst.is_broadcast()).map(|_| Mac::BROADCAST)))
     };
     let mut header = [0; eth::HEADER_LEN];
-    eth::Header { dst: group.unwrap_or(own), src: STATION, ethertype }.emit(&mut header);
+    eth::Header { dst: group.unwrap_or(own), src: PUNT_SOURCE, ethertype }.emit(&mut header);
     header
 }

@@ -197,14 +197,14 @@ stats::sysctls! {
         /// Maximum number of LACP frames per second that are passed from an iface to its mirror; 0
         /// for no limit.
         punt_lacp = "net.punt.lacp.rate", 0..=10000000, 100;
-        /// Maximum number of other ICMP messages per second that are passed from an iface to its
-        /// mirror; 0 for no limit.
-        punt_icmp = "net.punt.icmp.rate", 0..=10000000, 1000;
-        /// Maximum number of other packets to link-local groups per second that are passed from an
+        /// Maximum number of ICMP messages in no other class per second that are passed from an
         /// iface to its mirror; 0 for no limit.
+        punt_icmp = "net.punt.icmp.rate", 0..=10000000, 1000;
+        /// Maximum number of packets to link-local groups in no other class per second that are
+        /// passed from an iface to its mirror; 0 for no limit.
         punt_group = "net.punt.group.rate", 0..=10000000, 500;
-        /// Maximum number of other packets to this host per second that are passed from an iface to
-        /// its mirror; 0 for no limit.
+        /// Maximum number of packets to this host, and broadcasts, in no other class per second
+        /// that are passed from an iface to its mirror; 0 for no limit.
         punt_local = "net.punt.local.rate", 0..=10000000, 5000;
         /// Forward IPv6 packets that are not addressed to this host.
         forwarding6 = "net.inet6.ip6.forwarding", 0..=1, 0;

@@ -27,17 +27,12 @@ pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     if let Some(netns) = &args.netns {
         host.set("mirror.netns", netns).map_err(|why| Fault::usage(format!("--netns: {why}")))?;
     }
-    let sandbox = args.sandbox.with_control(host.control.is_some() || has_mirror(&host));
+    let sandbox = args.sandbox.with_control(host.control.is_some() || host.has_mirrors());
     let network = Network { hosts: vec![host], switches: Vec::new() };
     if args.check {
         return print(&summary(&network)).map(|()| Exit::Fine);
     }
     run(network, None, &sandbox, args.host.ready_fd, args.metrics.as_ref(), args.log.as_ref())
-}
-
-/// Returns whether an iface of a host has a mirror, which needs rights while the host runs.
-pub fn has_mirror(host: &HostConfig) -> bool {
-    host.ifaces.iter().any(|iface| iface.mirror.is_some())
 }
 
 /// Returns what the hosts and switches would open, for --check.

@@ -106,9 +106,9 @@ impl<L: Locks> Host<L> {
         match (gateway, dev) {
             (Some(gateway), dev) => {
                 let dev = dev.map_or_else(|| self.link_of(gateway), Ok)?;
-                self.no_mirror(dev).map(|()| Via::Gateway(dev, gateway))
+                self.reject_mirror(dev).map(|()| Via::Gateway(dev, gateway))
             }
-            (None, Some(dev)) => self.no_mirror(dev).map(|()| Via::Link(dev)),
+            (None, Some(dev)) => self.reject_mirror(dev).map(|()| Via::Link(dev)),
             (None, None) => Err(CommandError::missing("via GATEWAY or dev IF")),
         }
     }
@@ -117,7 +117,7 @@ impl<L: Locks> Host<L> {
     ///
     /// # Errors
     /// Returns an error with the name of the iface to use instead.
-    pub fn no_mirror(&self, id: IfaceId) -> Result<(), CommandError> {
+    pub fn reject_mirror(&self, id: IfaceId) -> Result<(), CommandError> {
         let Some(mirror) = self.stack.iface(id).filter(|iface| iface.kind == IfaceKind::Mirror) else { return Ok(()) };
         let of = mirror.peer().and_then(|of| self.stack.iface(of)).map_or("another iface", |of| of.name.as_str());
         Err(CommandError::failed(format!("{} is the mirror of {of}: use {of}", mirror.name)))
@@ -214,7 +214,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if an address is not a unicast address.
     pub fn set_static_neighbor(&self, dev: IfaceId, addr: Ipv4Addr, mac: Mac) -> Result<(), CommandError> {
         let mac = address::unicast(mac)?;
-        self.no_mirror(dev)?;
+        self.reject_mirror(dev)?;
         if addr.is_multicast() || addr.is_unspecified() || addr.is_broadcast() {
             return Err(CommandError::bad("neighbor", &addr.to_string(), "a unicast address of a host"));
         }
@@ -310,7 +310,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if another iface has the address, or if the table is full.
     pub fn put_addr(&self, id: IfaceId, addr: IfaceAddr) -> Result<(), CommandError> {
         let (stack, cx) = (&self.stack, self.cx());
-        self.no_mirror(id)?;
+        self.reject_mirror(id)?;
         if stack.iface(id).is_some_and(|iface| iface.kind != IfaceKind::Loopback) {
             address::on_link(addr)?;
         }

@@ -133,6 +133,11 @@ impl Default for HostConfig {
 }
 
 impl HostConfig {
+    /// Returns whether an iface has a mirror.
+    pub fn has_mirrors(&self) -> bool {
+        self.ifaces.iter().any(|iface| iface.mirror.is_some())
+    }
+
     /// Returns the pool configuration for a host with locks of kind `L`. Buffers are large enough
     /// for the longest frame that the MTU of any port permits.
     pub fn pool_config<L: Locks>(&self) -> PoolConfig {
@@ -190,7 +195,7 @@ impl HostConfig {
                 self.name
             )
         });
-        let mirrors = self.ifaces.iter().any(|iface| iface.mirror.is_some()).then(|| {
+        let mirrors = self.has_mirrors().then(|| {
             format!("{}: mirrors do not follow their ifaces, since all hosts run on one thread here", self.name)
         });
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };

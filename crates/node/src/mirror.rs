@@ -32,7 +32,7 @@ struct Device {
     state: MirrorState,
     has_carrier: bool,
     /// Carrier that the device was last set to, which an old kernel may have refused.
-    asked_carrier: bool,
+    requested_carrier: bool,
     mtu: u16,
     /// Epoch of the stack's links with which the device was last compared; `None` before the first
     /// time.
@@ -45,7 +45,7 @@ struct Device {
     retry: Instant,
 }
 
-/// What the device of a mirror is to have.
+/// Properties that the device of a mirror is to have.
 #[derive(Debug)]
 pub(crate) struct Wanted<A> {
     /// Epoch of the stack's links; the addresses are the same while it is the same.
@@ -61,8 +61,6 @@ pub(crate) struct Wanted<A> {
 pub struct MirrorStatus {
     /// The iface.
     pub iface: IfaceId,
-    /// The mirror, which is an iface of the host, too.
-    pub mirror: IfaceId,
     /// Name of the device.
     pub device: String,
     /// Network namespace of the device.
@@ -91,7 +89,7 @@ pub(crate) enum Followed {
 pub(crate) type Addresses = Vec<(IpAddr, u8)>;
 
 impl Mirror {
-    /// Creates the mirror of the first of two ifaces.
+    /// Creates the second of two ifaces as the mirror of the first.
     ///
     /// # Errors
     /// No descriptors are available.
@@ -107,7 +105,7 @@ impl Mirror {
             device,
             state,
             has_carrier: true,
-            asked_carrier: true,
+            requested_carrier: true,
             mtu,
             epoch: None,
             addresses: None,
@@ -136,8 +134,8 @@ impl Mirror {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the device what is wanted. A change that fails is tried again after a while; `notice`
-    /// is called with the reason once. Returns what another program has changed.
+    /// Applies carrier, MTU and addresses to the device. A change that fails is tried again after a
+    /// while; `notice` is called with the reason once. Returns what another program has changed.
     pub(crate) fn follow<A: FnOnce() -> [Addresses; 2]>(
         &self,
         now: Instant,
@@ -155,8 +153,8 @@ impl Mirror {
             }
             return Followed::Same; // its port has ended, too
         }
-        if of.asked_carrier != wanted.has_carrier {
-            of.asked_carrier = wanted.has_carrier;
+        if of.requested_carrier != wanted.has_carrier {
+            of.requested_carrier = wanted.has_carrier;
             match of.device.set_carrier(wanted.has_carrier) {
                 Ok(()) => of.has_carrier = wanted.has_carrier,
                 Err(why) => notice(&format!("cannot set the carrier: {why}")),
@@ -175,7 +173,7 @@ impl Mirror {
             (of.fault, of.retry) = (fault, now.after(RETRY));
         }
         match of.state {
-            now if now == before => Followed::Same,
+            state if state == before => Followed::Same,
             MirrorState::Up => Followed::Up,
             _ => Followed::Down,
         }
@@ -183,10 +181,9 @@ impl Mirror {
 
     pub(crate) fn status(&self) -> MirrorStatus {
         let of = self.device();
-        let [iface, mirror] = self.ifaces;
+        let [iface, _] = self.ifaces;
         MirrorStatus {
             iface,
-            mirror,
             device: self.config.name.clone(),
             netns: self.config.netns.clone(),
             index: self.index,

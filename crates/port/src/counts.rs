@@ -168,7 +168,7 @@ impl LinkState {
 
     /// Forgets the index of the device, which is in another network namespace, and sets its speed.
     #[cfg(target_os = "linux")]
-    pub(crate) fn set_elsewhere(&self, speed: Option<u64>) {
+    pub(crate) fn set_foreign(&self, speed: Option<u64>) {
         self.ifindex.store(0, Ordering::Relaxed);
         self.set_speed(speed.unwrap_or(0));
     }

@@ -29,7 +29,7 @@ mod other {
         /// True if changes were lost.
         pub is_incomplete: bool,
         /// True if a device was removed.
-        pub is_shorter: bool,
+        pub has_removed: bool,
     }
 
     /// Watch of links, which does not exist on this system.

@@ -53,7 +53,8 @@ pub struct TapConfig {
     pub mac: Option<Mac>,
     /// True to bring up the kernel's interface.
     pub up: bool,
-    /// True to send frames that are longer than the MTU, too, up to 64 KiB. The kernel accepts them.
+    /// True to send frames that are longer than the MTU, too, up to 64 KiB, which the kernel
+    /// accepts.
     pub any_length: bool,
     /// Number of queues of the device. If there are several, each call that opens the device
     /// returns a port on another queue ([`Queues`]).

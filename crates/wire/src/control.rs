@@ -37,7 +37,7 @@ pub enum Control {
     Icmp,
     /// Packets to link-local groups (224.0.0.0/24, ff02::/16) that are in no other class.
     Group,
-    /// Packets to the host itself that are in no other class.
+    /// Packets to the host, and broadcasts, that are in no other class.
     Local,
 }
 

@@ -19,7 +19,7 @@ pub(super) fn mtu_max<L: Locks>(ctl: &Ctl<'_, L>, id: IfaceId) -> i64 {
 pub(super) fn set_mtu<L: Locks>(ctl: &Ctl<'_, L>, iface: &Iface<L>, word: &str) -> Result<(), CommandError> {
     // RFC 791 3.2: every link can transmit packets of 68 bytes.
     let mtu = parse::number(&format!("{}: mtu", iface.name), word, 68, mtu_max(ctl, iface.id))?;
-    ctl.host.no_mirror(iface.id)?;
+    ctl.host.reject_mirror(iface.id)?;
     match iface.tunnel {
         Some(_) => ctl.host.stack.set_tunnel_mtu(ctl.cx, iface.id, mtu as u16),
         None => ctl.host.stack.set_mtu(iface.id, mtu as u16),

@@ -297,9 +297,7 @@ impl<L: Locks> Stack<L> {
             if to.is_ipv6() {
                 restore6(&mut packet);
             }
-            if let Some(packet) = self.punt(cx, iface, packet) {
-                self.drop_frame(cx, packet, DropReason::UdpNoSocketBroadcast);
-            }
+            self.punt_or_drop(cx, iface, packet, DropReason::UdpNoSocketBroadcast);
             return 0;
         };
         let mut delivered = 0;

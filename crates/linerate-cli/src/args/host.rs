@@ -135,11 +135,13 @@ pub struct AloneArgs {
     /// Accept the routes of FRR's zebra (FPM) at this loopback address: 127.0.0.1:2620
     #[arg(long, value_name = "ADDR")]
     pub fpm: Option<String>,
-    /// Mirror the preceding port to this device in --netns, for a routing engine such as FRR
+    /// Create this TAP device in --netns for the preceding port; FRR's daemons receive and send
+    /// control packets there
     #[arg(long, value_name = "DEVICE")]
     pub mirror: Vec<String>,
-    /// Create the mirrors of ports in this network namespace [default: dataplane]
-    #[arg(long, value_name = "NAME")]
+    /// Use this network namespace for the devices of --mirror and the listener of --fpm [default:
+    /// dataplane]
+    #[arg(long, value_name = "NAME|PATH")]
     pub netns: Option<String>,
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR")]

@@ -1,9 +1,8 @@
 //! Mirrors of ports in the kernel: stock programs work on them as on the ports.
 
-use crate::common::{Dir, Far, Running, has_all, isolated, linerate, printed, replies, run, station, until};
+use crate::common::{Daemon, Dir, Far, Running, has_all, isolated, linerate, printed, replies, run, station, until};
 use port::os::netns::Namespace;
 use std::net::UdpSocket;
-use std::process::Stdio;
 
 /// Runs a program in a namespace, and returns its output.
 fn output_of(far: &Far, program: &str, words: &str) -> String {
@@ -44,12 +43,14 @@ fn programs_use_a_mirror_as_the_port() {
             let row = lcp["classes"].as_array().unwrap().iter().find(|row| row["class"] == name).unwrap();
             (row["passed"].as_u64().unwrap(), row["policed"].as_u64().unwrap())
         };
+        let is_refused = || {
+            let output = run(peer.command("nc").args(["-v", "-z", "-w", "10", "10.0.0.1", "179"]));
+            String::from_utf8_lossy(&output.stderr).contains("refused")
+        };
         assert!(reach(&peer, 7) && class("bgp").0 == 0);
-        assert!(!reach(&peer, 179) && class("bgp").0 > 0, "the kernel refuses, since nothing listens");
-        let mut listener = plane.command("nc").args(["-k", "-l", "179"]).stdout(Stdio::null()).spawn().unwrap();
+        assert!(is_refused() && class("bgp").0 > 0, "the kernel refuses, since nothing listens");
+        let listener = Daemon::start(plane.command("nc").args(["-k", "-l", "179"]));
         until("a connection to the daemon", || reach(&peer, 179));
-        listener.kill().unwrap();
-        listener.wait().unwrap();
         let lcp = host.json("show lcp");
         assert!(class("arp").0 > 0 && class("icmp").0 >= 10, "{lcp}");
         let own = &lcp["mirrors"][0];
@@ -57,9 +58,12 @@ fn programs_use_a_mirror_as_the_port() {
         // A flood of one class is limited and does not touch others.
         let socket = Namespace::open(peer.path().as_ref()).unwrap();
         let socket = socket.within(|| UdpSocket::bind("10.0.0.2:5000").unwrap()).unwrap();
-        (0..200).for_each(|_| drop(socket.send_to(b"flood", "10.0.0.1:5001")));
-        until("the limit", || class("local").1 > 100);
-        assert_eq!(class("bgp").1, 0);
+        until("the limit", || {
+            (0..200).for_each(|_| drop(socket.send_to(b"flood", "10.0.0.1:5001")));
+            class("local").1 > 100
+        });
+        assert!(reach(&peer, 179) && class("bgp").1 == 0);
+        drop(listener);
         // Addresses, MTU and carrier follow; so does the iface when somebody sets the device down.
         host.ok("ip addr add 10.0.5.1/24 dev v0");
         host.ok("ifconfig v0 mtu 1400");
@@ -87,7 +91,8 @@ fn programs_use_a_mirror_as_the_port() {
         // Without the device, the host goes on by itself.
         plane.ip("link del eth0");
         until("the device is gone", || host.json("show lcp")["mirrors"][0]["state"] == "gone");
-        assert!(!reach(&peer, 179) && reach(&peer, 7));
+        let before = class("bgp").0;
+        assert!(is_refused() && reach(&peer, 7) && class("bgp").0 == before, "the host refuses");
         until("the router's own address is removed", || !has_own());
         let (code, audit, err) = host.interrupt();
         assert!(code == Some(0) && audit.contains("imbalance           0"), "{audit}");

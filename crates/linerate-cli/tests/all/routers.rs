@@ -3,13 +3,17 @@
 
 use crate::common::bgp::{Prefix, Speaker, table};
 use crate::common::frr::{Frr, has_frr};
-use crate::common::{Far, Running, isolated, kernel, replies, station, until};
+use crate::common::{Far, Running, isolated_within, kernel, replies, run, station, until, until_every};
 use port::os::netns::Namespace;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// Pause between two checks of FRR's state, since each starts a vtysh.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Time limit of a test with the table of the Internet.
+const LIMIT: Duration = Duration::from_secs(900);
 const TOOLS: &[&str] = &["ip", "vtysh", "nsenter", "ping"];
 
 /// Two routers. The devices of their ports are `core1`, `back1`, `lan1` and `core2`, `back2`,
@@ -75,11 +79,13 @@ impl Routers {
 
     /// Stops both routers, whose audits are exact.
     fn end(self) {
-        for router in self.routers {
-            let (code, audit, _) = router.interrupt();
-            assert!(code == Some(0) && audit.contains("imbalance           0"), "{audit}");
-        }
+        self.routers.into_iter().for_each(Running::end);
     }
+}
+
+/// Number in an environment variable, for measurements.
+fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
 /// Returns the configurations of FRR's daemons at router `own`, whose neighbor is router `other`.
@@ -122,7 +128,7 @@ fn confs(own: u8, other: u8) -> [(&'static str, String); 6] {
 #[test]
 fn daemons_of_two_routers_meet_over_mirrors() {
     let test = "daemons_of_two_routers_meet_over_mirrors";
-    isolated(test, || {
+    isolated_within(LIMIT, test, || {
         if !has_frr(test, TOOLS) {
             return;
         }
@@ -137,12 +143,12 @@ fn daemons_of_two_routers_meet_over_mirrors() {
         let bgp = |family: &str, peer: &str| {
             state("show bgp summary json", &format!("/{family}/peers/{peer}/state")) == "Established"
         };
-        until("OSPF", || is("show ip ospf neighbor json", "/neighbors/10.0.0.2/0/nbrState", "Full"));
-        until("OSPFv3", || is("show ipv6 ospf6 neighbor json", "/neighbors/0/state", "Full"));
-        until("IS-IS", || one.vtysh(&["show isis neighbor"]).contains(" Up "));
-        until("BGP", || bgp("ipv4Unicast", "10.0.0.2"));
-        until("BGP over link-local addresses", || bgp("ipv6Unicast", "core"));
-        until("BFD", || state("show bfd peers json", "/0/status") == "up");
+        until_every(PAUSE, "OSPF", || is("show ip ospf neighbor json", "/neighbors/10.0.0.2/0/nbrState", "Full"));
+        until_every(PAUSE, "OSPFv3", || is("show ipv6 ospf6 neighbor json", "/neighbors/0/state", "Full"));
+        until_every(PAUSE, "IS-IS", || one.vtysh(&["show isis neighbor"]).contains(" Up "));
+        until_every(PAUSE, "BGP", || bgp("ipv4Unicast", "10.0.0.2"));
+        until_every(PAUSE, "BGP over link-local addresses", || bgp("ipv6Unicast", "core"));
+        until_every(PAUSE, "BFD", || state("show bfd peers json", "/0/status") == "up");
         let routes = |words: &str| routers[0].ok(words);
         until("routes", || {
             let (v4, v6) = (routes("ip route"), routes("ip -6 route"));
@@ -152,24 +158,24 @@ fn daemons_of_two_routers_meet_over_mirrors() {
                 && v6.contains("fd02::/64 via fe80::")
         });
         let dropped = || {
-            one.json("show bgp summary json")["ipv4Unicast"]["peers"]["10.0.0.2"]["connectionsDropped"]
-                .as_u64()
-                .unwrap()
+            let summary = one.json("show bgp summary json");
+            summary["ipv4Unicast"]["peers"]["10.0.0.2"]["connectionsDropped"].as_u64()
         };
+        until_every(PAUSE, "the summary", || dropped().is_some());
         let before = dropped();
         // Two floods from a client: packets to the router, and packets through it.
         let socket = all.client(1).within(|| UdpSocket::bind("10.1.0.2:5000").unwrap()).unwrap();
         let mut ping = clients[0].command("ping");
-        ping.args(["-n", "-i", "0.05", "-c", "80", "-w", "60", "10.2.0.2"]).stdout(Stdio::piped());
+        ping.args(["-n", "-i", "0.05", "-c", "60", "-w", "60", "10.2.0.2"]).stdout(Stdio::piped());
         let pinging = ping.spawn().unwrap();
-        let end = Instant::now() + Duration::from_secs(2);
+        let end = Instant::now() + Duration::from_secs(1);
         while Instant::now() < end {
             for to in ["10.1.0.1:5001", "224.0.0.9:520", "10.2.0.2:5001"] {
                 let _ = socket.send_to(&[0; 100], to);
             }
         }
         let text = String::from_utf8_lossy(&pinging.wait_with_output().unwrap().stdout).into_owned();
-        assert!(replies(&text, 80) >= 20, "{text}"); // the flood lasts for half of the time
+        assert!(replies(&text, 60) >= 20, "{text}"); // the flood lasts for a third of the time
         let lcp = routers[0].json("show lcp");
         let policed = |name: &str| {
             let row = lcp["classes"].as_array().unwrap().iter().find(|row| row["class"] == name);
@@ -179,6 +185,7 @@ fn daemons_of_two_routers_meet_over_mirrors() {
         for class in ["bgp", "ospf", "isis", "bfd", "arp", "nd"] {
             assert_eq!(policed(class), 0, "{class}: {lcp}");
         }
+        until_every(PAUSE, "the summary", || dropped().is_some());
         assert!(bgp("ipv4Unicast", "10.0.0.2") && dropped() == before);
         assert!(is("show ip ospf neighbor json", "/neighbors/10.0.0.2/0/nbrState", "Full"));
         drop(frrs);
@@ -207,14 +214,17 @@ fn confs_of_table(own: u8, other: u8) -> [(&'static str, String); 4] {
          activate\n exit-address-family\n address-family ipv6 unicast\n  neighbor fd00::{other} activate\n  neighbor \
          fd00::{other} next-hop-self\n  neighbor 10.{own}.0.2 activate\n exit-address-family\n"
     );
+    // On a busy machine, a faster detection would find failures that are none.
+    let (multiplier, ms) = (setting("LINERATE_BFD_MULTIPLIER", 20), setting("LINERATE_BFD_MS", 100));
     let bfdd = format!(
-        "bfd\n profile fast\n  detect-multiplier 3\n  transmit-interval 50\n  receive-interval 50\n peer 10.0.0.{other} \
+        "bfd\n profile fast\n  detect-multiplier {multiplier}\n  transmit-interval {ms}\n  receive-interval {ms}\n peer 10.0.0.{other} \
          interface core\n  profile fast\n peer 10.9.0.{other} interface back\n  profile fast\n"
     );
     [("zebra", String::new()), ("ospfd", ospfd), ("bgpd", bgpd), ("bfdd", bfdd)]
 }
 
-/// A stream of numbered datagrams, one each millisecond, from the second client to the first.
+/// A stream of numbered datagrams, one each `LINERATE_STREAM_MS` milliseconds (10 by default), from
+/// the second client to the first.
 struct Stream<'s> {
     is_over: &'s AtomicBool,
     receiver: std::thread::ScopedJoinHandle<'s, Vec<bool>>,
@@ -232,11 +242,13 @@ impl<'s> Stream<'s> {
         let at = all.client(1).within(|| UdpSocket::bind(to).unwrap()).unwrap();
         at.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
         let sender = scope.spawn(move || {
-            let (began, mut n) = (Instant::now(), 0u32);
+            let (began, pause, mut n) = (Instant::now(), setting("LINERATE_STREAM_MS", 10) as u64, 0u32);
             while !is_over.load(Ordering::Relaxed) {
                 let _ = from.send_to(&n.to_be_bytes(), to); // refused while there is no route
                 n += 1;
-                std::thread::sleep((began + Duration::from_millis(n.into())).saturating_duration_since(Instant::now()));
+                std::thread::sleep(
+                    (began + Duration::from_millis(u64::from(n) * pause)).saturating_duration_since(Instant::now()),
+                );
             }
             n
         });
@@ -278,16 +290,16 @@ fn lost(all: &Routers, to: (Ipv4Addr, u16), during: impl FnOnce()) -> (u32, usiz
     })
 }
 
-/// `LINERATE_ROUTES` is the number of IPv4 routes, by default 2,000; there are 22 IPv6 routes for
-/// 100 of them.
+/// `LINERATE_ROUTES` is the number of IPv4 routes, at least 2,000; there are 22 IPv6 routes for 100
+/// of them.
 #[test]
 fn a_table_passes_two_routers_and_failures_are_repaired() {
     let test = "a_table_passes_two_routers_and_failures_are_repaired";
-    isolated(test, || {
+    isolated_within(LIMIT, test, || {
         if !has_frr(test, TOOLS) {
             return;
         }
-        let count: usize = std::env::var("LINERATE_ROUTES").map_or(2_000, |n| n.parse().unwrap());
+        let count = setting("LINERATE_ROUTES", 2_000).max(2_000);
         let prefixes: Vec<Prefix> = table(count, count * 22 / 100);
         let counts = [count, prefixes.len() - count].map(|n| n as u64);
         let all = Routers::start("table");
@@ -295,15 +307,17 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
         let mut frr2 = all.frr(2, &confs_of_table(2, 1));
         let is_full = |frr: &Frr| {
             let neighbors = frr.json("show ip ospf neighbor json");
-            let of = |n: u8| neighbors["neighbors"][format!("10.255.0.{n}")].as_array().map_or(0, Vec::len);
+            let all =
+                neighbors["neighbors"].as_object().into_iter().flatten().filter_map(|(_, of)| of.as_array()).flatten();
+            let full = all.filter(|of| of["nbrState"].as_str().is_some_and(|state| state.starts_with("Full"))).count();
             let bfd = frr.json("show bfd peers json").to_string();
-            of(1) + of(2) == 2 && bfd.matches("\"status\":\"up\"").count() >= 2
+            full == 2 && bfd.matches("\"status\":\"up\"").count() >= 2
         };
-        until("OSPF and BFD on both links", || is_full(&frr1) && is_full(&frr2));
+        until_every(PAUSE, "OSPF and BFD on both links", || is_full(&frr1) && is_full(&frr2));
         let established = |frr: &Frr, peer: &str, family: &str| {
             frr.json("show bgp summary json")[family]["peers"][peer]["state"] == "Established"
         };
-        until("BGP", || {
+        until_every(PAUSE, "BGP", || {
             established(&frr1, "10.255.0.2", "ipv4Unicast") && established(&frr1, "fd00::2", "ipv6Unicast")
         });
         all.clients[0].ip("addr add 10.1.0.3/24 dev lan1p");
@@ -323,13 +337,16 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
             std::thread::sleep(Duration::from_secs(1));
             assert_eq!(all.bgp_routes(2), counts);
             frr2.run();
-            until("OSPF again", || is_full(&frr2));
+            until_every(PAUSE, "OSPF again", || is_full(&frr2));
             until("the table is announced again", || {
                 let fpm = all.routers[1].json("show fpm");
                 all.bgp_routes(2) == counts && fpm["stale"] == 0
             });
         });
         println!("daemons killed and started: {restart:?}");
+        // The router knows the other next hop, so that no packet waits for its MAC address.
+        let ping = run(all.clients[0].command("ping").args(["-c", "1", "-w", "30", "-I", "10.1.0.3", "10.1.0.1"]));
+        assert!(ping.status.success());
         // All routes get another next hop, and the first thousand are withdrawn and come back.
         let moved = lost(&all, table, || {
             speaker.announce(&prefixes[..count], Ipv4Addr::new(10, 1, 0, 3), near);
@@ -349,9 +366,9 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
                 until("the other link", || is_repaired(&to.0.to_string()));
             });
             println!("link down, route of {what}: {broken:?}");
-            assert!(broken.1 < 20_000, "{what}: {broken:?}");
+            assert!(broken.1 < broken.0 as usize / 2 + 1_000, "{what}: {broken:?}");
             kernel("link set core1p up");
-            until("the first link", || is_full(&frr2) && !is_repaired(&to.0.to_string()));
+            until_every(PAUSE, "the first link", || is_full(&frr2) && !is_repaired(&to.0.to_string()));
         }
         drop((frr1, frr2));
         all.end();

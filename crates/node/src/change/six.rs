@@ -40,9 +40,9 @@ impl<L: Locks> Host<L> {
             (Some(gateway), dev) => {
                 let gateway = address::six::host("gateway", gateway)?;
                 let dev = dev.map_or_else(|| self.link_of6(gateway), Ok)?;
-                self.no_mirror(dev).map(|()| Via6::Gateway(dev, gateway))
+                self.reject_mirror(dev).map(|()| Via6::Gateway(dev, gateway))
             }
-            (None, Some(dev)) => self.no_mirror(dev).map(|()| Via6::Link(dev)),
+            (None, Some(dev)) => self.reject_mirror(dev).map(|()| Via6::Link(dev)),
             (None, None) => Err(CommandError::missing("via GATEWAY or dev IF")),
         }
     }
@@ -89,7 +89,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if an address is not a unicast address.
     pub fn set_static_neighbor6(&self, dev: IfaceId, addr: Ipv6Addr, mac: Mac) -> Result<(), CommandError> {
         let mac = address::unicast(mac)?;
-        self.no_mirror(dev)?;
+        self.reject_mirror(dev)?;
         self.stack.set_neighbor6(self.cx(), dev, address::six::host("neighbor", addr)?, mac);
         Ok(())
     }
@@ -119,7 +119,7 @@ impl<L: Locks> Host<L> {
     /// Returns an error if another iface has the address, or if the address cannot be added.
     pub fn put_addr6(&self, iface: &Iface<L>, addr: IfaceAddr6) -> Result<(), CommandError> {
         let cx = self.cx();
-        self.no_mirror(iface.id)?;
+        self.reject_mirror(iface.id)?;
         let has = |other: &&Iface<L>| other.addrs6(cx).iter().any(|own| own.addr == addr.addr);
         let other = self.stack.ifaces().filter(|other| other.id != iface.id).find(has);
         if let Some(other) = other.filter(|_| !ip6::is_link_local(addr.addr)) {

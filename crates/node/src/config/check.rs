@@ -139,7 +139,7 @@ impl HostConfig {
             if let Some(at) = self.fpm.listen.filter(|_| self.stacks > 1) {
                 return Err(format!("fpm.listen = '{at}' needs stacks = 1: a routing engine connects to one stack"));
             }
-            if self.stacks > 1 && self.ifaces.iter().any(|iface| iface.mirror.is_some()) {
+            if self.stacks > 1 && self.has_mirrors() {
                 return Err("mirror needs stacks = 1: a routing engine is the control plane of one stack".into());
             }
             for (name, value) in &self.sysctl {

@@ -2,7 +2,7 @@
 
 use super::{AddPortError, Host};
 use crate::mirror::{Followed, Mirror, MirrorStatus, Wanted};
-use inet::iface::{IfaceId, LOOPBACK};
+use inet::iface::{IfaceId, IfaceKind, LOOPBACK};
 use inet::punt;
 use lock::Locks;
 use port::mirror::MirrorConfig;
@@ -54,7 +54,6 @@ impl<L: Locks> Host<L> {
                 return Err(why);
             }
         }
-        self.follow_mirrors();
         Ok(())
     }
 
@@ -72,15 +71,19 @@ impl<L: Locks> Host<L> {
     }
 
     /// Returns the network namespace of the mirrors.
-    pub fn netns(&self) -> String {
+    pub(super) fn netns(&self) -> String {
         self.origin.base.lock().unwrap_or_else(PoisonError::into_inner).netns.clone()
+    }
+
+    /// Returns whether an iface is the mirror of another one.
+    pub(crate) fn is_mirror(&self, id: IfaceId) -> bool {
+        self.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Mirror)
     }
 
     /// Returns whether ifaces of the configuration have mirrors, so that a routing engine runs in
     /// their namespace.
     pub(super) fn has_mirrors(&self) -> bool {
-        let base = self.origin.base.lock().unwrap_or_else(PoisonError::into_inner);
-        base.ifaces.iter().any(|iface| iface.mirror.is_some())
+        self.origin.base.lock().unwrap_or_else(PoisonError::into_inner).has_mirrors()
     }
 
     /// Returns the mirrors of the host.
@@ -90,6 +93,7 @@ impl<L: Locks> Host<L> {
 
     /// Makes the devices of the mirrors like their ifaces, and the ifaces up or down like the
     /// devices. Returns messages for the user.
+    #[must_use]
     pub(crate) fn follow_mirrors(&self) -> Vec<String> {
         let mirrors = self.mirrors();
         let (now, mut notices) = (self.clock.now(), Vec::new());

@@ -5,7 +5,7 @@ use super::{Inputs, Part, Receiver};
 use crate::Host;
 use buf::Burst;
 use clock::Instant;
-use inet::iface::{IfaceId, IfaceKind};
+use inet::iface::IfaceId;
 use lock::{Cx, Locks};
 use stats::Stage;
 use std::sync::atomic::Ordering;
@@ -118,11 +118,6 @@ impl<L: Locks> Host<L> {
         let mut next: Option<Instant> = None;
         self.each_receiver(|r| next = [next, r.half.next_event()].into_iter().flatten().min());
         next
-    }
-
-    /// Returns whether an iface is the mirror of another one.
-    pub(crate) fn is_mirror(&self, id: IfaceId) -> bool {
-        self.stack.iface(id).is_some_and(|iface| iface.kind == IfaceKind::Mirror)
     }
 
     /// Returns whether no more frames can arrive: at least one port has ended, and all other ports

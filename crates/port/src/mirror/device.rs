@@ -80,10 +80,10 @@ fn open_here(config: &MirrorConfig, pool: &Pool) -> Result<(Port, MirrorDevice),
         }
         error => failed(error.to_string()),
     })?;
-    port.counts.link.set_elsewhere(config.speed);
+    port.counts.link.set_foreign(config.speed);
     let index = kernel.ifindex(name).map_err(kernel_failed)?;
-    // The link-local address is the port's, router advertisements are for the daemons, and no address
-    // is to take another one with it. A kernel without IPv6 has not all of these settings.
+    // The link-local address is the port's, router advertisements are for the daemons, and the
+    // removal of an address removes no other one. Not every kernel has all of these settings.
     let _ = kernel.set_no_link_local(name);
     let settings =
         [("ipv6", "accept_ra", "0"), ("ipv6", "keep_addr_on_down", "1"), ("ipv4", "promote_secondaries", "1")];
@@ -114,7 +114,7 @@ impl MirrorDevice {
     pub fn state(&mut self) -> MirrorState {
         let changes = self.watch.take();
         let is_reported = changes.is_incomplete || changes.links.iter().any(|link| link.index == self.index);
-        if is_reported || self.tun.strong_count() == 0 || changes.is_shorter {
+        if is_reported || self.tun.strong_count() == 0 || changes.has_removed {
             self.state = match self.watch.link_at(self.index) {
                 Ok(Some(link)) if link.is_set_up => MirrorState::Up,
                 Ok(Some(_)) => MirrorState::Down,

@@ -45,7 +45,8 @@ impl fmt::Display for MirrorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             MirrorError::Namespace { netns, why } if why.kind() == io::ErrorKind::NotFound => {
-                write!(f, "no network namespace '{netns}': create it with `ip netns add {netns}`")
+                write!(f, "no network namespace '{netns}'")?;
+                if netns.contains('/') { Ok(()) } else { write!(f, ": create it with `ip netns add {netns}`") }
             }
             MirrorError::Namespace { netns, why } => write!(f, "network namespace '{netns}': {why}"),
             MirrorError::Enter { netns, why } => write!(
@@ -56,7 +57,7 @@ impl fmt::Display for MirrorError {
             MirrorError::Exists { name, netns } => write!(
                 f,
                 "a device '{name}' exists in the network namespace '{netns}': choose another name, or remove the \
-                 device with `ip -n {netns} link del {name}`"
+                 device with `ip link del {name}` there"
             ),
             MirrorError::Device { name, netns, why } => {
                 write!(f, "device '{name}' in the network namespace '{netns}': {why}")

@@ -1,8 +1,9 @@
 //! FRR's daemons, which run for a test, possibly in a network namespace of their own.
 
-use super::{Daemon, Dir, Far, has_all, run, until};
+use super::{Daemon, Dir, Far, has_all, run, until_every};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Directory of FRR's daemons, which is not on the path.
 const FRR: &str = "/usr/lib/frr";
@@ -67,7 +68,7 @@ impl<'f> Frr<'f> {
             let daemon = self.daemon(name);
             self.daemons.push(daemon);
             if name == "zebra" {
-                until("zebra", || self.vtysh(&["show version"]).contains("FRRouting"));
+                until_every(Duration::from_millis(50), "zebra", || self.vtysh(&["show version"]).contains("FRRouting"));
             }
         }
     }
@@ -94,7 +95,8 @@ impl<'f> Frr<'f> {
     #[track_caller]
     pub fn configure(&self, lines: &[&str]) {
         let all: Vec<&str> = std::iter::once("configure terminal").chain(lines.iter().copied()).collect();
-        until("vtysh", || self.vtysh(&["show daemons"]).contains("staticd"));
+        let last = self.names.last().copied().unwrap_or("zebra");
+        until_every(Duration::from_millis(50), "vtysh", || self.vtysh(&["show daemons"]).contains(last));
         let output = self.vtysh(&all);
         assert!(!output.contains('%'), "{lines:?}: {output}");
     }

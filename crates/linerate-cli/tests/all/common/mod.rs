@@ -292,7 +292,7 @@ impl Far {
 
     /// Creates a namespace that has only a loopback device.
     pub fn new() -> Far {
-        let mut child = Command::new("unshare").args(["-n", "sleep", "300"]).spawn().unwrap();
+        let mut child = Command::new("unshare").args(["-n", "sleep", "3600"]).spawn().unwrap();
         let (ours, own) = ("/proc/self/ns/net", format!("/proc/{}/ns/net", child.id()));
         let deadline = Instant::now() + PATIENCE;
         while std::fs::read_link(ours).unwrap() == std::fs::read_link(&own).unwrap_or_default() {
@@ -355,11 +355,18 @@ pub fn kernel(line: &str) {
 
 /// Waits until a condition is true, for at most [`PATIENCE`].
 #[track_caller]
-pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_every(Duration::from_millis(10), what, holds);
+}
+
+/// Waits as [`until`] does for a condition that is expensive to check, with a pause before each
+/// check but the first.
+#[track_caller]
+pub fn until_every(pause: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "timeout: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(pause);
     }
 }
 
@@ -393,6 +400,12 @@ pub fn has_all(test: &str, tools: &[&str]) -> bool {
 /// the calling module.
 #[track_caller]
 pub fn isolated(test: &str, body: impl FnOnce()) {
+    isolated_within(PATIENCE, test, body);
+}
+
+/// Runs `body` as [`isolated`] does, for at most `patience`.
+#[track_caller]
+pub fn isolated_within(patience: Duration, test: &str, body: impl FnOnce()) {
     let test = &format!("{}::{test}", module_of(Location::caller().file()));
     if std::env::var(INSIDE).is_ok_and(|inside| inside == *test) {
         return body();
@@ -405,7 +418,7 @@ pub fn isolated(test: &str, body: impl FnOnce()) {
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(INSIDE, test);
-    let output = run(port::os::netns::command(&mut command));
+    let output = run_within(port::os::netns::command(&mut command), patience);
     let text = String::from_utf8_lossy(&output.stdout);
     // The error is printed first, before the output of the test harness, which CI shows last.
     print!("{}{text}", String::from_utf8_lossy(&output.stderr));

@@ -77,7 +77,7 @@ pub const IFACE: &[Key<IfaceConfig>] = &[
         "mirror",
         Name(15),
         Means("none"),
-        "Device of the kernel, in mirror.netns, at which a routing engine receives control packets of the iface.",
+        "TAP device in mirror.netns, at which a routing engine receives and sends control packets of the iface (show lcp).",
         |c, v| put(&mut c.mirror, v.name().map(Some)),
         |c| c.mirror.as_ref().and_then(shown),
     ),

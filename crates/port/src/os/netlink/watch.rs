@@ -37,7 +37,7 @@ pub struct LinkChanges {
     /// True if changes were lost, so that all links must be read again.
     pub is_incomplete: bool,
     /// True if a device was removed, or moved to another network namespace.
-    pub is_shorter: bool,
+    pub has_removed: bool,
 }
 
 impl LinkWatch {
@@ -83,7 +83,7 @@ impl LinkWatch {
             };
             // Bridges report their ports with a family of their own.
             for message in Reader::new(datagram) {
-                changes.is_shorter |= message.ty == libc::RTM_DELLINK;
+                changes.has_removed |= message.ty == libc::RTM_DELLINK;
                 changes.links.extend(link_in(&message).filter(|_| message.is_of_link()));
             }
         }
