@@ -97,7 +97,10 @@ fn the_example_unit_is_valid_and_confined() {
     assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
     let exposure = || analyze(&["security", "--offline=true", "--threshold=25", "./linerate@a.service"]);
     assert!(exposure().status.success(), "exposure of 2.5 at most: {:?}", exposure());
-    // With the rights for mirrors.
+    // With the rights for mirrors, and the namespace.
+    dir.file("netns@dataplane.service", std::fs::read(examples.join("netns@.service")).unwrap());
+    let verified = analyze(&["verify", "--man=no", "./netns@dataplane.service"]);
+    assert!(verified.status.success() && verified.stderr.is_empty(), "{verified:?}");
     std::fs::create_dir(dir.path("linerate@a.service.d")).unwrap();
     dir.file("linerate@a.service.d/mirror.conf", std::fs::read(examples.join("mirror.conf")).unwrap());
     let text = String::from_utf8_lossy(&exposure().stdout).into_owned();
