@@ -36,6 +36,7 @@
 
 pub mod alarm;
 mod arp;
+mod bfd;
 pub mod counters;
 pub mod demux;
 mod destination;

@@ -73,6 +73,7 @@ impl<L: Locks> Stack<L> {
         match mirror.peer().and_then(|id| self.iface(id)).filter(|iface| iface.is_up()) {
             Some(iface) => {
                 self.count(cx).mirror.injected.add(burst.len() as u64);
+                self.note_bfd(cx, iface, burst.as_slice());
                 self.stage_all(cx, iface, burst);
                 self.flush(cx);
             }

@@ -74,6 +74,7 @@ pub fn frame(data: &[u8]) {
     }
     after_eth(data);
     whose(data);
+    let _ = crate::bfd::Control::parse(data);
     let is_whole = ip4::Header::parse(data).is_ok() || ip6::Header::parse(data).is_ok();
     assert!(is_whole || Control::of_packet(data).is_none());
 }

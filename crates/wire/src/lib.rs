@@ -54,6 +54,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod arp;
+pub mod bfd;
 pub mod bpdu;
 pub mod bpkt;
 pub mod checksum;

@@ -7,7 +7,9 @@ use crate::common::*;
 use clock::Duration;
 use linerate_inet::iface::IfaceId;
 use linerate_inet::punt;
+use linerate_inet::route::{Path, Via};
 use lock::Locks;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::arp::Op;
 use wire::control::Control;
@@ -32,6 +34,7 @@ conversations! {
     a_datagram_in_fragments_reaches_the_mirror_whole
     forwarded_packets_do_not_reach_the_mirror
     ip6_has_the_same_rules
+    a_gateway_whose_bfd_session_failed_is_avoided
     an_interface_has_one_mirror
 }
 
@@ -340,6 +343,48 @@ fn ip6_has_the_same_rules<L: Locks>() {
     h.sent_nothing(m);
     assert_eq!(h.sent(EM0).len(), 1);
     assert_eq!(h.counter("inet.punt.nd"), 1);
+    h.audit();
+}
+
+/// A BFD packet of a daemon, with the state and the diagnostic of its session with `to`.
+fn bfd(to: Ipv4Addr, state: u8, diagnostic: u8) -> Vec<u8> {
+    let mut control = vec![0; 24];
+    (control[0], control[1], control[3]) = (1 << 5 | diagnostic, state << 6, 24);
+    Ip::udp((ME2.ip, 49_152), (to, 3784), &control).frame(FAR.mac, ME2.mac)
+}
+
+fn a_gateway_whose_bfd_session_failed_is_avoided<L: Locks>() {
+    let h = Host::<L>::router();
+    let m = mirror(&h, EM1);
+    let gateway = |n: u8| Ipv4Addr::new(10, 0, 1, n);
+    let by = |n: u8| Path { via: Via::Gateway(EM1, gateway(n)), weight: 1 };
+    [11, 12].into_iter().for_each(|n| h.stack.set_neighbor(h.cx(), EM1, gateway(n), Mac([2, 0, 0, 0, 1, n])));
+    h.stack.add_paths(h.cx(), prefix("10.9.0.0/16"), &[by(11), by(12)]).unwrap();
+    h.set_checked(EM1, Checked::Network);
+    let ways = || {
+        let flow = |n: u16| Ip::udp((PEER.ip, 1000 + n), (Ipv4Addr::new(10, 9, 0, 1), 9), b"flow").between(PEER, ME);
+        h.inject_all(EM0, (0..32).map(flow));
+        h.sent(EM1).iter().map(|frame| frame[5]).collect::<BTreeSet<u8>>()
+    };
+    let send = |frame: Vec<u8>| {
+        h.inject(m, &frame);
+        assert_eq!(h.sent_at_once(EM1), [frame], "the packet itself leaves unchanged");
+    };
+    assert_eq!(ways(), [11, 12].into());
+    send(bfd(gateway(11), 1, 0)); // not up yet
+    send(bfd(gateway(11), 0, 7)); // ended by an operator
+    send(bfd(gateway(77), 1, 1)); // another neighbor
+    assert_eq!(ways(), [11, 12].into());
+    send(bfd(gateway(11), 1, 1)); // no packets for the detection time
+    assert_eq!(ways(), [12].into());
+    send(bfd(gateway(11), 2, 1)); // coming up
+    assert_eq!(ways(), [12].into());
+    send(bfd(gateway(11), 3, 1)); // up, with the reason of the last failure
+    assert_eq!(ways(), [11, 12].into());
+    // Only the daemon of this router is believed, not a packet that arrives by the link.
+    h.inject(EM1, Ip::udp((FAR.ip, 49_152), (ME2.ip, 3784), &bfd(gateway(11), 1, 1)[42..]).between(FAR, ME2));
+    assert_eq!(h.sent(m).len(), 1);
+    assert_eq!(ways(), [11, 12].into());
     h.audit();
 }
 

@@ -5,6 +5,7 @@ use crate::common::bgp::{Prefix, Speaker, table};
 use crate::common::frr::{Frr, has_frr};
 use crate::common::{Far, Running, isolated_within, kernel, replies, run, station, until, until_every};
 use port::os::netns::Namespace;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -238,13 +239,16 @@ impl<'s> Stream<'s> {
         to: (Ipv4Addr, u16),
         is_over: &'s AtomicBool,
     ) -> Stream<'s> {
-        let from = all.client(2).within(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+        // Several flows, of which some take each path.
+        let open = || [0; 8].map(|_| UdpSocket::bind("0.0.0.0:0").unwrap());
+        let from = all.client(2).within(open).unwrap();
         let at = all.client(1).within(|| UdpSocket::bind(to).unwrap()).unwrap();
         at.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
         let sender = scope.spawn(move || {
             let (began, pause, mut n) = (Instant::now(), setting("LINERATE_STREAM_MS", 10) as u64, 0u32);
             while !is_over.load(Ordering::Relaxed) {
-                let _ = from.send_to(&n.to_be_bytes(), to); // refused while there is no route
+                // Refused while there is no route.
+                let _ = from[n as usize % from.len()].send_to(&n.to_be_bytes(), to);
                 n += 1;
                 std::thread::sleep(
                     (began + Duration::from_millis(u64::from(n) * pause)).saturating_duration_since(Instant::now()),
@@ -370,6 +374,23 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
             kernel("link set core1p up");
             until_every(PAUSE, "the first link", || is_full(&frr2) && !is_repaired(&to.0.to_string()));
         }
+        // With both links in one set, the dead path is avoided as soon as BFD notices, before FRR
+        // has replaced the routes.
+        for frr in [&frr1, &frr2] {
+            let output = frr.vtysh(&["configure terminal", "interface back", "ip ospf cost 10"]);
+            assert!(!output.contains('%'), "{output}");
+        }
+        let ways = || {
+            let way = |n: u8| all.routers[1].ok(&format!("ip route get 11.0.0.{n}")).contains("dev core2");
+            (1..=16).map(way).collect::<BTreeSet<bool>>()
+        };
+        until_every(PAUSE, "both links", || ways().len() == 2);
+        let broken = lost(&all, table, || {
+            kernel("link set core1p down");
+            until("the other link", || ways() == [false].into());
+        });
+        println!("link down, two paths to the table: {broken:?}");
+        assert!(broken.1 < broken.0 as usize / 2 + 1_000, "{broken:?}");
         drop((frr1, frr2));
         all.end();
     });
