@@ -180,12 +180,6 @@ const RULES: &[(Bucket, &[&str])] = &[
             // The host's functions that receive from and transmit to ports.
             "node::capture",
             "node::host::output",
-            "node::host::output_one",
-            "node::host::output_watched",
-            "node::host::next_event",
-            "node::host::poll",
-            "node::host::transmit",
-            "node::host::transmit_one",
             "rung::output",
             "rung::output_one",
         ],

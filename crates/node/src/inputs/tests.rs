@@ -39,11 +39,11 @@ pub(crate) fn host<L: Locks>() -> Host<L> {
     Host::new(&config, Clock::live(Strategy::Timespec)).unwrap()
 }
 
-/// Adds a port, and returns its iface and a flag that ends the port.
-pub(crate) fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
+/// Returns a port that delivers one frame per round, and a flag that ends it.
+pub(crate) fn endless<L: Locks>(host: &Host<L>, name: &str) -> (Port, Arc<AtomicBool>) {
     let gone = Arc::new(AtomicBool::new(false));
     let port = Port {
-        name: format!("em{n}"),
+        name: name.to_owned(),
         spec: "endless".to_owned(),
         caps: Caps::PLAIN,
         rx: Box::new(Endless(host.stack.pool.clone(), gone.clone())),
@@ -51,6 +51,12 @@ pub(crate) fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>
         counts: Arc::new(PortCounts::default()),
         nic: None,
     };
+    (port, gone)
+}
+
+/// Adds a port, and returns its iface and a flag that ends the port.
+pub(crate) fn plug<L: Locks>(host: &Host<L>, n: u8) -> (IfaceId, Arc<AtomicBool>) {
+    let (port, gone) = endless(host, &format!("em{n}"));
     let iface = host.attach(&format!("em{n}"), Mac([2, 0, 0, 0, 0, n]), port, &IfaceConfig::default()).unwrap();
     (iface, gone)
 }
