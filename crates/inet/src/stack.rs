@@ -24,6 +24,7 @@ pub(crate) use slow::{CHUNK, SlowFrames};
 pub use statistics::LoopUse;
 
 use crate::alarm::Alarm;
+use crate::bfd::Failed;
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::echo::Exchanges;
@@ -159,6 +160,8 @@ pub struct Stack<L: Locks> {
     /// Datagrams that wait for a decision of the application; `None` without a forwarder.
     pub(crate) udp_held: Guarded<L, PrefixTable<HeldDatagrams>>,
     pub(crate) holds_udp: AtomicBool,
+    /// BFD sessions of a routing engine that have failed.
+    pub(crate) failed: Guarded<L, Vec<Failed>>,
     /// Raw and ICMP sockets, whose `Pcb`s are in `pcbs`.
     pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,
@@ -227,6 +230,7 @@ impl<L: Locks> Stack<L> {
             pcbs: Slots::new(),
             udp_held: Guarded::default(),
             holds_udp: AtomicBool::new(false),
+            failed: Guarded::default(),
             raw: RawSockets::default(),
             tcp: crate::tcp::Tcp::new(
                 key(6),
@@ -318,6 +322,7 @@ impl<L: Locks> Stack<L> {
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),
+            self.poll_bfd(cx),
             loop_due,
         ];
         lap.mark(Stage::Timers, 1);

@@ -31,11 +31,6 @@ pub struct Control {
 }
 
 impl Control {
-    /// Diagnostic: the control detection time has expired.
-    pub const DETECTION_TIME_EXPIRED: u8 = 1;
-    /// Diagnostic: the neighbor has signaled that the session is down.
-    pub const NEIGHBOR_SIGNALED_DOWN: u8 = 3;
-
     /// Parses the payload of a UDP datagram; `None` if it is no control packet.
     pub fn parse(payload: &[u8]) -> Option<Control> {
         let [first, second, _, len, ..] = *payload.first_chunk::<LEN>()?;
@@ -49,11 +44,10 @@ impl Control {
         is_valid.then_some(Control { state, diagnostic: first & 0x1f })
     }
 
-    /// Returns whether the session failed, rather than that it has not come up yet or was ended by
-    /// an operator.
+    /// Returns whether the session failed (diagnostics 1 to 6), rather than that it has not come up
+    /// yet or that an operator of this end has ended it.
     pub fn has_failed(self) -> bool {
-        self.state == State::Down
-            && matches!(self.diagnostic, Control::DETECTION_TIME_EXPIRED | Control::NEIGHBOR_SIGNALED_DOWN)
+        self.state == State::Down && matches!(self.diagnostic, 1..=6)
     }
 }
 
@@ -73,7 +67,7 @@ mod tests {
         assert_eq!(of(0x20, 0xc0), Control { state: State::Up, diagnostic: 0 });
         assert_eq!(of(0x20, 0x80).state, State::Init);
         assert_eq!(of(0x20, 0x00).state, State::AdminDown);
-        assert!(of(0x21, 0x40).has_failed() && of(0x23, 0x40).has_failed());
+        assert!((1..=6).all(|diagnostic| of(0x20 | diagnostic, 0x40).has_failed()));
         // Not up yet; ended by an operator; up again with the reason of the last failure.
         assert!(!of(0x20, 0x40).has_failed() && !of(0x27, 0x40).has_failed() && !of(0x21, 0xc0).has_failed());
     }

@@ -381,6 +381,25 @@ fn a_gateway_whose_bfd_session_failed_is_avoided<L: Locks>() {
     assert_eq!(ways(), [12].into());
     send(bfd(gateway(11), 3, 1)); // up, with the reason of the last failure
     assert_eq!(ways(), [11, 12].into());
+    send(bfd(gateway(11), 1, 3));
+    assert_eq!(ways(), [12].into());
+    send(bfd(gateway(11), 0, 7)); // the operator ends the session, so that nothing is known
+    assert_eq!(ways(), [11, 12].into());
+    // The routing engine has had time to remove the path; if it has not, it uses the gateway.
+    for _ in 0..59 {
+        send(bfd(gateway(11), 1, 1));
+        h.advance_secs(1);
+        assert_eq!(ways(), [12].into());
+    }
+    h.advance_secs(2);
+    send(bfd(gateway(11), 1, 1));
+    assert_eq!(ways(), [11, 12].into());
+    // The daemon ends without a further packet.
+    send(bfd(gateway(11), 3, 0));
+    send(bfd(gateway(11), 1, 1));
+    assert_eq!(ways(), [12].into());
+    h.advance_secs(61);
+    assert_eq!(ways(), [11, 12].into());
     // Only the daemon of this router is believed, not a packet that arrives by the link.
     h.inject(EM1, Ip::udp((FAR.ip, 49_152), (ME2.ip, 3784), &bfd(gateway(11), 1, 1)[42..]).between(FAR, ME2));
     assert_eq!(h.sent(m).len(), 1);

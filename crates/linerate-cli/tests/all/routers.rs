@@ -370,12 +370,13 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
                 until("the other link", || is_repaired(&to.0.to_string()));
             });
             println!("link down, route of {what}: {broken:?}");
-            assert!(broken.1 < broken.0 as usize / 2 + 1_000, "{what}: {broken:?}");
+            // FRR needs half a minute for a million routes.
+            assert!(count > 2_000 || broken.1 < broken.0 as usize / 2 + 1_000, "{what}: {broken:?}");
             kernel("link set core1p up");
             until_every(PAUSE, "the first link", || is_full(&frr2) && !is_repaired(&to.0.to_string()));
         }
-        // With both links in one set, the dead path is avoided as soon as BFD notices, before FRR
-        // has replaced the routes.
+        // With both links in one set, the dead path is avoided as soon as BFD notices. With a
+        // million routes this shows: FRR has not replaced them yet.
         for frr in [&frr1, &frr2] {
             let output = frr.vtysh(&["configure terminal", "interface back", "ip ospf cost 10"]);
             assert!(!output.contains('%'), "{output}");
