@@ -8,6 +8,7 @@
 
 use crate::Stack;
 use crate::iface::{Iface, IfaceId};
+use crate::sessions::Failed;
 use buf::Frame;
 use clock::{Duration, Instant};
 use lock::{Cx, Locks};
@@ -21,17 +22,6 @@ use wire::{Proto, ip4, ip6, udp};
 const REPAIR: Duration = Duration::from_secs(60);
 /// Maximum number of failed sessions; further ones have no effect.
 const FAILED_MAX: usize = 256;
-
-/// A session that has failed and has not come up again.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    iface: IfaceId,
-    gateway: IpAddr,
-    /// End of the time for which the gateway is avoided.
-    until: Instant,
-    /// True once this time is over.
-    is_over: bool,
-}
 
 impl<L: Locks> Stack<L> {
     /// Reads the states of BFD sessions from frames that leave by `iface`.

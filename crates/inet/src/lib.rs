@@ -66,6 +66,7 @@ mod redirect;
 pub mod requests;
 pub mod resolvers;
 pub mod route;
+mod sessions;
 mod slots;
 mod stack;
 pub mod sysctls;

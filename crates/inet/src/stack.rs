@@ -24,7 +24,6 @@ pub(crate) use slow::{CHUNK, SlowFrames};
 pub use statistics::LoopUse;
 
 use crate::alarm::Alarm;
-use crate::bfd::Failed;
 use crate::counters::Counters;
 use crate::demux::Demux;
 use crate::echo::Exchanges;
@@ -42,6 +41,7 @@ use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
 use crate::route::connected::connected_routes;
 use crate::route::{Path, Route, RouteCache, RouteError, RouteReader, Routes, Via};
+use crate::sessions::Failed;
 use crate::slots::Slots;
 use crate::sysctls::Sysctls;
 use crate::tunnel::{Requeue, Tunnels};

@@ -3,11 +3,10 @@
 
 use crate::common::bgp::{Prefix, Speaker, table};
 use crate::common::frr::{Frr, has_frr};
-use crate::common::{Far, Running, isolated_within, kernel, replies, run, station, until, until_every};
+use crate::common::{Far, Running, isolated_within, kernel, run, station, until, until_every};
 use port::os::netns::Namespace;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -166,17 +165,15 @@ fn daemons_of_two_routers_meet_over_mirrors() {
         let before = dropped();
         // Two floods from a client: packets to the router, and packets through it.
         let socket = all.client(1).within(|| UdpSocket::bind("10.1.0.2:5000").unwrap()).unwrap();
-        let mut ping = clients[0].command("ping");
-        ping.args(["-n", "-i", "0.05", "-c", "60", "-w", "60", "10.2.0.2"]).stdout(Stdio::piped());
-        let pinging = ping.spawn().unwrap();
         let end = Instant::now() + Duration::from_secs(1);
         while Instant::now() < end {
             for to in ["10.1.0.1:5001", "224.0.0.9:520", "10.2.0.2:5001"] {
                 let _ = socket.send_to(&[0; 100], to);
             }
         }
-        let text = String::from_utf8_lossy(&pinging.wait_with_output().unwrap().stdout).into_owned();
-        assert!(replies(&text, 60) >= 20, "{text}"); // the flood lasts for a third of the time
+        // What was queued meanwhile is still forwarded or policed.
+        let ping = || run(clients[0].command("ping").args(["-n", "-c", "1", "-w", "2", "10.2.0.2"])).status.success();
+        until_every(PAUSE, "packets of others pass again", ping);
         let lcp = routers[0].json("show lcp");
         let policed = |name: &str| {
             let row = lcp["classes"].as_array().unwrap().iter().find(|row| row["class"] == name);
