@@ -466,6 +466,7 @@ impl HostBuilder {
             None if self.on_warning.is_some() => "on_warning".to_owned(),
             None => match self.config.fpm.listen {
                 Some(address) => format!("fpm.listen {address}"),
+                None if self.config.has_mirrors() => "mirror".to_owned(),
                 None => return self.checked(),
             },
         };

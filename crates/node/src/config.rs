@@ -195,11 +195,12 @@ impl HostConfig {
                 self.name
             )
         });
-        let mirrors = self.has_mirrors().then(|| {
-            format!("{}: mirrors do not follow their ifaces, since all hosts run on one thread here", self.name)
-        });
+        let mirrors = self
+            .has_mirrors()
+            .then(|| format!("{}: no mirrors are created, since all hosts run on one thread here", self.name));
         let isr = IsrConfig { workstreams: workstreams.min(1), bind: false, ..self.isr.clone() };
         let mut config = HostConfig { locks: "up".to_owned(), threads: 1, stacks: 1, isr, ..self.clone() };
+        config.ifaces.iter_mut().for_each(|iface| iface.mirror = None);
         if split.is_some() {
             config.sysctl.retain(|name, _| !name.starts_with("net.isr.")); // one stack: no queues
         }

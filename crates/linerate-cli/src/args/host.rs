@@ -141,7 +141,7 @@ pub struct AloneArgs {
     pub mirror: Vec<String>,
     /// Use this network namespace for the devices of --mirror and the listener of --fpm [default:
     /// dataplane]
-    #[arg(long, value_name = "NAME|PATH")]
+    #[arg(long, value_name = "NAME|PATH", requires = "mirror")]
     pub netns: Option<String>,
     /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
     #[arg(long, value_name = "ADDR")]
