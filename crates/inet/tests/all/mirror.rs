@@ -12,7 +12,7 @@ use lock::Locks;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::arp::Op;
-use wire::control::Control;
+use wire::control::ControlClass;
 use wire::eth::{self, EtherType};
 use wire::icmp4::{self, Problem};
 use wire::icmp6::nd::Advert;
@@ -29,6 +29,7 @@ conversations! {
     errors_and_replies_for_the_mirror_reach_it
     frames_of_the_mirror_leave_by_the_interface
     each_class_has_a_rate_of_its_own_on_each_interface
+    the_rate_of_a_class_is_its_sysctl
     copies_count_against_the_rate_and_lose_nothing
     without_its_mirror_the_host_answers_itself
     a_datagram_in_fragments_reaches_the_mirror_whole
@@ -227,13 +228,13 @@ fn each_class_has_a_rate_of_its_own_on_each_interface<L: Locks>() {
     h.connect(other);
     h.set_checked(other, Checked::Nothing);
     h.forget_counters();
-    punt::rate(&h.stack.sysctls, Control::Ospf).set(10);
+    punt::rate(&h.stack.sysctls, ControlClass::Ospf).set(10);
     let (ospf, bgp) = (group(Proto::OSPF, 5), syn(PEER, ME, 179));
     for _ in 0..15 {
         h.inject(EM0, &ospf);
     }
     assert_eq!(h.sent(m).len(), 10);
-    h.assert_counters("in 15, out 10, ip4.received 15, punt.ospf 10, punt.policed.ospf 5, punt.over_rate 5");
+    h.assert_counters("in 15, out 10, ip4.received 15, punt.ospf 10, punt.policed.ospf 5, punt.policed 5");
     h.inject(EM0, &bgp);
     assert_passed(&h.sent_one(m), &bgp);
     h.inject(IfaceId(3), &ospf);
@@ -241,15 +242,25 @@ fn each_class_has_a_rate_of_its_own_on_each_interface<L: Locks>() {
     h.advance(Duration::from_millis(100));
     h.inject_all(EM0, [&ospf, &ospf]);
     assert_eq!(h.sent(m).len(), 1);
-    punt::rate(&h.stack.sysctls, Control::Ospf).set(0);
+    punt::rate(&h.stack.sysctls, ControlClass::Ospf).set(0);
     h.inject_all(EM0, [&ospf; 20]);
     assert_eq!(h.sent(m).len(), 20);
     h.audit();
 }
 
+fn the_rate_of_a_class_is_its_sysctl<L: Locks>() {
+    let (h, _) = host::<L>();
+    for (n, class) in (1..).zip(ControlClass::ALL) {
+        let name = format!("net.punt.{}.rate", class.name());
+        assert!(h.stack.sysctls.set(&name, n).is_some_and(|set| set.is_ok()), "{name}");
+    }
+    let rates = ControlClass::ALL.map(|class| punt::rate(&h.stack.sysctls, class).get());
+    assert!(rates.into_iter().eq(1..=ControlClass::ALL.len() as i64), "{rates:?}");
+}
+
 fn copies_count_against_the_rate_and_lose_nothing<L: Locks>() {
     let (h, m) = host::<L>();
-    punt::rate(&h.stack.sysctls, Control::Arp).set(1);
+    punt::rate(&h.stack.sysctls, ControlClass::Arp).set(1);
     h.inject_all(EM0, [arp(Op::Reply, OTHER, ME), arp(Op::Reply, PEER, ME)]);
     assert_eq!(h.sent(m).len(), 1);
     h.assert_counters(
@@ -257,7 +268,7 @@ fn copies_count_against_the_rate_and_lose_nothing<L: Locks>() {
          punt.policed.arp 1",
     );
     // Without a free buffer there is no copy, and the host still processes the frame.
-    punt::rate(&h.stack.sysctls, Control::Arp).set(0);
+    punt::rate(&h.stack.sysctls, ControlClass::Arp).set(0);
     let frame = h.frame(&arp(Op::Reply, OTHER, ME));
     let all: Vec<_> = std::iter::from_fn(|| h.pool.get()).collect();
     h.stack.input(h.cx(), EM0, &mut buf::Burst::of(frame));

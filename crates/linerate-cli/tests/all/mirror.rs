@@ -64,10 +64,20 @@ fn programs_use_a_mirror_as_the_port() {
         });
         assert!(reach(&peer, 179) && class("bgp").1 == 0);
         drop(listener);
-        // Addresses, MTU and carrier follow; so does the iface when somebody sets the device down.
+        // Addresses, MTU and carrier follow; so does the iface when the device is set down.
         host.ok("ip addr add 10.0.5.1/24 dev v0");
         host.ok("ifconfig v0 mtu 1400");
         until("the address and the MTU", || has("10.0.5.1/24") && has("mtu 1400"));
+        // A change that fails is shown, and tried again.
+        let ip6 = |on: u8| {
+            let line = format!("echo {} > /proc/sys/net/ipv6/conf/eth0/disable_ipv6", 1 - on);
+            assert!(run(plane.command("sh").args(["-c", &line])).status.success());
+        };
+        ip6(0);
+        host.ok("ip addr add fd00:5::1/64 dev v0");
+        until("the failure", || host.json("show lcp")["mirrors"][0]["fault"].is_string());
+        ip6(1);
+        until("the second attempt", || has("fd00:5::1") && host.json("show lcp")["mirrors"][0]["fault"].is_null());
         host.ok("ip addr del 10.0.5.1/24 dev v0");
         until("the address is removed", || !has("10.0.5.1"));
         assert!(host.no("ip addr add 10.7.0.1/24 dev v0-mirror").contains("v0-mirror is the mirror of v0: use v0"));

@@ -73,6 +73,11 @@ impl<'f> Frr<'f> {
         }
     }
 
+    /// Sends a signal to zebra, which is the first daemon.
+    pub fn signal_zebra(&self, name: &str) {
+        self.daemons[0].signal(name);
+    }
+
     /// Kills the daemons, as by SIGKILL.
     pub fn kill(&mut self) {
         self.daemons.clear();

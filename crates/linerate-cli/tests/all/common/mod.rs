@@ -146,10 +146,17 @@ impl Daemon {
         server
     }
 
+    /// Sends a signal to the server.
+    #[track_caller]
+    pub fn signal(&self, name: &str) {
+        let signal = format!("-{name}");
+        assert!(Command::new("kill").args([&signal, &self.0.id().to_string()]).status().unwrap().success());
+    }
+
     /// Ends the server by SIGTERM.
     #[track_caller]
     pub fn terminate(mut self) {
-        assert!(Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap().success());
+        self.signal("TERM");
         wait(&mut self.0);
     }
 }
