@@ -1,9 +1,9 @@
 //! Counters of the stack, drops by reason, and processing time by stage. Each thread has its own
 //! copy (shard).
 
-mod by_class;
+mod punted;
 
-pub use by_class::ByClass;
+pub use punted::Punted;
 
 use crate::iface::AtomicQueueSet;
 use stats::{Described, Drops, End, Entry, Ledger, Shards, counters};
@@ -356,10 +356,8 @@ pub struct Counters {
     pub tunnel: Tunnel,
     /// Counters of the mirrors of interfaces.
     pub mirror: Mirror,
-    /// Packets passed to mirrors, by class.
-    pub punted: ByClass<false>,
-    /// Packets not passed to mirrors because of the rate limits, by class.
-    pub policed: ByClass<true>,
+    /// Control packets for mirrors, by class.
+    pub punted: Punted,
     /// Number of tunnels in which the packet that this thread currently sends is nested.
     pub(crate) nesting: AtomicU32,
     /// Transmit queues to which this thread has added frames since its last flush.
@@ -377,7 +375,7 @@ pub struct Counters {
 
 impl Described for Counters {
     fn visit(&self, each: &mut dyn FnMut(&'static str, &'static str, &'static str, u64)) {
-        let groups: [&dyn Described; 21] = [
+        let groups: [&dyn Described; 20] = [
             &self.ether,
             &self.loopback,
             &self.arp,
@@ -396,7 +394,6 @@ impl Described for Counters {
             &self.tunnel,
             &self.mirror,
             &self.punted,
-            &self.policed,
             &self.audit,
             &self.drops,
         ];

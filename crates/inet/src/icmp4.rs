@@ -24,7 +24,7 @@ use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv4Addr;
 use tcp::IcmpNotice;
-use wire::control::Control;
+use wire::control::ControlClass;
 use wire::icmp4::{self, Inner, Message, Problem, unreachable};
 use wire::{Malformed, Proto, ip4};
 
@@ -52,7 +52,7 @@ impl<L: Locks> Stack<L> {
             message,
             Ok(Message::Unreachable { .. } | Message::TimeExceeded { .. } | Message::ParameterProblem { .. })
         ) {
-            self.punt_copy(cx, iface, Control::Icmp, &packet);
+            self.punt_copy(cx, iface, ControlClass::Icmp, &packet);
         }
         let why = match message {
             Err(Malformed::BadChecksum { .. }) => DropReason::IcmpBadChecksum,

@@ -17,7 +17,7 @@ use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::Ipv6Addr;
-use wire::control::Control;
+use wire::control::ControlClass;
 use wire::icmp6::{self, Inner, Message, Problem, nd, parameter, ty, unreachable};
 use wire::ip6::{self, Chain};
 use wire::{Malformed, Proto, mld};
@@ -27,13 +27,13 @@ const QUOTED: usize = icmp6::MAX_ERROR - ip6::HEADER_LEN - icmp6::HEADER_LEN;
 
 /// Returns the class of messages of which a mirror gets a copy. Solicitations are answered here
 /// alone, and discovery in fragments is not allowed (RFC 6980 5).
-fn copied(message: &Message<'_>, fragmented: bool) -> Option<Control> {
+fn copied(message: &Message<'_>, fragmented: bool) -> Option<ControlClass> {
     match message {
         Message::Nd(_) if fragmented => None,
         Message::Nd(nd::Message::Solicit { .. }) => None,
-        Message::Nd(_) => Some(Control::Nd),
-        Message::Other { ty, .. } if mld::is_mld(*ty) => Some(Control::Igmp),
-        Message::Error { .. } => Some(Control::Icmp),
+        Message::Nd(_) => Some(ControlClass::Nd),
+        Message::Other { ty, .. } if mld::is_mld(*ty) => Some(ControlClass::Igmp),
+        Message::Error { .. } => Some(ControlClass::Icmp),
         _ => None,
     }
 }

@@ -14,7 +14,7 @@ use clock::Duration;
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::net::{IpAddr, Ipv4Addr};
-use wire::control::Control;
+use wire::control::ControlClass;
 use wire::igmp::Message;
 use wire::igmp::v3::{self, NewRecord};
 use wire::{Mac, Proto, ip4};
@@ -69,7 +69,7 @@ impl<L: Locks> Stack<L> {
     }
 
     pub(crate) fn igmp_input(&self, cx: Cx, iface: Option<&Iface<L>>, mut packet: Frame, header: &ip4::Header) {
-        self.punt_copy(cx, iface, Control::Igmp, &packet);
+        self.punt_copy(cx, iface, ControlClass::Igmp, &packet);
         packet.pull(header.ihl_len);
         let (Ok(message), Some(iface)) = (Message::parse(packet.bytes()), iface) else {
             return self.drop_frame(cx, packet, DropReason::IgmpMalformed);

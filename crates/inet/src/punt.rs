@@ -7,8 +7,8 @@
 //! member. It also gets copies of what both need: ARP replies, neighbor discovery, IGMP, MLD, ICMP
 //! errors. Frames of the mirror leave by the interface unchanged.
 //!
-//! Each class of packets ([`Control`]) has a rate limit of its own on each interface, so that a
-//! flood of one class, or on one interface, does not end the sessions of another. The Ethernet
+//! Each class of packets ([`ControlClass`]) has a rate limit of its own on each interface, so that
+//! a flood of one class, or on one interface, does not end the sessions of another. The Ethernet
 //! header of an IP packet is replaced; its source is 02:00:00:00:00:00.
 
 use crate::Stack;
@@ -18,7 +18,7 @@ use buf::{Burst, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
 use std::sync::atomic::Ordering;
-use wire::control::Control;
+use wire::control::ControlClass;
 use wire::eth::{self, EtherType};
 use wire::{Mac, ip4, ip6};
 
@@ -27,22 +27,22 @@ const PUNT_SOURCE: Mac = Mac([2, 0, 0, 0, 0, 0]);
 
 /// Returns the sysctl with the rate of a class on each interface, in packets per second; 0 is no
 /// limit.
-pub fn rate(sysctls: &Sysctls, class: Control) -> &Sysctl {
+pub fn rate(sysctls: &Sysctls, class: ControlClass) -> &Sysctl {
     match class {
-        Control::Arp => &sysctls.punt_arp,
-        Control::Nd => &sysctls.punt_nd,
-        Control::Igmp => &sysctls.punt_igmp,
-        Control::Bgp => &sysctls.punt_bgp,
-        Control::Bfd => &sysctls.punt_bfd,
-        Control::Ospf => &sysctls.punt_ospf,
-        Control::Isis => &sysctls.punt_isis,
-        Control::Vrrp => &sysctls.punt_vrrp,
-        Control::Pim => &sysctls.punt_pim,
-        Control::Lldp => &sysctls.punt_lldp,
-        Control::Lacp => &sysctls.punt_lacp,
-        Control::Icmp => &sysctls.punt_icmp,
-        Control::Group => &sysctls.punt_group,
-        Control::Local => &sysctls.punt_local,
+        ControlClass::Arp => &sysctls.punt_arp,
+        ControlClass::Nd => &sysctls.punt_nd,
+        ControlClass::Igmp => &sysctls.punt_igmp,
+        ControlClass::Bgp => &sysctls.punt_bgp,
+        ControlClass::Bfd => &sysctls.punt_bfd,
+        ControlClass::Ospf => &sysctls.punt_ospf,
+        ControlClass::Isis => &sysctls.punt_isis,
+        ControlClass::Vrrp => &sysctls.punt_vrrp,
+        ControlClass::Pim => &sysctls.punt_pim,
+        ControlClass::Lldp => &sysctls.punt_lldp,
+        ControlClass::Lacp => &sysctls.punt_lacp,
+        ControlClass::Icmp => &sysctls.punt_icmp,
+        ControlClass::Group => &sysctls.punt_group,
+        ControlClass::Local => &sysctls.punt_local,
     }
 }
 
@@ -94,13 +94,13 @@ impl<L: Locks> Stack<L> {
         let Some((iface, mirror)) = iface.and_then(|iface| Some((iface, self.mirror_of(iface)?))) else {
             return Some(packet);
         };
-        let Some(class) = Control::of_packet(packet.l3_bytes()) else { return Some(packet) };
-        if self.is_over_rate(cx, iface, class) {
-            self.drop_frame(cx, packet, DropReason::PuntOverRate);
+        let Some(class) = ControlClass::of_packet(packet.l3_bytes()) else { return Some(packet) };
+        if self.is_policed(cx, iface, class) {
+            self.drop_frame(cx, packet, DropReason::PuntPoliced);
             return None;
         }
         packet.rewind_to_l3();
-        self.pass(cx, iface, mirror, class, packet);
+        self.pass_packet(cx, iface, mirror, class, packet);
         None
     }
 
@@ -114,13 +114,13 @@ impl<L: Locks> Stack<L> {
 
     /// Passes a copy of a packet, which `iface` received, to the mirror of `iface` if there is one.
     #[inline(never)]
-    pub(crate) fn punt_copy(&self, cx: Cx, iface: Option<&Iface<L>>, class: Control, packet: &Frame) {
+    pub(crate) fn punt_copy(&self, cx: Cx, iface: Option<&Iface<L>>, class: ControlClass, packet: &Frame) {
         if let Some((iface, mirror)) = iface.and_then(|iface| Some((iface, self.mirror_of(iface)?)))
-            && !self.is_over_rate(cx, iface, class)
+            && !self.is_policed(cx, iface, class)
             && let Some(mut copy) = self.copy(cx, packet)
         {
             copy.rewind_to_l3();
-            self.pass(cx, iface, mirror, class, copy);
+            self.pass_packet(cx, iface, mirror, class, copy);
         }
     }
 
@@ -144,32 +144,30 @@ impl<L: Locks> Stack<L> {
         frame: Frame,
     ) -> Option<Frame> {
         let payload = frame.bytes().get(eth::HEADER_LEN..).unwrap_or_default();
-        let Some(class) = Control::of_frame(ethertype, payload) else { return Some(frame) };
-        let is_shared = class == Control::Arp; // both need it
-        if self.is_over_rate(cx, iface, class) {
-            if !is_shared {
-                self.drop_frame(cx, frame, DropReason::PuntOverRate);
-                return None;
+        let Some(class) = ControlClass::of_frame(ethertype, payload) else { return Some(frame) };
+        let is_policed = self.is_policed(cx, iface, class);
+        if class == ControlClass::Arp {
+            // The host needs it, too.
+            if let Some(copy) = if is_policed { None } else { self.copy(cx, &frame) } {
+                self.pass(cx, mirror, class, copy);
             }
-        } else if let Some(passed) = if is_shared { self.copy(cx, &frame) } else { None } {
-            self.count(cx).punted.bump(class);
-            self.stage(cx, mirror, passed, AtOnce::Later);
-        } else if !is_shared {
-            self.count(cx).punted.bump(class);
-            self.stage(cx, mirror, frame, AtOnce::Later);
-            return None;
+            return Some(frame);
         }
-        Some(frame)
+        match is_policed {
+            true => self.drop_frame(cx, frame, DropReason::PuntPoliced),
+            false => self.pass(cx, mirror, class, frame),
+        }
+        None
     }
 
     /// Returns whether a packet of this class exceeds the rate of its class, and counts it.
-    fn is_over_rate(&self, cx: Cx, iface: &Iface<L>, class: Control) -> bool {
+    fn is_policed(&self, cx: Cx, iface: &Iface<L>, class: ControlClass) -> bool {
         let rate = rate(&self.sysctls, class).get() as u64;
-        let is_over = !iface.policers.lock(cx).take(class, rate, cx.now);
-        if is_over {
-            self.count(cx).policed.bump(class);
+        let is_policed = !iface.policers.lock(cx).take(class, rate, cx.now);
+        if is_policed {
+            self.count(cx).punted.police(class);
         }
-        is_over
+        is_policed
     }
 
     fn copy(&self, cx: Cx, frame: &Frame) -> Option<Frame> {
@@ -182,15 +180,20 @@ impl<L: Locks> Stack<L> {
         copy
     }
 
-    /// Stages a packet, which begins with its IP header, for a mirror.
-    fn pass(&self, cx: Cx, iface: &Iface<L>, mirror: &Iface<L>, class: Control, mut packet: Frame) {
+    /// Stages a packet, which begins with its IP header, for the mirror of `iface`.
+    fn pass_packet(&self, cx: Cx, iface: &Iface<L>, mirror: &Iface<L>, class: ControlClass, mut packet: Frame) {
         let header = link_header(packet.bytes(), iface.mac);
         match packet.push::<{ eth::HEADER_LEN }>() {
             Some(room) => *room = header,
             None => return self.drop_as_bug(cx, packet, "no headroom for the Ethernet header"),
         }
-        self.count(cx).punted.bump(class);
-        self.stage(cx, mirror, packet, AtOnce::Later);
+        self.pass(cx, mirror, class, packet);
+    }
+
+    /// Stages a frame for a mirror.
+    fn pass(&self, cx: Cx, mirror: &Iface<L>, class: ControlClass, frame: Frame) {
+        self.count(cx).punted.pass(class);
+        self.stage(cx, mirror, frame, AtOnce::Later);
     }
 }
 

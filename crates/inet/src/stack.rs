@@ -41,7 +41,7 @@ use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
 use crate::route::connected::connected_routes;
 use crate::route::{Path, Route, RouteCache, RouteError, RouteReader, Routes, Via};
-use crate::sessions::Failed;
+use crate::sessions::FailedSessions;
 use crate::slots::Slots;
 use crate::sysctls::Sysctls;
 use crate::tunnel::{Requeue, Tunnels};
@@ -161,7 +161,7 @@ pub struct Stack<L: Locks> {
     pub(crate) udp_held: Guarded<L, PrefixTable<HeldDatagrams>>,
     pub(crate) holds_udp: AtomicBool,
     /// BFD sessions of a routing engine that have failed.
-    pub(crate) failed: Guarded<L, Vec<Failed>>,
+    pub(crate) failed: Guarded<L, FailedSessions>,
     /// Raw and ICMP sockets, whose `Pcb`s are in `pcbs`.
     pub(crate) raw: RawSockets<L>,
     pub(crate) tcp: crate::tcp::Tcp<L>,

@@ -16,18 +16,19 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Mirror of an iface.
 #[derive(Debug)]
 pub(crate) struct Mirror {
-    /// The iface and its mirror.
-    pub(crate) ifaces: [IfaceId; 2],
+    pub(crate) iface: IfaceId,
+    /// The iface of the stack that stands for the device.
+    pub(crate) mirror: IfaceId,
     config: MirrorConfig,
     index: u32,
     /// Descriptor that is readable when the kernel reports a change.
     reports: OwnedFd,
     counts: Arc<PortCounts>,
-    device: Mutex<Device>,
+    device: Mutex<DeviceState>,
 }
 
 #[derive(Debug)]
-struct Device {
+struct DeviceState {
     device: MirrorDevice,
     state: MirrorState,
     has_carrier: bool,
@@ -47,13 +48,11 @@ struct Device {
 
 /// Properties that the device of a mirror is to have.
 #[derive(Debug)]
-pub(crate) struct Wanted<A> {
+pub(crate) struct Wanted {
     /// Epoch of the stack's links; the addresses are the same while it is the same.
     pub(crate) epoch: u64,
     pub(crate) has_carrier: bool,
     pub(crate) mtu: u16,
-    /// Returns the addresses of the iface, and those of the router itself.
-    pub(crate) addresses: A,
 }
 
 /// State of a mirror, for commands.
@@ -89,19 +88,20 @@ pub(crate) enum Followed {
 pub(crate) type Addresses = Vec<(IpAddr, u8)>;
 
 impl Mirror {
-    /// Creates the second of two ifaces as the mirror of the first.
+    /// Creates the mirror of `iface`, which the iface `mirror` stands for.
     ///
     /// # Errors
     /// No descriptors are available.
     pub(crate) fn new(
-        ifaces: [IfaceId; 2],
+        iface: IfaceId,
+        mirror: IfaceId,
         config: MirrorConfig,
         device: MirrorDevice,
         counts: Arc<PortCounts>,
     ) -> io::Result<Mirror> {
         let (index, reports, mtu) = (device.index(), device.fd().try_clone_to_owned()?, config.mtu);
         let state = MirrorState::Up;
-        let device = Device {
+        let device = DeviceState {
             device,
             state,
             has_carrier: true,
@@ -112,7 +112,7 @@ impl Mirror {
             fault: None,
             retry: Instant::ZERO,
         };
-        Ok(Mirror { ifaces, config, index, reports, counts, device: Mutex::new(device) })
+        Ok(Mirror { iface, mirror, config, index, reports, counts, device: Mutex::new(device) })
     }
 
     /// Returns the descriptor that is readable when the kernel reports a change.
@@ -130,16 +130,18 @@ impl Mirror {
         self.device().state != MirrorState::Gone
     }
 
-    fn device(&self) -> MutexGuard<'_, Device> {
+    fn device(&self) -> MutexGuard<'_, DeviceState> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies carrier, MTU and addresses to the device. A change that fails is tried again after a
-    /// while; `notice` is called with the reason once. Returns what another program has changed.
-    pub(crate) fn follow<A: FnOnce() -> [Addresses; 2]>(
+    /// Applies carrier, MTU and addresses to the device. `addresses` returns those of the iface and
+    /// those of the router itself. A change that fails is tried again after a while; `notice` is
+    /// called with the reason once. Returns what another program has changed.
+    pub(crate) fn follow(
         &self,
         now: Instant,
-        wanted: Wanted<A>,
+        wanted: &Wanted,
+        addresses: impl FnOnce() -> [Addresses; 2],
         notice: &mut dyn FnMut(&str),
     ) -> Followed {
         let mut of = self.device();
@@ -166,7 +168,7 @@ impl Mirror {
         let is_due = of.fault.is_some() && now >= of.retry;
         if of.epoch != Some(wanted.epoch) || of.addresses.is_none() || is_due {
             of.epoch = Some(wanted.epoch);
-            let fault = of.set(wanted.mtu, (wanted.addresses)()).err();
+            let fault = of.set(wanted.mtu, addresses()).err();
             if let Some(why) = fault.as_ref().filter(|_| of.fault != fault) {
                 notice(why);
             }
@@ -181,9 +183,8 @@ impl Mirror {
 
     pub(crate) fn status(&self) -> MirrorStatus {
         let of = self.device();
-        let [iface, _] = self.ifaces;
         MirrorStatus {
-            iface,
+            iface: self.iface,
             device: self.config.name.clone(),
             netns: self.config.netns.clone(),
             index: self.index,
@@ -195,7 +196,7 @@ impl Mirror {
     }
 }
 
-impl Device {
+impl DeviceState {
     /// Sets the MTU and the addresses, the MTU first, since the kernel removes IPv6 from a device
     /// with a small one.
     fn set(&mut self, mtu: u16, addresses: [Addresses; 2]) -> Result<(), String> {

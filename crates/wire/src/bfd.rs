@@ -23,16 +23,16 @@ pub enum State {
 
 /// Parsed fields of a control packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Control {
+pub struct Packet {
     /// State of the session.
     pub state: State,
     /// Reason of the last change of the state to down; 0 if there was none.
     pub diagnostic: u8,
 }
 
-impl Control {
+impl Packet {
     /// Parses the payload of a UDP datagram; `None` if it is no control packet.
-    pub fn parse(payload: &[u8]) -> Option<Control> {
+    pub fn parse(payload: &[u8]) -> Option<Packet> {
         let [first, second, _, len, ..] = *payload.first_chunk::<LEN>()?;
         let is_valid = first >> 5 == VERSION && (LEN..=payload.len()).contains(&usize::from(len));
         let state = match second >> 6 {
@@ -41,7 +41,7 @@ impl Control {
             2 => State::Init,
             _ => State::Up,
         };
-        is_valid.then_some(Control { state, diagnostic: first & 0x1f })
+        is_valid.then_some(Packet { state, diagnostic: first & 0x1f })
     }
 
     /// Returns whether the session failed (diagnostics 1 to 6), rather than that it has not come up
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn the_state_and_its_reason_are_parsed() {
-        let of = |first, second| Control::parse(&packet(first, second, 24)).unwrap();
-        assert_eq!(of(0x20, 0xc0), Control { state: State::Up, diagnostic: 0 });
+        let of = |first, second| Packet::parse(&packet(first, second, 24)).unwrap();
+        assert_eq!(of(0x20, 0xc0), Packet { state: State::Up, diagnostic: 0 });
         assert_eq!(of(0x20, 0x80).state, State::Init);
         assert_eq!(of(0x20, 0x00).state, State::AdminDown);
         assert!((1..=6).all(|diagnostic| of(0x20 | diagnostic, 0x40).has_failed()));
@@ -74,10 +74,10 @@ mod tests {
 
     #[test]
     fn other_packets_are_rejected() {
-        assert_eq!(Control::parse(&packet(0x40, 0xc0, 24)), None); // another version
-        assert_eq!(Control::parse(&packet(0x20, 0xc0, 23)), None);
-        assert_eq!(Control::parse(&packet(0x20, 0xc0, 25)), None); // longer than the datagram
-        assert_eq!(Control::parse(&packet(0x20, 0xc0, 24)[..23]), None);
-        assert_eq!(Control::parse(&[]), None);
+        assert_eq!(Packet::parse(&packet(0x40, 0xc0, 24)), None); // another version
+        assert_eq!(Packet::parse(&packet(0x20, 0xc0, 23)), None);
+        assert_eq!(Packet::parse(&packet(0x20, 0xc0, 25)), None); // longer than the datagram
+        assert_eq!(Packet::parse(&packet(0x20, 0xc0, 24)[..23]), None);
+        assert_eq!(Packet::parse(&[]), None);
     }
 }

@@ -10,7 +10,7 @@ use crate::{Proto, arp, icmp6, ip4, ip6, mld, vlan};
 
 /// Class of a packet for the control plane.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Control {
+pub enum ControlClass {
     /// ARP replies and announcements (RFC 826, RFC 5227).
     Arp,
     /// Neighbor and router discovery of IPv6 (RFC 4861).
@@ -49,74 +49,72 @@ const BGP: u16 = 179;
 /// UDP ports of BFD: control, echo, multihop, and on the links of an aggregate.
 const BFD: [u16; 4] = [3784, 3785, 4784, 6784];
 
-impl Control {
+impl ControlClass {
     /// All classes.
-    pub const ALL: [Control; 14] = [
-        Control::Arp,
-        Control::Nd,
-        Control::Igmp,
-        Control::Bgp,
-        Control::Bfd,
-        Control::Ospf,
-        Control::Isis,
-        Control::Vrrp,
-        Control::Pim,
-        Control::Lldp,
-        Control::Lacp,
-        Control::Icmp,
-        Control::Group,
-        Control::Local,
+    pub const ALL: [ControlClass; 14] = [
+        ControlClass::Arp,
+        ControlClass::Nd,
+        ControlClass::Igmp,
+        ControlClass::Bgp,
+        ControlClass::Bfd,
+        ControlClass::Ospf,
+        ControlClass::Isis,
+        ControlClass::Vrrp,
+        ControlClass::Pim,
+        ControlClass::Lldp,
+        ControlClass::Lacp,
+        ControlClass::Icmp,
+        ControlClass::Group,
+        ControlClass::Local,
     ];
 
     /// Returns the name of the class.
     pub const fn name(self) -> &'static str {
         match self {
-            Control::Arp => "arp",
-            Control::Nd => "nd",
-            Control::Igmp => "igmp",
-            Control::Bgp => "bgp",
-            Control::Bfd => "bfd",
-            Control::Ospf => "ospf",
-            Control::Isis => "isis",
-            Control::Vrrp => "vrrp",
-            Control::Pim => "pim",
-            Control::Lldp => "lldp",
-            Control::Lacp => "lacp",
-            Control::Icmp => "icmp",
-            Control::Group => "group",
-            Control::Local => "local",
+            ControlClass::Arp => "arp",
+            ControlClass::Nd => "nd",
+            ControlClass::Igmp => "igmp",
+            ControlClass::Bgp => "bgp",
+            ControlClass::Bfd => "bfd",
+            ControlClass::Ospf => "ospf",
+            ControlClass::Isis => "isis",
+            ControlClass::Vrrp => "vrrp",
+            ControlClass::Pim => "pim",
+            ControlClass::Lldp => "lldp",
+            ControlClass::Lacp => "lacp",
+            ControlClass::Icmp => "icmp",
+            ControlClass::Group => "group",
+            ControlClass::Local => "local",
         }
     }
 
     /// Returns the class of a frame that contains no IP packet; `None` if it is not for the control
     /// plane. `payload` follows the Ethernet header; priority tags (VLAN 0) are skipped.
-    pub fn of_frame(ethertype: EtherType, payload: &[u8]) -> Option<Control> {
-        let (mut ethertype, mut payload) = (ethertype, payload);
-        while ethertype.is_tag()
-            && let Ok(vlan::Tag { vid: 0, ethertype: inner, .. }) = vlan::Tag::parse(payload)
-        {
-            (ethertype, payload) = (inner, payload.get(vlan::TAG_LEN..)?);
-        }
+    pub fn of_frame(ethertype: EtherType, payload: &[u8]) -> Option<ControlClass> {
+        let (ethertype, tags) = vlan::skip_priority(ethertype, payload);
+        let payload = payload.get(tags..)?;
         match ethertype {
             EtherType::ARP => {
                 let packet = arp::Packet::parse(payload).ok()?;
-                (packet.op == arp::Op::Reply || packet.spa == packet.tpa).then_some(Control::Arp)
+                (packet.op == arp::Op::Reply || packet.spa == packet.tpa).then_some(ControlClass::Arp)
             }
-            EtherType::LLDP => Some(Control::Lldp),
-            EtherType::SLOW => Some(Control::Lacp),
-            llc if llc.is_length() || llc == EtherType::LONG_LLC => payload.starts_with(&OSI).then_some(Control::Isis),
+            EtherType::LLDP => Some(ControlClass::Lldp),
+            EtherType::SLOW => Some(ControlClass::Lacp),
+            llc if llc.is_length() || llc == EtherType::LONG_LLC => {
+                payload.starts_with(&OSI).then_some(ControlClass::Isis)
+            }
             _ => None,
         }
     }
 
     /// Returns the class of an IP packet that arrived for the host or for a group; `None` if it is
     /// malformed, or for a group that is not link-local, except IGMP, MLD and PIM.
-    pub fn of_packet(packet: &[u8]) -> Option<Control> {
+    pub fn of_packet(packet: &[u8]) -> Option<ControlClass> {
         if ip6::is_version(packet) { of_packet6(packet) } else { of_packet4(packet) }
     }
 }
 
-fn of_packet4(packet: &[u8]) -> Option<Control> {
+fn of_packet4(packet: &[u8]) -> Option<ControlClass> {
     let header = ip4::Header::parse(packet).ok()?;
     let upper = packet.get(header.ihl_len..usize::from(header.total_len).min(packet.len()))?;
     let is_later = header.frag_off != 0;
@@ -126,13 +124,13 @@ fn of_packet4(packet: &[u8]) -> Option<Control> {
         _ => To::Host,
     };
     match header.proto {
-        Proto::ICMP if to != To::Wide => Some(Control::Icmp),
-        Proto::IGMP => Some(Control::Igmp),
+        Proto::ICMP if to != To::Wide => Some(ControlClass::Icmp),
+        Proto::IGMP => Some(ControlClass::Igmp),
         proto => of_upper(proto, upper, is_later, to),
     }
 }
 
-fn of_packet6(packet: &[u8]) -> Option<Control> {
+fn of_packet6(packet: &[u8]) -> Option<ControlClass> {
     let header = ip6::Header::parse(packet).ok()?;
     let (chain, walked) = Chain::walk_far(&header, packet);
     walked.ok()?;
@@ -163,31 +161,31 @@ enum To {
 /// Scope of link-local groups (RFC 4291 2.7).
 const LINK_LOCAL: u8 = 2;
 
-fn of_icmp6(ty: u8, to: To) -> Option<Control> {
+fn of_icmp6(ty: u8, to: To) -> Option<ControlClass> {
     match ty {
-        ty if mld::is_mld(ty) => Some(Control::Igmp),
+        ty if mld::is_mld(ty) => Some(ControlClass::Igmp),
         _ if to == To::Wide => None,
-        icmp6::ty::ROUTER_SOLICIT..=icmp6::ty::REDIRECT => Some(Control::Nd),
-        _ => Some(Control::Icmp),
+        icmp6::ty::ROUTER_SOLICIT..=icmp6::ty::REDIRECT => Some(ControlClass::Nd),
+        _ => Some(ControlClass::Icmp),
     }
 }
 
 /// Returns the class by the upper protocol, which is the same for both families. `is_later` is true
 /// for a fragment without the upper protocol's header.
-fn of_upper(proto: Proto, upper: &[u8], is_later: bool, to: To) -> Option<Control> {
+fn of_upper(proto: Proto, upper: &[u8], is_later: bool, to: To) -> Option<ControlClass> {
     let ports = || match upper {
         [a, b, c, d, ..] if !is_later => [u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d])],
         _ => [0; 2],
     };
     Some(match proto {
-        Proto::PIM => Control::Pim,
+        Proto::PIM => ControlClass::Pim,
         _ if to == To::Wide => return None,
-        Proto::OSPF => Control::Ospf,
-        Proto::VRRP => Control::Vrrp,
-        Proto::TCP if ports().contains(&BGP) => Control::Bgp,
-        Proto::UDP if BFD.contains(&ports()[1]) => Control::Bfd,
-        _ if to == To::Near => Control::Group,
-        _ => Control::Local,
+        Proto::OSPF => ControlClass::Ospf,
+        Proto::VRRP => ControlClass::Vrrp,
+        Proto::TCP if ports().contains(&BGP) => ControlClass::Bgp,
+        Proto::UDP if BFD.contains(&ports()[1]) => ControlClass::Bfd,
+        _ if to == To::Near => ControlClass::Group,
+        _ => ControlClass::Local,
     })
 }
 

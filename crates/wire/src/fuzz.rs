@@ -10,7 +10,7 @@
 )]
 
 use crate::checksum::{self, Kind, Partial};
-use crate::control::Control;
+use crate::control::ControlClass;
 use crate::eth::EtherType;
 use crate::filter::Filter;
 use crate::flow::whose::{Fragments, flow, peer};
@@ -69,14 +69,14 @@ pub fn frame(data: &[u8]) {
         header.emit(&mut out);
         assert_eq!(out, data[..eth::HEADER_LEN]);
         after_eth(&data[eth::HEADER_LEN..]);
-        let class = Control::of_frame(header.ethertype, &data[eth::HEADER_LEN..]);
+        let class = ControlClass::of_frame(header.ethertype, &data[eth::HEADER_LEN..]);
         assert!(!matches!(header.ethertype, EtherType::IPV4 | EtherType::IPV6) || class.is_none());
     }
     after_eth(data);
     whose(data);
-    let _ = crate::bfd::Control::parse(data);
+    let _ = crate::bfd::Packet::parse(data);
     let is_whole = ip4::Header::parse(data).is_ok() || ip6::Header::parse(data).is_ok();
-    assert!(is_whole || Control::of_packet(data).is_none());
+    assert!(is_whole || ControlClass::of_packet(data).is_none());
 }
 
 /// Checks the conversation hashes of a packet of either IP version: a repeated call returns the

@@ -50,3 +50,16 @@ impl Tag {
         *out = [c0, c1, t0, t1];
     }
 }
+
+/// Skips priority tags (VLAN 0: priority only; IEEE 802.1Q table 9-2) at the beginning of the
+/// payload of a frame with this EtherType. Returns the EtherType that follows and the number of
+/// bytes skipped. A tag with a VLAN is not skipped; the EtherType is then its TPID.
+pub fn skip_priority(ethertype: EtherType, payload: &[u8]) -> (EtherType, usize) {
+    let (mut ethertype, mut skipped) = (ethertype, 0);
+    while ethertype.is_tag()
+        && let Ok(Tag { vid: 0, ethertype: inner, .. }) = Tag::parse(payload.get(skipped..).unwrap_or_default())
+    {
+        (ethertype, skipped) = (inner, skipped + TAG_LEN);
+    }
+    (ethertype, skipped)
+}

@@ -150,14 +150,11 @@ pub(crate) fn remove_link(frame: &mut Frame, mac: Mac) -> Option<EtherType> {
     Some(untagged(frame, header.ethertype))
 }
 
-/// Removes priority tags (VLAN 0: priority only; IEEE 802.1Q table 9-2) from the payload of a frame
-/// and returns the EtherType after them. A tag with a VLAN stays, and its TPID is returned.
-fn untagged(frame: &mut Frame, mut ethertype: EtherType) -> EtherType {
-    while matches!(ethertype, EtherType::VLAN | EtherType::QINQ)
-        && let Ok(vlan::Tag { vid: 0, ethertype: inner, .. }) = vlan::Tag::parse(frame.bytes())
-    {
-        frame.pull_link(vlan::TAG_LEN);
-        ethertype = inner;
+/// Removes priority tags from the payload of a frame and returns the EtherType after them.
+fn untagged(frame: &mut Frame, ethertype: EtherType) -> EtherType {
+    let (ethertype, tags) = vlan::skip_priority(ethertype, frame.bytes());
+    if tags > 0 {
+        frame.pull_link(tags);
     }
     ethertype
 }

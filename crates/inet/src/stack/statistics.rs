@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use wire::Proto;
-use wire::control::Control;
+use wire::control::ControlClass;
 
 /// Usage of the loopback queue and of the queue of decapsulated packets. Packets are always queued
 /// in them and never processed directly.
@@ -163,11 +163,10 @@ impl<L: Locks> Stack<L> {
 
     /// Returns the numbers of packets for mirrors, by class: those passed, and those not passed
     /// because of the rate of their class.
-    pub fn punted(&self) -> Vec<(Control, [u64; 2])> {
-        let sum = |of: fn(&Counters, Control) -> u64, class| self.counters.iter().map(|shard| of(shard, class)).sum();
-        let both =
-            |class| [sum(|of, class| of.punted.get(class), class), sum(|of, class| of.policed.get(class), class)];
-        Control::ALL.map(|class| (class, both(class))).to_vec()
+    pub fn punted(&self) -> Vec<(ControlClass, [u64; 2])> {
+        let add = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a + c, b + d];
+        let sum = |class| self.counters.iter().map(|shard| shard.punted.get(class)).fold([0; 2], add);
+        ControlClass::ALL.map(|class| (class, sum(class))).to_vec()
     }
 
     /// Switches the measurement of processing time by stage on or off.

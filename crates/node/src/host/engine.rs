@@ -60,7 +60,7 @@ impl<L: Locks> Host<L> {
         let ports = self.ports();
         let links: Links = match self.has_mirrors() {
             false => ports.iter().filter_map(|port| Some((port.counts.link.ifindex()?, port.iface))).collect(),
-            true => self.mirrors().iter().map(|mirror| (mirror.index(), mirror.ifaces[0])).collect(),
+            true => self.mirrors().iter().map(|mirror| (mirror.index(), mirror.iface)).collect(),
         };
         Target { stack: &self.stack, clock: &self.clock, how: self.how, links }
     }

@@ -8,13 +8,13 @@ use lock::Locks;
 use port::mirror::MirrorConfig;
 use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
-use wire::control::Control;
+use wire::control::ControlClass;
 
 /// Packets of a class: the rate limit, and what was passed and not passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PuntStatus {
     /// The class.
-    pub class: Control,
+    pub class: ControlClass,
     /// Limit in packets per second; 0 if there is none.
     pub rate: i64,
     /// Packets passed to mirrors.
@@ -44,7 +44,7 @@ impl<L: Locks> Host<L> {
         let name = format!("{}-mirror", iface.name);
         let mirror = self.stack.add_mirror(id, &name).ok_or(AddPortError::TooMany)?;
         let counts = port.counts.clone();
-        let followed = Mirror::new([id, mirror], config, device, counts).map_err(|why| failed(why.to_string()));
+        let followed = Mirror::new(id, mirror, config, device, counts).map_err(|why| failed(why.to_string()));
         let parts = self.connect(mirror, &name, vec![port], self.stack.pool.clone(), None);
         self.serve(parts);
         match followed {
@@ -60,13 +60,10 @@ impl<L: Locks> Host<L> {
     /// Closes the mirror of an iface, or the mirror `id` itself.
     pub(super) fn close_mirror(&self, id: IfaceId) {
         let mut mirrors = self.mirrors.lock().unwrap_or_else(PoisonError::into_inner);
-        let closed: Vec<_> = mirrors.extract_if(.., |mirror| mirror.ifaces.contains(&id)).collect();
+        let closed: Vec<_> = mirrors.extract_if(.., |of| [of.iface, of.mirror].contains(&id)).collect();
         drop(mirrors);
-        for mirror in closed {
-            let [of, own] = mirror.ifaces;
-            if of == id {
-                self.remove_port(own);
-            }
+        for closed in closed.iter().filter(|closed| closed.iface == id) {
+            self.remove_port(closed.mirror);
         }
     }
 
@@ -99,8 +96,7 @@ impl<L: Locks> Host<L> {
         let (now, mut notices) = (self.clock.now(), Vec::new());
         let first = mirrors.iter().position(|mirror| mirror.exists());
         for (at, mirror) in mirrors.iter().enumerate() {
-            let [id, _] = mirror.ifaces;
-            let Some(iface) = self.stack.iface(id) else { continue };
+            let Some(iface) = self.stack.iface(mirror.iface) else { continue };
             let cx = self.cx();
             let addresses = || {
                 let v4 = iface.addrs(cx).into_iter().map(|own| (IpAddr::V4(own.addr), own.len));
@@ -112,15 +108,14 @@ impl<L: Locks> Host<L> {
                 epoch: self.stack.links_epoch(),
                 has_carrier: iface.is_up() && iface.has_link(),
                 mtu: u16::try_from(iface.mtu()).unwrap_or(u16::MAX),
-                addresses,
             };
-            let followed = mirror.follow(now, wanted, &mut |why| {
+            let followed = mirror.follow(now, &wanted, addresses, &mut |why| {
                 notices.push(format!("{}: {}: mirror: {why}", self.stack.name, iface.name));
             });
             match followed {
                 Followed::Same => {}
-                Followed::Up => self.stack.set_up(cx, id, true),
-                Followed::Down => self.stack.set_up(cx, id, false),
+                Followed::Up => self.stack.set_up(cx, iface.id, true),
+                Followed::Down => self.stack.set_up(cx, iface.id, false),
             }
         }
         notices

@@ -1,4 +1,5 @@
-//! Follows the links of a host's ports: paths through a link that is down are not used.
+//! Follows the links of a host's ports: paths through a link that is down are not used, and mirrors
+//! follow their ifaces.
 
 use crate::mirror::Mirror;
 use crate::{Host, PortInfo};
@@ -46,8 +47,7 @@ impl Links {
     }
 
     /// Reads the reports of the kernel, and takes the paths through links that went down out of all
-    /// path sets.
-    /// Makes the mirrors follow their ifaces, and calls `notice` with messages about them.
+    /// path sets. Makes the mirrors follow their ifaces; calls `notice` with messages about them.
     pub(super) fn follow<L: Locks>(&mut self, host: &Host<L>, now: Instant, notice: &mut dyn FnMut(String)) {
         let changes = self.watch.as_mut().map(LinkWatch::take).unwrap_or_default();
         let is_reported = !self.mirrors.is_empty() && self.has_report_of_mirror();

@@ -166,7 +166,7 @@ drop_reasons! {
     /// The interface is administratively down.
     IfaceDown = "inet.link.ether.in" . iface_down,
     /// Packet for the mirror of the interface: its class exceeded its rate (net.punt).
-    PuntOverRate = "inet.punt" . over_rate,
+    PuntPoliced = "inet.punt" . policed,
     /// ARP packet is malformed (RFC 826: types, lengths).
     ArpMalformed = "inet.arp.in" . malformed,
     /// ARP packet for another host, ignored.

@@ -1,4 +1,4 @@
-use super::Control;
+use super::ControlClass;
 use crate::eth::EtherType;
 use crate::ip6::{Fragment, Header as Header6};
 use crate::{Mac, Proto, arp, ip4, ip6};
@@ -35,28 +35,28 @@ fn ports(src: u16, dst: u16) -> Vec<u8> {
 fn ip_packets_have_the_class_of_their_protocol() {
     let (own, group) = ([10, 0, 0, 1], [224, 0, 0, 5]);
     let cases = [
-        (packet4(Proto::OSPF, group, &[2, 1]), Control::Ospf),
-        (packet4(Proto::OSPF, own, &[2, 1]), Control::Ospf),
-        (packet4(Proto::VRRP, [224, 0, 0, 18], &[]), Control::Vrrp),
-        (packet4(Proto::PIM, [224, 0, 0, 13], &[]), Control::Pim),
-        (packet4(Proto::IGMP, [224, 0, 0, 22], &[]), Control::Igmp),
-        (packet4(Proto::ICMP, own, &[0]), Control::Icmp),
-        (packet4(Proto::TCP, own, &ports(40_000, 179)), Control::Bgp),
-        (packet4(Proto::TCP, own, &ports(179, 40_000)), Control::Bgp),
-        (packet4(Proto::TCP, own, &ports(40_000, 22)), Control::Local),
-        (packet4(Proto::UDP, own, &ports(49_152, 3784)), Control::Bfd),
-        (packet4(Proto::UDP, own, &ports(49_152, 4784)), Control::Bfd),
-        (packet4(Proto::UDP, own, &ports(3784, 40_000)), Control::Local),
-        (packet4(Proto::UDP, [224, 0, 0, 9], &ports(520, 520)), Control::Group),
-        (packet6(Proto::OSPF, "ff02::5", &[3, 1]), Control::Ospf),
-        (packet6(Proto::IPV6_ICMP, "ff02::1", &[134, 0]), Control::Nd),
-        (packet6(Proto::IPV6_ICMP, "ff02::16", &[143, 0]), Control::Igmp),
-        (packet6(Proto::IPV6_ICMP, "fe80::1", &[129, 0]), Control::Icmp),
-        (packet6(Proto::TCP, "fe80::1", &ports(40_000, 179)), Control::Bgp),
-        (packet6(Proto::UDP, "ff02::9", &ports(521, 521)), Control::Group),
+        (packet4(Proto::OSPF, group, &[2, 1]), ControlClass::Ospf),
+        (packet4(Proto::OSPF, own, &[2, 1]), ControlClass::Ospf),
+        (packet4(Proto::VRRP, [224, 0, 0, 18], &[]), ControlClass::Vrrp),
+        (packet4(Proto::PIM, [224, 0, 0, 13], &[]), ControlClass::Pim),
+        (packet4(Proto::IGMP, [224, 0, 0, 22], &[]), ControlClass::Igmp),
+        (packet4(Proto::ICMP, own, &[0]), ControlClass::Icmp),
+        (packet4(Proto::TCP, own, &ports(40_000, 179)), ControlClass::Bgp),
+        (packet4(Proto::TCP, own, &ports(179, 40_000)), ControlClass::Bgp),
+        (packet4(Proto::TCP, own, &ports(40_000, 22)), ControlClass::Local),
+        (packet4(Proto::UDP, own, &ports(49_152, 3784)), ControlClass::Bfd),
+        (packet4(Proto::UDP, own, &ports(49_152, 4784)), ControlClass::Bfd),
+        (packet4(Proto::UDP, own, &ports(3784, 40_000)), ControlClass::Local),
+        (packet4(Proto::UDP, [224, 0, 0, 9], &ports(520, 520)), ControlClass::Group),
+        (packet6(Proto::OSPF, "ff02::5", &[3, 1]), ControlClass::Ospf),
+        (packet6(Proto::IPV6_ICMP, "ff02::1", &[134, 0]), ControlClass::Nd),
+        (packet6(Proto::IPV6_ICMP, "ff02::16", &[143, 0]), ControlClass::Igmp),
+        (packet6(Proto::IPV6_ICMP, "fe80::1", &[129, 0]), ControlClass::Icmp),
+        (packet6(Proto::TCP, "fe80::1", &ports(40_000, 179)), ControlClass::Bgp),
+        (packet6(Proto::UDP, "ff02::9", &ports(521, 521)), ControlClass::Group),
     ];
     for (packet, class) in cases {
-        assert_eq!(Control::of_packet(&packet), Some(class), "{packet:02x?}");
+        assert_eq!(ControlClass::of_packet(&packet), Some(class), "{packet:02x?}");
     }
 }
 
@@ -64,17 +64,17 @@ fn ip_packets_have_the_class_of_their_protocol() {
 fn packets_to_wider_groups_and_malformed_ones_have_no_class() {
     let whole = packet4(Proto::UDP, [10, 0, 0, 1], &ports(1, 3784));
     for upper in [ports(1, 2), ports(1, 3784)] {
-        assert_eq!(Control::of_packet(&packet4(Proto::UDP, [239, 1, 1, 1], &upper)), None);
+        assert_eq!(ControlClass::of_packet(&packet4(Proto::UDP, [239, 1, 1, 1], &upper)), None);
     }
-    assert_eq!(Control::of_packet(&packet4(Proto::OSPF, [239, 1, 1, 1], &[2, 1])), None);
-    assert_eq!(Control::of_packet(&packet4(Proto::IGMP, [239, 1, 1, 1], &[0x16])), Some(Control::Igmp));
-    assert_eq!(Control::of_packet(&packet6(Proto::IPV6_ICMP, "ff05::1", &[134, 0])), None);
-    assert_eq!(Control::of_packet(&packet6(Proto::UDP, "ff05::1:3", &ports(1, 2))), None);
-    assert_eq!(Control::of_packet(&packet6(Proto::IPV6_ICMP, "ff02::1", &[])), None);
-    assert_eq!(Control::of_packet(&[]), None);
-    assert_eq!(Control::of_packet(&whole[..19]), None);
+    assert_eq!(ControlClass::of_packet(&packet4(Proto::OSPF, [239, 1, 1, 1], &[2, 1])), None);
+    assert_eq!(ControlClass::of_packet(&packet4(Proto::IGMP, [239, 1, 1, 1], &[0x16])), Some(ControlClass::Igmp));
+    assert_eq!(ControlClass::of_packet(&packet6(Proto::IPV6_ICMP, "ff05::1", &[134, 0])), None);
+    assert_eq!(ControlClass::of_packet(&packet6(Proto::UDP, "ff05::1:3", &ports(1, 2))), None);
+    assert_eq!(ControlClass::of_packet(&packet6(Proto::IPV6_ICMP, "ff02::1", &[])), None);
+    assert_eq!(ControlClass::of_packet(&[]), None);
+    assert_eq!(ControlClass::of_packet(&whole[..19]), None);
     // Without its ports, the packet is still one for this host.
-    assert_eq!(Control::of_packet(&packet4(Proto::UDP, [10, 0, 0, 1], &[0, 1])), Some(Control::Local));
+    assert_eq!(ControlClass::of_packet(&packet4(Proto::UDP, [10, 0, 0, 1], &[0, 1])), Some(ControlClass::Local));
 }
 
 /// A fragment other than the first contains data where ports would be.
@@ -82,33 +82,33 @@ fn packets_to_wider_groups_and_malformed_ones_have_no_class() {
 fn later_fragments_have_no_ports() {
     let mut later = packet4(Proto::TCP, [10, 0, 0, 1], &ports(40_000, 179));
     later[6..8].copy_from_slice(&1u16.to_be_bytes());
-    assert_eq!(Control::of_packet(&later), Some(Control::Local));
+    assert_eq!(ControlClass::of_packet(&later), Some(ControlClass::Local));
     let fragment = Fragment { offset: 8, more: false, id: 7 }.emit(Proto::TCP);
     let later = packet6(Proto::FRAGMENT, "fe80::1", &[fragment.as_slice(), &ports(40_000, 179)].concat());
-    assert_eq!(Control::of_packet(&later), Some(Control::Local));
+    assert_eq!(ControlClass::of_packet(&later), Some(ControlClass::Local));
 }
 
 #[test]
 fn link_protocols_have_classes() {
     let (a, b) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
     let arp = |op, spa, tpa| arp::Packet { op, sha: Mac([2, 0, 0, 0, 0, 2]), spa, tha: Mac::ZERO, tpa }.emit();
-    assert_eq!(Control::of_frame(EtherType::ARP, &arp(arp::Op::Reply, b, a)), Some(Control::Arp));
-    assert_eq!(Control::of_frame(EtherType::ARP, &arp(arp::Op::Request, b, b)), Some(Control::Arp));
-    assert_eq!(Control::of_frame(EtherType::ARP, &arp(arp::Op::Request, b, a)), None);
-    assert_eq!(Control::of_frame(EtherType(1497), &[0xfe, 0xfe, 0x03, 0x83]), Some(Control::Isis));
-    assert_eq!(Control::of_frame(EtherType::LONG_LLC, &[0xfe, 0xfe, 0x03, 0x83]), Some(Control::Isis));
-    assert_eq!(Control::of_frame(EtherType(38), &[0x42, 0x42, 0x03]), None); // a spanning tree
-    assert_eq!(Control::of_frame(EtherType::VLAN, &[0xe0, 0, 0x88, 0xcc, 2]), Some(Control::Lldp));
-    assert_eq!(Control::of_frame(EtherType::VLAN, &[0xe0, 7, 0x88, 0xcc, 2]), None);
-    assert_eq!(Control::of_frame(EtherType::VLAN, &[0xe0, 0]), None);
-    assert_eq!(Control::of_frame(EtherType::LLDP, &[]), Some(Control::Lldp));
-    assert_eq!(Control::of_frame(EtherType::SLOW, &[1]), Some(Control::Lacp));
-    assert_eq!(Control::of_frame(EtherType(0x88b5), &[]), None);
+    assert_eq!(ControlClass::of_frame(EtherType::ARP, &arp(arp::Op::Reply, b, a)), Some(ControlClass::Arp));
+    assert_eq!(ControlClass::of_frame(EtherType::ARP, &arp(arp::Op::Request, b, b)), Some(ControlClass::Arp));
+    assert_eq!(ControlClass::of_frame(EtherType::ARP, &arp(arp::Op::Request, b, a)), None);
+    assert_eq!(ControlClass::of_frame(EtherType(1497), &[0xfe, 0xfe, 0x03, 0x83]), Some(ControlClass::Isis));
+    assert_eq!(ControlClass::of_frame(EtherType::LONG_LLC, &[0xfe, 0xfe, 0x03, 0x83]), Some(ControlClass::Isis));
+    assert_eq!(ControlClass::of_frame(EtherType(38), &[0x42, 0x42, 0x03]), None); // a spanning tree
+    assert_eq!(ControlClass::of_frame(EtherType::VLAN, &[0xe0, 0, 0x88, 0xcc, 2]), Some(ControlClass::Lldp));
+    assert_eq!(ControlClass::of_frame(EtherType::VLAN, &[0xe0, 7, 0x88, 0xcc, 2]), None);
+    assert_eq!(ControlClass::of_frame(EtherType::VLAN, &[0xe0, 0]), None);
+    assert_eq!(ControlClass::of_frame(EtherType::LLDP, &[]), Some(ControlClass::Lldp));
+    assert_eq!(ControlClass::of_frame(EtherType::SLOW, &[1]), Some(ControlClass::Lacp));
+    assert_eq!(ControlClass::of_frame(EtherType(0x88b5), &[]), None);
 }
 
 #[test]
 fn each_class_has_a_name_of_its_own() {
-    let names: std::collections::BTreeSet<_> = Control::ALL.iter().map(|class| class.name()).collect();
-    assert_eq!(names.len(), Control::ALL.len());
-    assert!(Control::ALL.iter().enumerate().all(|(at, class)| *class as usize == at));
+    let names: std::collections::BTreeSet<_> = ControlClass::ALL.iter().map(|class| class.name()).collect();
+    assert_eq!(names.len(), ControlClass::ALL.len());
+    assert!(ControlClass::ALL.iter().enumerate().all(|(at, class)| *class as usize == at));
 }
