@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug, Display};
 use std::hash::Hash;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{BitAnd, BitOr, BitXor};
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ pub trait AddrBits:
     Copy + Ord + Hash + Default + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
 {
     /// The address type of the standard library.
-    type Addr: Copy + Eq + Hash + Debug + Display + FromStr;
+    type Addr: Copy + Eq + Hash + Debug + Display + FromStr + Into<IpAddr>;
     /// Number of bits in an address.
     const BITS: u8;
     /// Examples for error messages: a prefix, and the suffix with the prefix length of a single

@@ -148,7 +148,9 @@ impl<L: Locks> Stack<L> {
     pub(crate) fn send_pending(&self, cx: Cx, id: IfaceId, mac: Mac, pending: impl IntoIterator<Item = Frame>) {
         for packet in pending {
             match self.ifaces.get(id) {
-                Some(iface) => self.ether_output::<u32>(cx, iface, mac, packet, AtOnce::Later),
+                // IPv4 packets wait for IPv6 neighbors, too.
+                Some(iface) if is_ip4(&packet) => self.ether_output::<u32>(cx, iface, mac, packet, AtOnce::Later),
+                Some(iface) => self.ether_output::<u128>(cx, iface, mac, packet, AtOnce::Later),
                 None => self.drop_frame(cx, packet, DropReason::TxNoPort),
             }
         }
@@ -186,11 +188,27 @@ impl<L: Locks> Stack<L> {
                     self.changed();
                     self.silent::<u32>(cx, id, addr);
                     self.count(cx).neigh.failed.bump();
-                    pending.into_iter().for_each(|packet| self.host_unreachable(cx, packet));
+                    self.neighbor_failed(cx, pending);
                 }
             }
         }
     }
+
+    /// Drops the packets that were queued for a neighbor that did not answer. Sends ICMP errors to
+    /// their senders, or reports them to the sockets of this host.
+    pub(crate) fn neighbor_failed(&self, cx: Cx, pending: impl IntoIterator<Item = Frame>) {
+        for packet in pending {
+            match is_ip4(&packet) {
+                true => self.host_unreachable(cx, packet),
+                false => self.host_unreachable6(cx, packet),
+            }
+        }
+    }
+}
+
+/// Returns the family of a packet without a link header.
+fn is_ip4(packet: &Frame) -> bool {
+    packet.bytes().first().is_some_and(|first| first >> 4 == 4)
 }
 
 impl<L: Locks> Stack<L> {

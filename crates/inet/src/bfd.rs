@@ -21,7 +21,7 @@ use wire::{Proto, ip4, ip6, udp};
 impl<L: Locks> Stack<L> {
     /// Reads the states of BFD sessions from frames that leave by `iface`.
     pub(crate) fn note_bfd(&self, cx: Cx, iface: &Iface<L>, frames: &[Frame]) {
-        if !self.ways.has_paths() && !self.six.ways.has_paths() {
+        if !self.ways.avoids_dead() && !self.six.ways.avoids_dead() {
             return;
         }
         for (addr, packet) in frames.iter().filter_map(|frame| session_in(frame.bytes())) {
@@ -49,9 +49,9 @@ impl<L: Locks> Stack<L> {
 
     fn set_gateway_alive(&self, cx: Cx, (iface, addr): Gateway, is_alive: bool) {
         match (addr, is_alive) {
-            (IpAddr::V4(addr), true) => self.answered::<u32>(cx, iface, addr),
+            (IpAddr::V4(addr), true) => self.revived::<u32>(cx, iface, addr),
             (IpAddr::V4(addr), false) => self.silent::<u32>(cx, iface, addr),
-            (IpAddr::V6(addr), true) => self.answered::<u128>(cx, iface, addr),
+            (IpAddr::V6(addr), true) => self.revived::<u128>(cx, iface, addr),
             (IpAddr::V6(addr), false) => self.silent::<u128>(cx, iface, addr),
         }
         self.rerouted(); // for sockets and tunnels that keep the path

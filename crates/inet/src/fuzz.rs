@@ -30,7 +30,7 @@ use clock::{Duration, Instant};
 use fib::Prefix;
 use lock::{Cx, How, Up};
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use wire::arp::{Op, Packet};
 use wire::checksum::Partial;
@@ -168,6 +168,11 @@ impl<'a> Tape<'a> {
             n @ 0..=0xf7 => u16::from(n % 8),
             n => 49_152 + u16::from(n),
         }
+    }
+
+    /// Returns an IPv6 gateway, a known neighbor or one that does not answer.
+    fn gateway6(&mut self) -> Ipv6Addr {
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, u16::from(self.byte() % 4))
     }
 
     fn addr(&mut self) -> Ipv4Addr {
@@ -511,6 +516,7 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
                 1 => Via::Blackhole,
                 2 => Via::Link(EM0),
                 3 => Via::Broadcast(EM0),
+                4 => Via::Gateway6(EM0, tape.gateway6()),
                 6 => Via::Prohibit,
                 _ => Via::Gateway(EM0, tape.addr()),
             };
@@ -529,12 +535,17 @@ fn configure(side: &Side, cx: Cx, tape: &mut Tape<'_>) {
     }
 }
 
-/// Returns the one to four paths of a multipath route, each to a gateway or directly to the link.
+/// Returns the one to four paths of a multipath route, each to a gateway of either family or
+/// directly to the link.
 fn paths(tape: &mut Tape<'_>) -> Vec<Path> {
     let n = tape.byte() % 4;
     let one = |_| {
         let (how, weight) = (tape.byte(), u16::from(tape.byte()));
-        let via = if how.is_multiple_of(4) { Via::Link(EM0) } else { Via::Gateway(EM0, tape.addr()) };
+        let via = match how % 4 {
+            0 => Via::Link(EM0),
+            1 => Via::Gateway6(EM0, tape.gateway6()),
+            _ => Via::Gateway(EM0, tape.addr()),
+        };
         Path { via, weight }
     };
     (0..=n).map(one).collect()

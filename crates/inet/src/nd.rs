@@ -10,7 +10,6 @@
 mod redirect;
 
 use crate::Stack;
-use crate::iface::AtOnce;
 use crate::iface::{Iface, IfaceId, IfaceKind};
 use crate::ip6::autoconf::RouterLoss;
 use crate::ip6::{AddrState, DefaultRouter, Outgoing6};
@@ -174,7 +173,7 @@ impl<L: Locks> Stack<L> {
                 counters.created.add(u64::from(created));
                 counters.moved.add(u64::from(moved));
                 counters.resolved.add(u64::from(!created && !moved));
-                pending.into_iter().for_each(|packet| self.ether_output::<u128>(cx, iface, mac, packet, AtOnce::Later));
+                self.send_pending(cx, iface.id, mac, pending);
                 true
             }
             Learned::Permanent => false,
@@ -263,7 +262,7 @@ impl<L: Locks> Stack<L> {
                     self.changed();
                     self.silent::<u128>(cx, id, addr);
                     self.count(cx).neigh.failed.bump();
-                    pending.into_iter().for_each(|packet| self.host_unreachable6(cx, packet));
+                    self.neighbor_failed(cx, pending);
                     if let Some(iface) = self.ifaces.get(id) {
                         self.router_lost(cx, iface, addr, RouterLoss::Unreachable);
                     }
@@ -287,10 +286,7 @@ impl<L: Locks> Stack<L> {
         let pending = self.six.neighbors.lock(cx).set(id, addr, mac, cx.now);
         self.changed();
         self.answered::<u128>(cx, id, addr);
-        let Some(iface) = self.ifaces.get(id) else {
-            return pending.into_iter().for_each(|packet| self.drop_frame(cx, packet, DropReason::TxNoPort));
-        };
-        pending.into_iter().for_each(|packet| self.ether_output::<u128>(cx, iface, mac, packet, AtOnce::Later));
+        self.send_pending(cx, id, mac, pending);
         self.flush(cx);
     }
 

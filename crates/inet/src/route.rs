@@ -99,6 +99,8 @@ pub struct Routes<A: Matched = u32> {
     by_via: HashMap<Via<A::Addr>, NextHopId>,
     /// Next hop objects with their paths.
     objects: HashMap<NextHopId, Object<A::Addr>>,
+    /// Objects whose routes take the next hop of another object.
+    diverted: Vec<NextHopId>,
     /// Routes of a routing engine to prefixes of own routes.
     shadowed: BTreeMap<IpPrefix<A>, Stored>,
     /// Ifaces that are down. Their next hops are dead.
@@ -132,6 +134,7 @@ impl<A: Matched> Routes<A> {
             fib,
             by_via: HashMap::new(),
             objects: HashMap::new(),
+            diverted: Vec::new(),
             shadowed: BTreeMap::new(),
             down: Vec::new(),
             has_forgotten: false,
@@ -189,7 +192,7 @@ impl<A: Matched> Routes<A> {
         match paths {
             [only] => self.insert(prefix, only.via),
             _ => {
-                let via = self.via_of(paths)?;
+                let via = self.via_of(paths, self.fib.get(prefix))?;
                 let before = self.insert(prefix, via);
                 if before == Err(RouteError::TooManyNextHops) && !self.by_via.contains_key(&via) {
                     self.end_set(via); // no route has used the new set
@@ -214,9 +217,8 @@ impl<A: Matched> Routes<A> {
     /// kept; the objects lose the paths.
     pub fn forget_iface(&mut self, iface: IfaceId) {
         self.forget_iface_in_objects(iface);
-        self.forget_iface_in_shadow(iface);
         let through = |via: Via<A::Addr>| via.iface() == Some(iface);
-        for Route { prefix, via, origin } in self.iter().collect::<Vec<_>>() {
+        for Route { prefix, via, .. } in self.iter().filter(|route| route.origin.is_own()).collect::<Vec<_>>() {
             let others = match via {
                 Via::Paths(set) => {
                     let all = self.paths(set);
@@ -228,15 +230,8 @@ impl<A: Matched> Routes<A> {
                 via if through(via) => Vec::new(),
                 _ => continue,
             };
-            let is_reduced = !others.is_empty()
-                && match origin.is_own() {
-                    true => self.insert_paths(prefix, &others).is_ok(),
-                    false => self.learn_paths(prefix, &others, origin).is_ok(),
-                };
-            match origin.is_own() {
-                _ if is_reduced => {}
-                true => drop(self.remove(prefix)),
-                false => drop(self.unlearn(prefix)),
+            if others.is_empty() || self.insert_paths(prefix, &others).is_err() {
+                self.remove(prefix);
             }
         }
         // An iface that is added again may get the same number, and is up then.
@@ -248,18 +243,6 @@ impl<A: Matched> Routes<A> {
     /// paths.
     pub fn take_forgotten(&mut self) -> bool {
         std::mem::take(&mut self.has_forgotten)
-    }
-
-    /// Marks the next hops on the link of an iface as dead, so that sets use their other paths, or
-    /// as alive.
-    pub fn set_iface_alive(&mut self, iface: IfaceId, is_alive: bool) {
-        self.down.retain(|down| *down != iface);
-        if !is_alive {
-            self.down.push(iface);
-        }
-        let until = if is_alive { None } else { Some(Instant::NEVER) };
-        let hops = self.by_via.iter().filter(|(via, _)| via.iface() == Some(iface));
-        hops.for_each(|(_, id)| self.ways.set_dead(*id, until));
     }
 
     /// Returns the target of the own route to exactly `prefix`; `None` if there is none, even if a
@@ -386,6 +369,7 @@ impl<A: Matched> Routes<A> {
         if *uses > 0 {
             return;
         }
+        self.end_diversion(id);
         if self.objects.remove(&id).is_none()
             && let Some(via) = self.via(id)
         {
@@ -412,13 +396,14 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Returns the target of a route with these paths. Uses an existing path set or creates one.
-    fn via_of(&mut self, paths: &[Path<A::Addr>]) -> Result<Via<A::Addr>, RouteError> {
+    /// Returns the target of a route with these paths. Uses an existing path set or creates one. A
+    /// new set keeps the buckets of `before`, the next hop that is replaced, as far as possible.
+    fn via_of(&mut self, paths: &[Path<A::Addr>], before: Option<NextHopId>) -> Result<Via<A::Addr>, RouteError> {
         let known = self.sets.iter().position(|set| set == paths);
         if let Some(via) = known.map(|at| Via::Paths(PathsId(at as u16))).filter(|via| self.by_via.contains_key(via)) {
             return Ok(via);
         }
-        let leads = |path: &Path<A::Addr>| matches!(path.via, Via::Gateway(..) | Via::Link(_));
+        let leads = |path: &Path<A::Addr>| path.via.is_gateway() || matches!(path.via, Via::Link(_));
         if paths.is_empty() || paths.len() > PATHS_MAX || !paths.iter().all(leads) {
             return Err(RouteError::BadPaths);
         }
@@ -444,8 +429,16 @@ impl<A: Matched> Routes<A> {
                 }
             }
         }
+        let before: Vec<Option<usize>> = match before.and_then(|before| self.via(before)) {
+            Some(Via::Paths(set)) => {
+                let place = |hop: NextHopId| hops.iter().position(|of| *of == hop);
+                (0..paths::BUCKETS).map(|bucket| place(self.ways.bucket(set, bucket)?)).collect()
+            }
+            Some(via) => vec![paths.iter().position(|path| path.via == via); paths::BUCKETS],
+            None => Vec::new(),
+        };
         let buckets: Vec<NextHopId> =
-            paths::deal::<A>(paths).into_iter().filter_map(|at| hops.get(at).copied()).collect();
+            paths::deal::<A>(paths, &before).into_iter().filter_map(|at| hops.get(at).copied()).collect();
         self.ways.set_paths(id, &buckets);
         self.sets.iter_mut().skip(usize::from(id.0)).take(1).for_each(|set| *set = paths.to_vec());
         self.note_sets();

@@ -43,6 +43,11 @@ impl FailedSessions {
         at.map(|at| self.0.swap_remove(at)).is_some()
     }
 
+    /// Returns whether a gateway is avoided.
+    pub(crate) fn has(&self, gateway: Gateway) -> bool {
+        self.0.iter().any(|of| of.gateway == gateway && of.until.is_some())
+    }
+
     /// Returns the gateways that are no longer to be avoided since their time is over, and the time
     /// of the next call.
     pub(crate) fn expire(&mut self, now: Instant) -> (Vec<Gateway>, Instant) {

@@ -168,8 +168,8 @@ impl<L: Locks> Stack<L> {
         let (path, station) = match exit.to {
             Target::Here => (LOOPBACK_PATH, None),
             Target::Station(mac) => (link, Some(mac)),
-            Target::Neighbor(next) => {
-                (link.min(F::path_mtu(self, cx, remote)), F::neighbor(self, cx, exit.iface, next))
+            Target::Neighbor(_) | Target::Neighbor6(_) => {
+                (link.min(F::path_mtu(self, cx, remote)), self.neighbor_at::<F>(cx, &exit))
             }
         };
         Some(OuterRoute { epoch, iface: exit.iface, path, station })

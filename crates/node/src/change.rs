@@ -32,17 +32,12 @@ enum Hop {
     V6(Prefix6, Via6),
 }
 
-/// Returns the error for a route that does not exist.
-pub fn no_route(prefix: impl std::fmt::Display) -> CommandError {
-    CommandError::failed(format!("there is no route to {prefix}"))
-}
-
-/// Returns the error for a prefix without an own route that could be removed.
+/// Returns the error for a prefix without an own route that could be changed or removed.
 fn not_own<A: Matched>(routes: &Routes<A>, prefix: IpPrefix<A>) -> CommandError {
-    match routes.at(prefix).is_some_and(|route| !route.origin.is_own()) {
-        true => CommandError::failed(format!("{prefix} is a route of the routing engine; remove it there")),
-        false => no_route(prefix),
-    }
+    CommandError::failed(match routes.at(prefix).is_some_and(|route| !route.origin.is_own()) {
+        true => format!("{prefix} is a route of the routing engine; change or remove it there"),
+        false => format!("there is no route to {prefix}"),
+    })
 }
 
 fn nowhere(addr: impl std::fmt::Display) -> CommandError {
@@ -61,7 +56,7 @@ fn is_by<G: PartialEq + Copy>(via: Via<G>, all: impl FnOnce() -> Vec<Path<G>>, p
     match (via, paths) {
         (_, []) => true,
         (Via::Paths(_), paths) => all() == paths,
-        (Via::Gateway(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev,
+        (Via::Gateway(id, _) | Via::Gateway6(id, _), [Path { via: Via::Link(dev), .. }]) => id == *dev,
         (via, [only]) => only.via == via,
         _ => false,
     }
@@ -97,14 +92,18 @@ impl<L: Locks> Host<L> {
         best.map(|(_, id)| id).ok_or_else(|| nowhere(addr))
     }
 
-    /// Returns the next hop through `gateway`, on the link of `dev` if given; without a gateway,
-    /// the destinations are on that link.
+    /// Returns the next hop of an IPv4 route through `gateway`, on the link of `dev` if given;
+    /// without a gateway, the destinations are on that link.
     ///
     /// # Errors
-    /// Returns an error if neither is given, or if the gateway is not on the link of any iface.
-    pub fn hop(&self, gateway: Option<Ipv4Addr>, dev: Option<IfaceId>) -> Result<Via, CommandError> {
+    /// Returns an error if neither is given, if the gateway is not on the link of any iface, or for
+    /// a link-local gateway without `dev`.
+    pub fn hop(&self, gateway: Option<IpAddr>, dev: Option<IfaceId>) -> Result<Via, CommandError> {
         match (gateway, dev) {
-            (Some(gateway), dev) => {
+            (Some(IpAddr::V6(gateway)), dev) => {
+                self.gateway6(gateway, dev).map(|(dev, gateway)| Via::Gateway6(dev, gateway))
+            }
+            (Some(IpAddr::V4(gateway)), dev) => {
                 let dev = dev.map_or_else(|| self.link_of(gateway), Ok)?;
                 self.reject_mirror(dev).map(|()| Via::Gateway(dev, gateway))
             }
@@ -133,6 +132,18 @@ impl<L: Locks> Host<L> {
             _ => self.stack.add_paths(self.cx(), prefix, paths),
         };
         added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
+    }
+
+    /// Replaces the paths of the own route to exactly `prefix`.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such route, or the error of the table.
+    pub fn change_paths(&self, prefix: Prefix, paths: &[Path]) -> Result<(), CommandError> {
+        let cx = self.cx();
+        match self.stack.route_at(cx, prefix) {
+            Some(_) => self.replace_paths(prefix, paths),
+            None => Err(self.stack.change_routes(cx, |routes, _| (false, not_own(routes, prefix)))),
+        }
     }
 
     /// Removes the route to exactly `prefix`. If `paths` is empty, the route may have any next hop.
@@ -334,6 +345,6 @@ impl<L: Locks> Host<L> {
         if route.to6.is_some() || route.via6.is_some() {
             return Ok(Hop::V6(route.to6.unwrap_or(Prefix6::DEFAULT), self.hop6(route.via6, dev)?));
         }
-        Ok(Hop::V4(route.to, self.hop(route.via, dev)?))
+        Ok(Hop::V4(route.to, self.hop(route.via.map(IpAddr::V4), dev)?))
     }
 }

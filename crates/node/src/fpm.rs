@@ -12,21 +12,24 @@
 
 mod config;
 mod engine;
+mod inline;
 mod paths;
 mod server;
 mod stale;
 mod status;
+mod tables;
 #[cfg(test)]
 mod tests;
 
 pub use config::{FpmConfig, STALE_MAX};
 pub(crate) use config::{loopback, marker, stale};
-pub use engine::{Engine, Tables};
+pub use engine::Engine;
 pub use inet::route::Protocol;
 pub use paths::Links;
 pub use server::FpmServer;
 pub(crate) use server::Target;
 pub use status::{FpmStatus, NextHopStatus};
+pub use tables::Tables;
 
 stats::counters! {
     /// Counters of the messages of a routing engine, and of what became of its routes.

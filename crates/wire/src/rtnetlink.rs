@@ -148,7 +148,7 @@ pub enum NextHop<'m> {
 }
 
 /// A path: an interface, a gateway, or both.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Hop {
     /// Index of the outgoing interface, in the namespace of the peer; 0 if there is none.
     pub oif: u32,

@@ -1,7 +1,7 @@
 //! `show fpm` and `ip nexthop`: the connection with a routing engine, and its next hops.
 
 use super::context::Ctl;
-use super::iproute::{path_json, paths_text};
+use super::iproute::{gateway_text, path_json, paths_text};
 use crate::json::set;
 use grammar::CommandError;
 use inet::route::{Path, Via};
@@ -30,7 +30,7 @@ pub(super) fn shown<L: Locks>(ctl: &Ctl<'_, L>) -> Result<String, CommandError> 
             "since_s": now - status.since, "last_frame_s": status.last_frame.map(|last| now - last),
             "resync_s": status.resync_s, "queued_bytes": status.queued, "routes": routes,
             "stale": status.stale, "waiting": status.waiting, "shadowed": status.shadowed.iter().sum::<usize>(),
-            "next_hops": status.next_hops,
+            "next_hops": status.next_hops, "diverted": status.diverted,
             "counters": counters.iter().map(|e| (e.name.clone(), e.value.into())).collect::<Map<_, _>>(),
         })
     };
@@ -55,13 +55,14 @@ fn status_text(status: &FpmStatus, now: f64) -> String {
     let by = if by.is_empty() { String::new() } else { format!(": {}", by.join(", ")) };
     format!(
         "listen      {}\nengine      {engine}\nresync      {resync}\nlast frame  {last}\nqueued      {} bytes\n\
-         routes      {v4} IPv4, {v6} IPv6{by}\nstale       {}\nwaiting     {}\nshadowed    {}\nnext hops   {}\n",
+         routes      {v4} IPv4, {v6} IPv6{by}\nstale       {}\nwaiting     {}\nshadowed    {}\nnext hops   {}, {} diverted\n",
         status.listen,
         status.queued,
         status.stale,
         status.waiting,
         status.shadowed.iter().sum::<usize>(),
-        status.next_hops
+        status.next_hops,
+        status.diverted
     )
 }
 
@@ -90,9 +91,8 @@ fn hop_text<L: Locks, A: Display>(ctl: &Ctl<'_, L>, paths: &[Path<A>]) -> String
         [] => " unreachable".to_owned(),
         [Path { via: Via::Blackhole, .. }] => " blackhole".to_owned(),
         [only] => {
-            let via = if let Via::Gateway(_, gateway) = &only.via { format!(" via {gateway}") } else { String::new() };
             let dev = only.via.iface().map_or("-", |id| ctl.iface_name(id));
-            format!("{via} dev {dev}")
+            format!("{} dev {dev}", gateway_text(&only.via))
         }
         _ => paths_text(ctl, paths),
     }

@@ -58,7 +58,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
         Some("address" | "addr") => addr(&ctl, words, family, style),
         Some("link") => link(&ctl, words, style),
         // iproute2 also infers a route's family from its addresses.
-        Some("route") if family == Family::Six || family == Family::Any && words.any(|word| word.contains(':')) => {
+        Some("route") if family == Family::Six || family == Family::Any && begins_with_ip6(&words) => {
             six::ip_route(&ctl, words)
         }
         Some("route") => iproute::run(&ctl, words),
@@ -74,6 +74,14 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             ["addr", "address", "link", "route", "neigh", "nexthop"].into_iter(),
         )),
     }
+}
+
+/// Returns whether the first address among the words is an IPv6 address. The gateway of an IPv4
+/// route may be one.
+fn begins_with_ip6(words: &Words<'_>) -> bool {
+    let is_ip4 = |word: &str| word.split('/').next().is_some_and(|addr| addr.parse::<std::net::Ipv4Addr>().is_ok());
+    let first = words.rest().iter().find(|word| word.contains(':') || is_ip4(word));
+    first.is_some_and(|word| word.contains(':'))
 }
 
 fn addr<L: Locks>(

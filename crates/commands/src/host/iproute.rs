@@ -10,7 +10,7 @@ use inet::fib::{Matched, Prefix};
 use inet::iface::IfaceId;
 use inet::route::{Path, Protocol, Route, Via};
 use lock::Locks;
-use node::change::{has_route, no_route};
+use node::change::has_route;
 use serde_json::{Value, json};
 use std::fmt::Display;
 
@@ -29,7 +29,7 @@ pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<St
             let (prefix, paths) = describe(ctl, words, Wanted::Whole)?;
             match (verb, ctl.route_at(prefix)) {
                 ("add" | "append", Some(_)) => Err(has_route(prefix)),
-                ("change", None) => Err(no_route(prefix)),
+                ("change", _) => ctl.host.change_paths(prefix, &paths).map(|()| String::new()),
                 _ => ctl.host.replace_paths(prefix, &paths).map(|()| String::new()),
             }
         }
@@ -42,8 +42,8 @@ enum Wanted {
     Whole,
 }
 
-/// Parses `[TYPE] PREFIX [via GW] [dev IF]` or `PREFIX nexthop via GW [dev IF] [weight N] nexthop
-/// ...`.
+/// Parses `[TYPE] PREFIX [via [inet6] GW] [dev IF]` or `PREFIX nexthop via [inet6] GW [dev IF]
+/// [weight N] nexthop ...`.
 fn describe<L: Locks>(
     ctl: &Ctl<'_, L>,
     mut words: Words<'_>,
@@ -67,15 +67,15 @@ fn describe<L: Locks>(
     while let Some(word) = words.take() {
         match word {
             "via" => {
-                words.skip("inet");
-                gateway = Some(parse::ip4("gateway", words.next("a gateway's address")?)?);
+                let _family = words.skip("inet") || words.skip("inet6");
+                gateway = Some(parse::ip_any("gateway", words.next("a gateway's address")?)?);
             }
             "dev" => dev = Some(ctl.host.iface(words.next("an iface")?)?.id),
             "nexthop" => {
                 let way =
                     gateway.map(|_| "via").or(dev.map(|_| "dev")).or((via.is_some() || local).then_some("a type"));
                 refuse(way.or(scope.map(|_| "scope")).or(src.map(|_| "src")).or(onlink.then_some("onlink")))?;
-                let by = |word: &str, dev: Option<IfaceId>| ctl.host.hop(Some(parse::ip4("gateway", word)?), dev);
+                let by = |word: &str, dev: Option<IfaceId>| ctl.host.hop(Some(parse::ip_any("gateway", word)?), dev);
                 return Ok((prefix, nexthops(ctl, words, by)?));
             }
             "scope" => scope = Some(words.next("global, link or host")?),
@@ -235,16 +235,14 @@ fn type_word(via: &Via) -> Option<&'static str> {
         Via::Reject => Some("unreachable"),
         Via::Prohibit => Some("prohibit"),
         Via::Blackhole => Some("blackhole"),
-        Via::Link(_) | Via::Gateway(..) | Via::Paths(_) => None,
+        Via::Link(_) | Via::Gateway(..) | Via::Gateway6(..) | Via::Paths(_) => None,
     }
 }
 
 fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
     let mut out = type_word(&route.via).map(|word| format!("{word} ")).unwrap_or_default();
     out += &parse::prefix_text(route.prefix);
-    if let Via::Gateway(_, gateway) = route.via {
-        out += &format!(" via {gateway}");
-    }
+    out += &gateway_text(&route.via);
     if let Some(id) = route.via.iface() {
         out += &format!(" dev {}", ctl.iface_name(id));
     }
@@ -260,14 +258,31 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
     out + &paths_text(ctl, &ctl.host.stack.paths(ctl.cx, route.via)) + "\n"
 }
 
+/// Returns the words of a gateway, such as ` via 10.0.0.1` or ` via inet6 fe80::1`; empty for other
+/// targets.
+pub(super) fn gateway_text<A: Display>(via: &Via<A>) -> String {
+    match via {
+        Via::Gateway(_, gateway) => format!(" via {gateway}"),
+        Via::Gateway6(_, gateway) => format!(" via inet6 {gateway}"),
+        _ => String::new(),
+    }
+}
+
+/// Adds the gateway of a target, if it has one, to a JSON object.
+fn set_gateway<A: Display>(row: &mut Value, via: &Via<A>) {
+    match via {
+        Via::Gateway(_, gateway) => set(row, "gateway", gateway.to_string()),
+        Via::Gateway6(_, gateway) => set(row, "via", json!({ "family": "inet6", "host": gateway.to_string() })),
+        _ => {}
+    }
+}
+
 /// Returns the lines of a route's paths, each preceded by a line break.
 pub(super) fn paths_text<L: Locks, A: Display>(ctl: &Ctl<'_, L>, paths: &[Path<A>]) -> String {
     let mut out = String::new();
     for path in paths {
         out += "\n\tnexthop";
-        if let Via::Gateway(_, gateway) = &path.via {
-            out += &format!(" via {gateway}");
-        }
+        out += &gateway_text(&path.via);
         let dev = path.via.iface().map_or("-", |id| ctl.iface_name(id));
         out += &format!(" dev {dev} weight {}", path.weight);
     }
@@ -281,9 +296,7 @@ pub(super) fn set_paths<L: Locks, A: Display>(ctl: &Ctl<'_, L>, row: &mut Value,
 
 pub(super) fn path_json<L: Locks, A: Display>(ctl: &Ctl<'_, L>, path: &Path<A>) -> Value {
     let mut row = json!({ "weight": path.weight });
-    if let Via::Gateway(_, gateway) = &path.via {
-        set(&mut row, "gateway", gateway.to_string());
-    }
+    set_gateway(&mut row, &path.via);
     if let Some(id) = path.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }
@@ -296,9 +309,7 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
     if let Some(word) = type_word(&route.via) {
         set(&mut row, "type", word);
     }
-    if let Via::Gateway(_, gateway) = route.via {
-        set(&mut row, "gateway", gateway.to_string());
-    }
+    set_gateway(&mut row, &route.via);
     if let Some(id) = route.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }
@@ -331,12 +342,13 @@ pub(super) fn got<L: Locks>(ctl: &Ctl<'_, L>, requested: &why::RouteQuery<u32>) 
     let (dst, answer) = (requested.dst(), requested.answer(ctl));
     let nowhere = || CommandError::failed(format!("{dst}: network is unreachable: no route to this address"));
     let exact = Route::own(Prefix::host(dst), answer.via.ok_or_else(nowhere)?);
-    let src = ctl.source_of(exact.via, dst);
+    let src = match exact.via {
+        Via::Gateway6(..) => answer.source, // the iface may have no address
+        via => ctl.source_of(via, dst),
+    };
     let text = || {
         let mut out = type_word(&exact.via).map(|word| format!("{word} ")).unwrap_or_default() + &dst.to_string();
-        if let Via::Gateway(_, gateway) = exact.via {
-            out += &format!(" via {gateway}");
-        }
+        out += &gateway_text(&exact.via);
         if let Some(id) = exact.via.iface() {
             out += &format!(" dev {}", ctl.iface_name(id));
         }

@@ -133,7 +133,7 @@ fn add<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandErr
         ("add", Some(_)) => {
             return Err(CommandError::failed(format!("{}: a route exists; use 'route change'", target.shown)));
         }
-        ("change", None) => return Err(CommandError::failed(format!("{}: not in table", target.shown))),
+        ("change", _) => ctl.host.change_paths(target.prefix, &paths)?,
         _ => ctl.host.replace_paths(target.prefix, &paths)?,
     }
     let to: String = gateways.iter().map(|gateway| format!(": gateway {gateway}")).collect();
@@ -163,8 +163,10 @@ fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Result<String, CommandErr
     let route = Route::own(prefix, via);
     let mut out = format!("   route to: {dst}\ndestination: {}\n", short(route.prefix));
     out += &format!("       mask: {}\n", route.prefix.netmask());
-    if let Via::Gateway(_, gateway) = route.via {
-        out += &format!("    gateway: {gateway}\n");
+    match route.via {
+        Via::Gateway(_, gateway) => out += &format!("    gateway: {gateway}\n"),
+        Via::Gateway6(_, gateway) => out += &format!("    gateway: {gateway}\n"),
+        _ => {}
     }
     if let Some(iface) = route.via.iface().and_then(|id| ctl.host.stack.iface(id)) {
         out += &format!("  interface: {}\n        mtu: {}\n", iface.name, iface.mtu());
@@ -178,7 +180,7 @@ fn short(prefix: Prefix) -> String {
 
 fn flag_words(via: Via, prefix: Prefix) -> String {
     let mut words = vec!["UP"];
-    if let Via::Gateway(..) = via {
+    if via.is_gateway() {
         words.push("GATEWAY");
     }
     if prefix.len() == 32 {
@@ -190,7 +192,7 @@ fn flag_words(via: Via, prefix: Prefix) -> String {
         Via::Reject | Via::Prohibit => words.push("REJECT"),
         Via::Paths(_) => words.push("MULTIPATH"),
         Via::Blackhole => words.push("BLACKHOLE"),
-        Via::Gateway(..) => words.push("STATIC"),
+        Via::Gateway(..) | Via::Gateway6(..) => words.push("STATIC"),
         Via::Link(_) => {}
     }
     words.push("DONE");
@@ -201,7 +203,7 @@ fn flag_words(via: Via, prefix: Prefix) -> String {
 fn letters(via: Via, prefix: Prefix) -> String {
     let host = if prefix.len() == 32 { "H" } else { "" };
     match via {
-        Via::Gateway(..) => format!("UG{host}S"),
+        Via::Gateway(..) | Via::Gateway6(..) => format!("UG{host}S"),
         Via::Link(_) => format!("U{host}"),
         Via::Local(_) => format!("U{host}l"),
         Via::Broadcast(_) => format!("U{host}b"),
@@ -230,6 +232,7 @@ pub(super) fn show<L: Locks>(ctl: &Ctl<'_, L>) -> String {
         let id = via.iface();
         let gateway = match via {
             Via::Gateway(_, gateway) => gateway.to_string(),
+            Via::Gateway6(_, gateway) => gateway.to_string(),
             Via::Reject | Via::Prohibit | Via::Blackhole => "-".to_string(),
             _ => format!("link#{}", id.map_or(0, |id| id.0 + 1)),
         };

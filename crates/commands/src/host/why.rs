@@ -17,8 +17,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// Address family of a query.
 pub(super) trait WhyFamily: Matched {
-    /// Name of the protocol that resolves neighbor addresses.
-    const RESOLUTION: &'static str;
     /// Name of the ICMP error that is sent for a packet to a reject route.
     const REJECTED: &'static str;
 
@@ -33,7 +31,6 @@ pub(super) trait WhyFamily: Matched {
 }
 
 impl WhyFamily for u32 {
-    const RESOLUTION: &'static str = "ARP";
     const REJECTED: &'static str = "host unreachable";
 
     fn addr<L: Locks>(_: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Ipv4Addr, Option<IfaceId>), CommandError> {
@@ -54,7 +51,6 @@ impl WhyFamily for u32 {
 }
 
 impl WhyFamily for u128 {
-    const RESOLUTION: &'static str = "neighbor discovery";
     const REJECTED: &'static str = "no route to destination";
 
     fn addr<L: Locks>(ctl: &Ctl<'_, L>, what: &str, word: &str) -> Result<(Ipv6Addr, Option<IfaceId>), CommandError> {
@@ -148,6 +144,7 @@ fn next_hop_text<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, via: Via<A::Addr>) ->
         Via::Broadcast(id) => format!("to all hosts on the link ({})", dev(id)),
         Via::Link(id) => format!("directly to the destination on the link, {}", dev(id)),
         Via::Gateway(id, gateway) => format!("via {gateway} {}", dev(id)),
+        Via::Gateway6(id, gateway) => format!("via inet6 {gateway} {}", dev(id)),
         Via::Paths(_) => format!("one of {} paths", A::paths(ctl, via)),
         Via::Reject => format!("dropped, with ICMP {} to the sender", A::REJECTED),
         Via::Prohibit => "dropped, with ICMP administratively prohibited to the sender".to_owned(),
@@ -217,7 +214,8 @@ fn sentences<A: WhyFamily, L: Locks>(ctl: &Ctl<'_, L>, question: &Question<A::Ad
                 format!("is being resolved, {} packets wait", known.pending)
             }
             Some(known) => format!("is at {} ({})", known.mac, state_word(known.state)),
-            None => format!("is not known: the first packet waits for {}", A::RESOLUTION),
+            None if next.is_ipv6() => "is not known: the first packet waits for neighbor discovery".to_owned(),
+            None => "is not known: the first packet waits for ARP".to_owned(),
         };
         out.push(format!("the neighbor {next} on {} {state}", ctl.iface_name(iface)));
     }

@@ -2,7 +2,7 @@
 //! be sent.
 
 use crate::iface::IfaceId;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::Mac;
 
 /// Reason why a packet of this host was not sent.
@@ -31,6 +31,8 @@ pub(crate) struct Exit<A = Ipv4Addr> {
 pub(crate) enum Target<A = Ipv4Addr> {
     /// Neighbor with this IP address.
     Neighbor(A),
+    /// Neighbor with this IPv6 address, for a packet of either family (RFC 8950).
+    Neighbor6(Ipv6Addr),
     /// Broadcast or multicast MAC address.
     Station(Mac),
     /// This host.

@@ -6,8 +6,10 @@
 //! For consecutive packets with the same next hop, the lock of the transmit queue is acquired only
 //! once.
 
+use super::exit::{Exit, Target};
 use super::{Input, link_len};
 use crate::Stack;
+use crate::family::Family;
 use crate::iface::{AtOnce, Iface, IfaceId, IfaceKind};
 use crate::neigh::Resolved;
 use crate::route::{Adjacency, Hop, Via};
@@ -16,7 +18,7 @@ use buf::{Burst, Frame};
 use fib::NextHopId;
 use lock::{Cx, Locks, Pinned};
 use stats::DropReason;
-use wire::eth;
+use wire::{Mac, eth};
 
 impl<L: Locks> Stack<L> {
     /// Forwards up to a chunk of packets that all have the next hop `hop`.
@@ -77,9 +79,8 @@ impl<L: Locks> Stack<L> {
     ) -> usize {
         let (epoch, reader) = (self.links_epoch(), F::routes_reader(self));
         let first = ids.first().and_then(|id| reader.hop(pinned, (*id)?));
-        let Some(Via::Gateway(id, _)) = first.map(|hop| hop.via).filter(|_| F::is_router(self)) else {
-            return 0;
-        };
+        let via = first.map(|hop| hop.via).filter(|_| F::is_router(self));
+        let Some(Via::Gateway(id, _) | Via::Gateway6(id, _)) = via else { return 0 };
         let Some(out) = self.ifaces.get(id).filter(|out| from.is_none_or(|from| from.id != out.id)) else { return 0 };
         let (mtu, all) = (F::mtu(out), packets.len());
         let pass = |(packet, id): (&mut Frame, &Option<NextHopId>)| {
@@ -105,7 +106,7 @@ impl<L: Locks> Stack<L> {
     fn egress_iface<F: Input>(&self, from: Option<&Iface<L>>, hop: &Hop<F::Addr>) -> Option<&Iface<L>> {
         let out = match hop.via {
             Via::Link(out) => out,
-            Via::Gateway(out, _) if hop.epoch == self.links_epoch() => out,
+            Via::Gateway(out, _) | Via::Gateway6(out, _) if hop.epoch == self.links_epoch() => out,
             _ => return None,
         };
         if from.is_some_and(|from| from.id == out) {
@@ -144,13 +145,24 @@ impl<L: Locks> Stack<L> {
         F::counts(self.count(cx)).forwarded.add(sent);
     }
 
-    /// Sends a packet to the neighbor `next`, or queues it until its MAC address is resolved. If
-    /// `hop` leads to a gateway, stores the resolved MAC address in it for the fast path.
-    pub(crate) fn send_to_neighbor<F: Input>(
+    /// Returns the MAC address of the neighbor to which packets of this host leave; `None` if it is
+    /// unresolved, or if they are not sent to a neighbor.
+    pub(crate) fn neighbor_at<F: Family>(&self, cx: Cx, exit: &Exit<F::Addr>) -> Option<Mac> {
+        match exit.to {
+            Target::Neighbor(next) => F::neighbor(self, cx, exit.iface, next),
+            Target::Neighbor6(next) => u128::neighbor(self, cx, exit.iface, next),
+            Target::Station(_) | Target::Here => None,
+        }
+    }
+
+    /// Sends a packet of family `F` to the neighbor `next`, an address of family `N`, or queues it
+    /// until the MAC address is resolved. If `hop` leads to a gateway, stores the resolved MAC
+    /// address in it for the fast path.
+    pub(crate) fn send_to_neighbor<F: Input, N: Input>(
         &self,
         cx: Cx,
         out: IfaceId,
-        next: F::Addr,
+        next: N::Addr,
         packet: Frame,
         hop: Option<&Hop<F::Addr>>,
         at_once: AtOnce,
@@ -164,14 +176,14 @@ impl<L: Locks> Stack<L> {
             IfaceKind::Ethernet => {}
         }
         let epoch = self.links_epoch(); // before the lookup: a change meanwhile makes the stored entry stale, not wrong
-        let mut neighbors = F::neighbors(self).lock(cx);
-        let resolved = neighbors.resolve(out, next, packet, cx.now, F::neighbor_rules(self), &self.pool);
+        let mut neighbors = N::neighbors(self).lock(cx);
+        let resolved = neighbors.resolve(out, next, packet, cx.now, N::neighbor_rules(self), &self.pool);
         let ended = neighbors.take_ended();
         drop(neighbors);
         self.end_all(cx, ended);
         match resolved {
             Resolved::To(packet, mac) => {
-                if let Some(hop) = hop.filter(|hop| matches!(hop.via, Via::Gateway(..))) {
+                if let Some(hop) = hop.filter(|hop| hop.via.is_gateway()) {
                     F::routes_reader(self).remember(cx, hop.id, hop.via, iface.header_to(mac, F::ETHERTYPE), epoch);
                 }
                 self.ether_output::<F>(cx, iface, mac, packet, at_once);
@@ -179,7 +191,7 @@ impl<L: Locks> Stack<L> {
             Resolved::Waits { ask } => {
                 if ask {
                     self.count(cx).neigh.created.bump();
-                    F::ask(self, cx, iface, next);
+                    N::ask(self, cx, iface, next);
                     if at_once == AtOnce::Yes {
                         self.flush(cx); // the caller will not flush for a packet that waits for resolution
                     }

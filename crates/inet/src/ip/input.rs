@@ -116,7 +116,7 @@ impl<L: Locks> Stack<L> {
                 self.tcp_input::<F>(cx, iface, packets);
                 lap.mark(Stage::Demux, n as u64);
             }
-            Some((Via::Gateway(..) | Via::Link(_), hop)) => {
+            Some((Via::Gateway(..) | Via::Gateway6(..) | Via::Link(_), hop)) => {
                 self.ip_forward::<F>(cx, iface, packets, Some(&hop));
                 lap.mark(Stage::Ip4Forward, n as u64);
             }
@@ -189,7 +189,7 @@ impl<L: Locks> Stack<L> {
                 }
                 lap.mark(Stage::Demux, 1);
             }
-            Some(hop @ Hop { via: Via::Gateway(..) | Via::Link(_), .. }) => {
+            Some(hop @ Hop { via: Via::Gateway(..) | Via::Gateway6(..) | Via::Link(_), .. }) => {
                 self.ip_forward::<F>(cx, Some(iface), &mut Burst::of(packet), Some(&hop));
                 lap.mark(Stage::Ip4Forward, 1);
             }

@@ -81,7 +81,7 @@ impl<L: Locks> Stack<L> {
     fn leads_back<F: Input>(&self, pinned: &Pinned<'_>, via: Option<Via<F::Addr>>, iface: IfaceId, mode: Mode) -> bool {
         let strict = mode == Mode::Strict;
         match via {
-            Some(Via::Link(out) | Via::Gateway(out, _)) => !strict || out == iface,
+            Some(Via::Link(out) | Via::Gateway(out, _) | Via::Gateway6(out, _)) => !strict || out == iface,
             Some(Via::Paths(set)) => !strict || F::routes_reader(self).has_path_by(pinned, set, iface),
             Some(Via::Local(_) | Via::Broadcast(_) | Via::Reject | Via::Prohibit | Via::Blackhole) | None => false,
         }

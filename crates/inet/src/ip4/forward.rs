@@ -12,7 +12,7 @@ use crate::route::{Hop, Via};
 use buf::{Flags, Frame};
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use wire::icmp4::unreachable;
 use wire::ip4;
 
@@ -21,7 +21,7 @@ enum Obstacle {
     Drop(DropReason),
     Tell(DropReason, Cause),
     Fragment,
-    Resolve(IfaceId, Ipv4Addr),
+    Resolve(IfaceId, IpAddr),
 }
 
 impl<L: Locks> Stack<L> {
@@ -38,8 +38,9 @@ impl<L: Locks> Stack<L> {
             return Obstacle::Drop(DropReason::Ip4Malformed);
         };
         let (out, next) = match hop.via {
-            Via::Gateway(iface, gateway) => (iface, gateway),
-            Via::Link(iface) => (iface, header.dst()),
+            Via::Gateway(iface, gateway) => (iface, gateway.into()),
+            Via::Gateway6(iface, gateway) => (iface, gateway.into()),
+            Via::Link(iface) => (iface, header.dst().into()),
             Via::Reject => return Obstacle::Tell(DropReason::Ip4NoRoute, Cause::Unreachable(unreachable::HOST)),
             Via::Prohibit => {
                 return Obstacle::Tell(DropReason::Ip4Prohibited, Cause::Unreachable(unreachable::ADMIN_PROHIBITED));
@@ -69,19 +70,27 @@ impl<L: Locks> Stack<L> {
             }
             Obstacle::Fragment => return self.forward_fragments(cx, packet, hop),
             Obstacle::Resolve(out, next) => {
-                if let Some(from) = from.filter(|from| from.id == out) {
-                    self.maybe_redirect(cx, from, &packet, next);
+                if let (Some(from), IpAddr::V4(gateway)) = (from.filter(|from| from.id == out), next) {
+                    self.maybe_redirect(cx, from, &packet, gateway);
                 }
                 if !self.record_options(cx, out, next, &mut packet) {
                     self.drop_frame(cx, packet, DropReason::Ip4BadOptions);
                     return false;
                 }
                 ip4::decrement_ttl(packet.bytes_mut());
-                self.send_to_neighbor::<u32>(cx, out, next, packet, hop, AtOnce::Later);
+                self.send_to_next(cx, out, next, packet, hop);
                 return true;
             }
         }
         false
+    }
+
+    /// Sends a packet to a neighbor, which may have an IPv6 address.
+    fn send_to_next(&self, cx: Cx, out: IfaceId, next: IpAddr, packet: Frame, hop: Option<&Hop>) {
+        match next {
+            IpAddr::V4(next) => self.send_to_neighbor::<u32, u32>(cx, out, next, packet, hop, AtOnce::Later),
+            IpAddr::V6(next) => self.send_to_neighbor::<u32, u128>(cx, out, next, packet, hop, AtOnce::Later),
+        }
     }
 
     fn forward_fragments(&self, cx: Cx, mut packet: Frame, hop: Option<&Hop>) -> bool {
@@ -90,8 +99,9 @@ impl<L: Locks> Stack<L> {
             return false;
         };
         let Some((out, next)) = hop.and_then(|hop| match hop.via {
-            Via::Gateway(iface, gateway) => Some((iface, gateway)),
-            Via::Link(iface) => Some((iface, header.dst)),
+            Via::Gateway(iface, gateway) => Some((iface, IpAddr::V4(gateway))),
+            Via::Gateway6(iface, gateway) => Some((iface, IpAddr::V6(gateway))),
+            Via::Link(iface) => Some((iface, IpAddr::V4(header.dst))),
             _ => None,
         }) else {
             self.drop_frame(cx, packet, DropReason::Ip4NoRoute);
@@ -113,7 +123,7 @@ impl<L: Locks> Stack<L> {
         let before = ip4::decrement_ttl(packet.bytes_mut());
         let header = ip4::Header { ttl: before.unwrap_or(header.ttl), ..header };
         self.output_fragments(cx, packet, &header, mtu, |stack, fragment| {
-            stack.send_to_neighbor::<u32>(cx, out, next, fragment, None, AtOnce::Later);
+            stack.send_to_next(cx, out, next, fragment, None);
         })
     }
 
@@ -155,11 +165,12 @@ impl<L: Locks> Stack<L> {
 
     /// Records this host's address and the time in the Record Route and Timestamp options (RFC 1812
     /// 5.3.13.5, 5.3.13.6). Returns `false` if the options are invalid.
-    fn record_options(&self, cx: Cx, out: IfaceId, next: Ipv4Addr, packet: &mut Frame) -> bool {
+    fn record_options(&self, cx: Cx, out: IfaceId, next: IpAddr, packet: &mut Frame) -> bool {
         if ip4::HeaderView::of(packet.bytes()).is_none_or(|header| header.ihl_len() == ip4::HEADER_LEN) {
             return true;
         }
-        let addr = self.ifaces.get(out).and_then(|out| self.source_for(cx, out, next));
+        let towards = if let IpAddr::V4(next) = next { next } else { Ipv4Addr::UNSPECIFIED };
+        let addr = self.ifaces.get(out).and_then(|out| self.source_for(cx, out, towards));
         let scribe = ip4::Scribe { addr: addr.unwrap_or(Ipv4Addr::UNSPECIFIED), millis: self.millis_of_options(cx) };
         ip4::record(packet.bytes_mut(), scribe, &|addr| self.is_own(cx, addr)).is_ok()
     }

@@ -23,7 +23,7 @@ impl<L: Locks> Stack<L> {
         if dst.is_multicast() || dst.is_broadcast() {
             let out = iface
                 .or_else(|| match self.ways.lookup(cx, dst).map(|hop| hop.via) {
-                    Some(Via::Gateway(iface, _) | Via::Link(iface)) => Some(iface),
+                    Some(Via::Gateway(iface, _) | Via::Gateway6(iface, _) | Via::Link(iface)) => Some(iface),
                     _ => None,
                 })
                 .or_else(|| self.ifaces.iter().find(|i| i.kind == IfaceKind::Ethernet && i.is_up()).map(|i| i.id))
@@ -37,6 +37,7 @@ impl<L: Locks> Stack<L> {
             Via::Broadcast(iface) => Exit { iface, to: Target::Station(Mac::BROADCAST) },
             Via::Link(iface) => Exit { iface, to: Target::Neighbor(dst) },
             Via::Gateway(iface, gateway) => Exit { iface, to: Target::Neighbor(gateway) },
+            Via::Gateway6(iface, gateway) => Exit { iface, to: Target::Neighbor6(gateway) },
             Via::Reject | Via::Prohibit | Via::Blackhole | Via::Paths(_) => return Err(OutputError::Rejected),
         })
     }
@@ -71,7 +72,19 @@ impl<L: Locks> Stack<L> {
             return Ok(dst);
         }
         let iface = self.ifaces.get(exit.iface).ok_or(OutputError::NoRoute)?;
-        self.source_for(cx, iface, dst).ok_or(OutputError::NoRoute)
+        self.source_at_iface(cx, iface, dst, exit).ok_or(OutputError::NoRoute)
+    }
+
+    /// Returns the source address for packets to `dst` that leave by `exit` at `iface`. To an IPv6
+    /// gateway, an interface without addresses borrows one of the router: of the loopback interface
+    /// if it has any, or else of the first interface that has one (RFC 1812 2.2.7, 4.3.2.4).
+    fn source_at_iface(&self, cx: Cx, iface: &Iface<L>, dst: Ipv4Addr, exit: &Exit) -> Option<Ipv4Addr> {
+        let own = self.source_for(cx, iface, dst);
+        if own.is_some() || !matches!(exit.to, Target::Neighbor6(_)) {
+            return own;
+        }
+        let mut addrs = self.ifaces.iter().flat_map(|iface| iface.addrs(cx)).map(|own| own.addr);
+        addrs.find(|addr| !addr.is_loopback()) // the loopback interface is the first
     }
 
     /// Sends `payload`, which begins with its transport header, as one packet or as fragments.
@@ -118,7 +131,7 @@ impl<L: Locks> Stack<L> {
         let src = match (out.src, exit.to) {
             (Some(src), _) => src,
             (None, Target::Here) => out.dst,
-            (None, _) => match self.source_for(cx, iface, out.dst) {
+            (None, _) => match self.source_at_iface(cx, iface, out.dst, exit) {
                 Some(src) => src,
                 None => return refuse(payload, DropReason::Ip4NoRoute, OutputError::NoRoute),
             },
@@ -205,7 +218,8 @@ impl<L: Locks> Stack<L> {
         lap.mark(Stage::Ip4Output, 1);
         match *to {
             Target::Station(mac) => self.ether_output::<u32>(cx, iface, mac, packet, at_once),
-            Target::Neighbor(next) => self.send_to_neighbor::<u32>(cx, iface.id, next, packet, None, at_once),
+            Target::Neighbor(next) => self.send_to_neighbor::<u32, u32>(cx, iface.id, next, packet, None, at_once),
+            Target::Neighbor6(next) => self.send_to_neighbor::<u32, u128>(cx, iface.id, next, packet, None, at_once),
             Target::Here => self.loop_back(cx, packet),
         }
         if at_once == AtOnce::Later {

@@ -38,7 +38,7 @@ impl<L: Locks> Stack<L> {
                     self.drop_as_bug(cx, packet, "a forwarded packet has a hop limit of 1 or less");
                     return false;
                 }
-                self.send_to_neighbor::<u128>(cx, out, next, packet, hop, AtOnce::Later);
+                self.send_to_neighbor::<u128, u128>(cx, out, next, packet, hop, AtOnce::Later);
                 true
             }
             Err((why, problem)) => {
@@ -90,7 +90,7 @@ impl<L: Locks> Stack<L> {
             return Err((DropReason::Ip6BeyondScope, reported(unreachable::BEYOND_SCOPE)));
         }
         let (out, next) = match via {
-            Some(Via6::Gateway(out, gateway)) => (out, gateway),
+            Some(Via6::Gateway(out, gateway) | Via6::Gateway6(out, gateway)) => (out, gateway),
             Some(Via6::Link(out)) => (out, header.dst),
             Some(Via6::Prohibit) => return Err((DropReason::Ip6Prohibited, reported(unreachable::ADMIN_PROHIBITED))),
             Some(Via6::Blackhole | Via6::Local(_) | Via6::Broadcast(_) | Via6::Paths(_)) => {

@@ -45,7 +45,9 @@ impl<L: Locks> Stack<L> {
         Ok(match self.via6(cx, dst).ok_or(OutputError::NoRoute)? {
             Via6::Local(iface) => Exit { iface, to: Target::Here },
             Via6::Link(iface) => Exit { iface, to: Target::Neighbor(dst) },
-            Via6::Gateway(iface, gateway) => Exit { iface, to: Target::Neighbor(gateway) },
+            Via6::Gateway(iface, gateway) | Via6::Gateway6(iface, gateway) => {
+                Exit { iface, to: Target::Neighbor(gateway) }
+            }
             Via6::Reject | Via6::Prohibit | Via6::Blackhole | Via6::Broadcast(_) | Via6::Paths(_) => {
                 return Err(OutputError::Rejected);
             }
@@ -135,7 +137,9 @@ impl<L: Locks> Stack<L> {
     fn send_packet6(&self, cx: Cx, iface: &Iface<L>, to: Target<Ipv6Addr>, packet: Frame, at_once: AtOnce) {
         match to {
             Target::Station(mac) => self.ether_output::<u128>(cx, iface, mac, packet, at_once),
-            Target::Neighbor(next) => self.send_to_neighbor::<u128>(cx, iface.id, next, packet, None, at_once),
+            Target::Neighbor(next) | Target::Neighbor6(next) => {
+                self.send_to_neighbor::<u128, u128>(cx, iface.id, next, packet, None, at_once);
+            }
             Target::Here => self.loop_back(cx, packet),
         }
     }

@@ -14,7 +14,7 @@ use super::via::{PathsId, Via};
 use crate::iface::IfaceId;
 use clock::Instant;
 use fib::{AddrBits, NextHopId};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -62,7 +62,7 @@ impl Adjacency {
 struct Cell {
     /// Kind, interface, and low 32 bits of a gateway's address.
     via: AtomicU64,
-    /// The other bits of an IPv6 gateway's address.
+    /// The other bits of an IPv6 gateway's address, also for IPv4 routes.
     gateway: [AtomicU64; 2],
     /// Sequence number of the seqlock: odd while `epoch` and `link` are being written.
     sequence: AtomicU64,
@@ -77,11 +77,11 @@ impl Cell {
     fn via<A: AddrBits>(&self) -> Via<A::Addr> {
         let word = self.via.load(Ordering::Acquire);
         let mut bits = u128::from(word as u32);
-        if A::BITS > 32 {
+        if A::BITS > 32 || word >> 56 == GATEWAY6 {
             let [low, high] = [0, 1].map(|at| self.gateway.get(at).map_or(0, |word| word.load(Ordering::Relaxed)));
             bits |= u128::from(low) << 32 | u128::from(high) << 96;
         }
-        decode(word, A::from_wide(bits))
+        decode::<A>(word, bits)
     }
 
     fn set<A: AddrBits>(&self, via: Via<A::Addr>) {
@@ -176,11 +176,16 @@ impl Hops {
         self.cell(id)?.object_target()
     }
 
+    #[inline(always)]
+    pub(super) fn has_objects(&self) -> bool {
+        self.has_objects.load(Ordering::Relaxed)
+    }
+
     /// Replaces objects among the numbers `ids` by their targets. The targets do not change while
     /// the caller is pinned.
     #[inline(always)]
     pub(super) fn resolve(&self, ids: &mut [Option<NextHopId>]) {
-        if self.has_objects.load(Ordering::Relaxed) {
+        if self.has_objects() {
             self.resolve_all(ids);
         }
     }
@@ -206,7 +211,8 @@ impl Hops {
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
         let cell = self.cell(id)?;
         let sequence = cell.sequence.load(Ordering::Acquire);
-        let leads_there = cell.via.load(Ordering::Acquire) >> 32 == GATEWAY << 24 | u64::from(out.0);
+        let to = cell.via.load(Ordering::Acquire) >> 32;
+        let leads_there = to & !((GATEWAY ^ GATEWAY6) << 24) == GATEWAY << 24 | u64::from(out.0);
         let is_good = cell.epoch.load(Ordering::Relaxed) == epoch;
         let link = Adjacency([cell.link[0].load(Ordering::Relaxed), cell.link[1].load(Ordering::Relaxed)]);
         fence(Ordering::Acquire);
@@ -314,12 +320,19 @@ fn segment_of(at: usize) -> Option<usize> {
 
 /// Value of the kind field for a gateway.
 const GATEWAY: u64 = 4;
+/// Value of the kind field for an IPv6 gateway of an IPv4 route. It differs in one bit, so that one
+/// comparison finds both.
+const GATEWAY6: u64 = 12;
 /// Value of the kind field for an object. The low 32 bits are the number of its target.
 const OBJECT: u64 = 8;
 
 /// Returns the address of the gateway as an integer; 0 if `via` is not a gateway.
 fn gateway_bits<A: AddrBits>(via: Via<A::Addr>) -> u128 {
-    if let Via::Gateway(_, gateway) = via { A::of(gateway).to_wide() } else { 0 }
+    match via {
+        Via::Gateway(_, gateway) => A::of(gateway).to_wide(),
+        Via::Gateway6(_, gateway) => gateway.to_bits(),
+        _ => 0,
+    }
 }
 
 /// Encodes a target as a word: kind, interface, and low 32 bits of an address.
@@ -331,6 +344,7 @@ fn encode<G>(via: Via<G>, bits: u128) -> u64 {
         Via::Broadcast(iface) => word(2, iface.0),
         Via::Link(iface) => word(3, iface.0),
         Via::Gateway(iface, _) => word(GATEWAY, iface.0),
+        Via::Gateway6(iface, _) => word(GATEWAY6, iface.0),
         Via::Reject => word(5, 0),
         Via::Prohibit => word(6, 0),
         Via::Paths(PathsId(paths)) => word(7, paths),
@@ -338,13 +352,14 @@ fn encode<G>(via: Via<G>, bits: u128) -> u64 {
 }
 
 #[cfg_attr(not(debug_assertions), inline(always))]
-fn decode<A: AddrBits>(word: u64, gateway: A) -> Via<A::Addr> {
+fn decode<A: AddrBits>(word: u64, gateway: u128) -> Via<A::Addr> {
     let iface = IfaceId((word >> 32) as u16);
     match word >> 56 {
         1 => Via::Local(iface),
         2 => Via::Broadcast(iface),
         3 => Via::Link(iface),
-        4 => Via::Gateway(iface, gateway.to_addr()),
+        GATEWAY => Via::Gateway(iface, A::from_wide(gateway).to_addr()),
+        GATEWAY6 => Via::Gateway6(iface, Ipv6Addr::from_bits(gateway)),
         5 => Via::Reject,
         6 => Via::Prohibit,
         7 => Via::Paths(PathsId(iface.0)),

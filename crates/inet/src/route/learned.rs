@@ -3,8 +3,7 @@
 //! An own route is used instead of a route of the engine to the same prefix. The engine's route is
 //! kept, and used again when the own route is removed.
 
-use super::{ObjectId, Origin, Path, Protocol, Route, RouteError, Routes, Via};
-use crate::iface::IfaceId;
+use super::{ObjectId, Origin, Protocol, Route, RouteError, Routes, Via};
 use fib::{IpPrefix, Matched, NextHopId, Stored};
 
 /// Target of a route of a routing engine.
@@ -12,7 +11,7 @@ use fib::{IpPrefix, Matched, NextHopId, Stored};
 pub enum Target<G> {
     /// A next hop object.
     Object(ObjectId),
-    /// A target that is not an object.
+    /// A target without an interface: packets are dropped or rejected.
     Via(Via<G>),
 }
 
@@ -41,7 +40,8 @@ impl<A: Matched> Routes<A> {
     ) -> Result<Learned, RouteError> {
         let known = match target {
             Target::Object(ObjectId(id)) => Some(id),
-            Target::Via(via) => self.hop_to(via),
+            Target::Via(via @ (Via::Blackhole | Via::Reject | Via::Prohibit)) => self.hop_to(via),
+            Target::Via(_) => return Err(RouteError::BadVia),
         };
         let mut is_shadowed = false;
         if let Some((hop, note)) = self.fib.note_mut(prefix) {
@@ -73,6 +73,7 @@ impl<A: Matched> Routes<A> {
         }
         match self.fib.insert_stored(prefix, stored) {
             Ok(before) => {
+                before.into_iter().for_each(|before| self.divert(before.hop, hop));
                 before.into_iter().for_each(|before| self.end_learned(before));
                 self.count(stored);
                 Ok(Learned::Changed)
@@ -92,28 +93,6 @@ impl<A: Matched> Routes<A> {
             None => self.shadowed.remove(&prefix),
         };
         gone.map(|gone| self.end_learned(gone)).is_some()
-    }
-
-    /// Adds or replaces the route of a routing engine, as [`Routes::learn`] does, with 1 to
-    /// [`super::PATHS_MAX`] paths of its own.
-    ///
-    /// # Errors
-    /// [`RouteError`]; the table is then unchanged.
-    pub fn learn_paths(
-        &mut self,
-        prefix: IpPrefix<A>,
-        paths: &[Path<A::Addr>],
-        origin: Origin,
-    ) -> Result<Learned, RouteError> {
-        let via = match paths {
-            [only] => only.via,
-            _ => self.via_of(paths)?,
-        };
-        let learned = self.learn(prefix, Target::Via(via), origin);
-        if learned == Err(RouteError::TooManyNextHops) && self.hop_to(via).is_none() {
-            self.end_set(via); // no route has used the new set
-        }
-        learned
     }
 
     /// Returns the numbers of a routing engine's routes by protocol, without zeros.
@@ -181,19 +160,6 @@ impl<A: Matched> Routes<A> {
             // There is space, since the prefix is in the table.
             Some(shadowed) => self.fib.insert_stored(prefix, shadowed).ok().flatten().map(|own| own.hop),
             None => self.fib.remove(prefix),
-        }
-    }
-
-    /// Removes the hidden routes of the engine that lead through `iface`. Otherwise they would be
-    /// used after the own route is removed.
-    pub(super) fn forget_iface_in_shadow(&mut self, iface: IfaceId) {
-        let leads = |stored: &Stored| match self.via(stored.hop) {
-            Some(Via::Paths(set)) => self.paths(set).iter().any(|path| path.via.iface() == Some(iface)),
-            via => via.and_then(|via| via.iface()) == Some(iface),
-        };
-        let gone = self.shadowed.iter().filter(|(_, stored)| leads(stored)).map(|(prefix, _)| *prefix);
-        for prefix in gone.collect::<Vec<_>>() {
-            self.unlearn(prefix);
         }
     }
 

@@ -3,10 +3,17 @@
 //! A routing engine announces next hops by number, and routes with the number of their next hop, as
 //! `ip nexthop` in Linux. Each such next hop is an object: a next hop number that refers to another
 //! next hop, its target. When the object changes, one store moves all its routes to the new target.
+//!
+//! The engine replaces the next hop of one route after another, which takes half a minute for a
+//! million routes. If all paths of an object are dead, the first of its routes that the engine
+//! gives another next hop therefore takes the others along: the object is diverted to that next
+//! hop, until one of its own gateways is alive again, or until the engine changes it. Without this,
+//! the packets of the other routes would be lost meanwhile.
 
 use super::paths::Object;
 use super::{Path, RouteError, Routes, Via};
 use crate::iface::IfaceId;
+use clock::Instant;
 use fib::{IpPrefix, Matched, NextHopId};
 
 /// Number of a next hop object.
@@ -20,7 +27,7 @@ impl<A: Matched> Routes<A> {
     /// # Errors
     /// [`RouteError::TooManyNextHops`], or [`RouteError::BadPaths`] for invalid paths.
     pub fn new_object(&mut self, paths: &[Path<A::Addr>]) -> Result<ObjectId, RouteError> {
-        let target = self.hold_target(paths)?;
+        let target = self.hold_target(paths, None)?;
         let id = match self.new_number() {
             Ok(id) => id,
             Err(why) => {
@@ -30,12 +37,12 @@ impl<A: Matched> Routes<A> {
         };
         self.ways.set_object(id, target);
         self.add_use(id); // of the caller, until remove_object
-        self.objects.insert(id, Object { paths: paths.to_vec(), is_held: true });
+        self.objects.insert(id, Object { paths: paths.to_vec(), is_held: true, diverted_from: None });
         Ok(ObjectId(id))
     }
 
-    /// Changes the paths of an object, and thus of all its routes. Returns `false` if it has these
-    /// paths already.
+    /// Changes the paths of an object, and thus of all its routes. Flows keep their path as far as
+    /// the new weights allow. Returns `false` if it has these paths already.
     ///
     /// # Errors
     /// The errors of [`Routes::new_object`]; the object is then unchanged.
@@ -43,8 +50,9 @@ impl<A: Matched> Routes<A> {
         if self.objects.get(&id).is_none_or(|object| object.paths == paths) {
             return Ok(false);
         }
-        let target = self.hold_target(paths)?;
+        self.end_diversion(id);
         let before = self.ways.object_target(id);
+        let target = self.hold_target(paths, before)?;
         self.ways.set_object(id, target);
         before.into_iter().for_each(|before| self.release(before));
         self.objects.entry(id).and_modify(|object| object.paths = paths.to_vec());
@@ -76,6 +84,81 @@ impl<A: Matched> Routes<A> {
         uses.saturating_sub(self.objects.get(&id).is_some_and(|object| object.is_held).into())
     }
 
+    /// Diverts the object `from` to the next hop `to`, which one of its routes has got, if no path
+    /// of the object is alive, but one of `to` is.
+    pub(super) fn divert(&mut self, from: NextHopId, to: NextHopId) {
+        if !self.ways.any_dead() || from == to || !self.is_dead(from) || self.is_dead(to) {
+            return;
+        }
+        let target = self.ways.object_target(to).unwrap_or(to);
+        let sends = self.via(target).is_some_and(|via| via.is_gateway() || matches!(via, Via::Link(_) | Via::Paths(_)));
+        let own = self.ways.object_target(from);
+        let Some(object) = self.objects.get_mut(&from).filter(|object| object.diverted_from.is_none()) else { return };
+        if !sends || own == Some(target) {
+            return;
+        }
+        object.diverted_from = own;
+        self.diverted.push(from);
+        self.add_use(target);
+        self.ways.set_object(from, target);
+    }
+
+    /// Returns the routes of a diverted object to its own paths.
+    pub(super) fn end_diversion(&mut self, id: NextHopId) {
+        let Some(own) = self.objects.get_mut(&id).and_then(|object| object.diverted_from.take()) else { return };
+        self.diverted.retain(|diverted| *diverted != id);
+        let target = self.ways.object_target(id);
+        self.ways.set_object(id, own);
+        target.into_iter().for_each(|target| self.end_use(target));
+    }
+
+    /// Returns the number of diverted objects.
+    pub fn diverted(&self) -> usize {
+        self.diverted.len()
+    }
+
+    /// Ends the diversions of objects of which a path satisfies `is_alive`.
+    fn end_diversions(&mut self, is_alive: impl Fn(Via<A::Addr>) -> bool) {
+        let has_path = |id: &NextHopId| {
+            self.objects.get(id).is_some_and(|object| object.paths.iter().any(|path| is_alive(path.via)))
+        };
+        let ended: Vec<NextHopId> = self.diverted.iter().copied().filter(has_path).collect();
+        ended.into_iter().for_each(|id| self.end_diversion(id));
+    }
+
+    /// Returns whether all paths of a next hop are through gateways or links that are dead.
+    fn is_dead(&self, id: NextHopId) -> bool {
+        let is_dead = |id: NextHopId| self.ways.dead_until(id).is_some();
+        match self.via(id) {
+            Some(Via::Paths(set)) => self.paths(set).iter().all(|path| self.hop_to(path.via).is_some_and(is_dead)),
+            _ => is_dead(self.ways.object_target(id).unwrap_or(id)),
+        }
+    }
+
+    /// Marks a gateway as dead until the given time, or as alive, after which objects with this
+    /// gateway are not diverted.
+    pub fn mark_gateway(&mut self, gateway: Via<A::Addr>, dead_until: Option<Instant>) {
+        self.hop_to(gateway).into_iter().for_each(|id| self.ways.set_dead(id, dead_until));
+        if dead_until.is_none() {
+            self.end_diversions(|via| via == gateway);
+        }
+    }
+
+    /// Marks the next hops on the link of an iface as dead, so that sets use their other paths, or
+    /// as alive.
+    pub fn set_iface_alive(&mut self, iface: IfaceId, is_alive: bool) {
+        self.down.retain(|down| *down != iface);
+        if !is_alive {
+            self.down.push(iface);
+        }
+        let until = if is_alive { None } else { Some(Instant::NEVER) };
+        let hops = self.by_via.iter().filter(|(via, _)| via.iface() == Some(iface));
+        hops.for_each(|(_, id)| self.ways.set_dead(*id, until));
+        if is_alive {
+            self.end_diversions(|via| via.iface() == Some(iface));
+        }
+    }
+
     /// Removes the paths through an iface from all objects.
     pub(super) fn forget_iface_in_objects(&mut self, iface: IfaceId) {
         let is_by = |path: &Path<A::Addr>| path.via.iface() == Some(iface);
@@ -91,13 +174,14 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Returns the next hop for these paths, with its use counted.
-    fn hold_target(&mut self, paths: &[Path<A::Addr>]) -> Result<NextHopId, RouteError> {
+    /// Returns the next hop for these paths, with its use counted. `before` is the next hop that it
+    /// replaces.
+    fn hold_target(&mut self, paths: &[Path<A::Addr>], before: Option<NextHopId>) -> Result<NextHopId, RouteError> {
         let via = match paths {
             [] => Via::Reject,
             [only] if matches!(only.via, Via::Paths(_)) => return Err(RouteError::BadPaths),
             [only] => only.via,
-            _ => self.via_of(paths)?,
+            _ => self.via_of(paths, before)?,
         };
         self.hold_via(via)
     }

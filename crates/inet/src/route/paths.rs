@@ -3,10 +3,11 @@
 //! A set of paths has 256 buckets. The keyed hash of a flow selects a bucket, and each bucket has a
 //! next hop. Buckets are assigned by weight. Among the paths that have not reached their share, a
 //! bucket gets the path with the highest random value for this bucket (highest random weight, RFC
-//! 2992 1). The shares are exact to one bucket. When a path is removed, most other buckets keep
-//! their path; with a modulo of the number of paths, most would change. A flow whose path is dead
-//! tries other buckets, in steps that depend on the flow. It therefore stays with one live path,
-//! and the flows of the dead path spread over all others.
+//! 2992 1). The shares are exact to one bucket. A set that replaces another one keeps the buckets
+//! of the paths that both have, up to their new shares: only the flows of a removed path move, and
+//! to an added path only as many as its share. A flow whose path is dead tries other buckets, in
+//! steps that depend on the flow. It therefore stays with one live path, and the flows of the dead
+//! path spread over all others.
 
 use super::hops::Hops;
 use super::via::{PathsId, Via};
@@ -29,7 +30,7 @@ pub const DEAD_FOR: Duration = Duration::from_secs(20);
 /// A path of a multipath route.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Path<G = Ipv4Addr> {
-    /// Next hop: [`Via::Gateway`] or [`Via::Link`].
+    /// Next hop: [`Via::Gateway`], [`Via::Gateway6`] or [`Via::Link`].
     pub via: Via<G>,
     /// Relative weight: 1 to 256.
     pub weight: u16,
@@ -41,6 +42,8 @@ pub(super) struct Object<G> {
     pub(super) paths: Vec<Path<G>>,
     /// Set until the caller has called `Routes::remove_object`.
     pub(super) is_held: bool,
+    /// Next hop of the paths, which is kept while the routes take that of another object.
+    pub(super) diverted_from: Option<NextHopId>,
 }
 
 /// A path set as readers use it: for each bucket, the number of its next hop plus one; 0 if it has
@@ -109,18 +112,33 @@ pub(super) fn bucket(hash: u64) -> usize {
     (hash >> 56) as usize
 }
 
-/// Assigns the buckets to paths. The result contains an index into `paths` for each bucket.
-pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
+/// Assigns the buckets to paths. `before` contains, for each bucket, the path that it had in the
+/// replaced set, and ends early if there was none. Paths are indices into `paths`.
+pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>], before: &[Option<usize>]) -> Vec<usize> {
     let total: usize = paths.iter().map(|path| usize::from(path.weight.max(1))).sum();
     let mut left: Vec<usize> =
         paths.iter().map(|path| BUCKETS * usize::from(path.weight.max(1)) / total.max(1)).collect();
     let rest = BUCKETS.saturating_sub(left.iter().sum());
     left.iter_mut().take(rest).for_each(|left| *left += 1);
+    let mut take = |at: usize| match left.get_mut(at) {
+        Some(left) if *left > 0 => {
+            *left -= 1;
+            true
+        }
+        _ => false,
+    };
+    let kept: Vec<Option<usize>> =
+        (0..BUCKETS).map(|bucket| before.get(bucket).copied().flatten().filter(|at| take(*at))).collect();
     let mut dealt = Vec::with_capacity(BUCKETS);
-    for bucket in 0..BUCKETS {
-        let open = paths.iter().enumerate().filter(|(at, _)| left.get(*at).is_some_and(|left| *left > 0));
-        let Some((at, _)) = open.max_by_key(|(_, path)| draw::<A>(bucket, path.via)) else { break };
-        left.iter_mut().skip(at).take(1).for_each(|left| *left -= 1);
+    for (bucket, kept) in kept.into_iter().enumerate() {
+        let open = || {
+            let open = paths.iter().enumerate().filter(|(at, _)| left.get(*at).is_some_and(|left| *left > 0));
+            open.max_by_key(|(_, path)| draw::<A>(bucket, path.via)).map(|(at, _)| at)
+        };
+        let Some(at) = kept.or_else(open) else { break };
+        if kept.is_none() {
+            left.iter_mut().skip(at).take(1).for_each(|left| *left -= 1);
+        }
         dealt.push(at);
     }
     dealt
@@ -131,6 +149,7 @@ pub(super) fn deal<A: AddrBits>(paths: &[Path<A::Addr>]) -> Vec<usize> {
 fn draw<A: AddrBits>(bucket: usize, via: Via<A::Addr>) -> u64 {
     let (iface, addr) = match via {
         Via::Gateway(iface, gateway) => (iface.0, A::of(gateway).to_wide()),
+        Via::Gateway6(iface, gateway) => (iface.0, gateway.to_bits()),
         Via::Link(iface) => (iface.0, 0),
         _ => (0, 0),
     };
@@ -155,21 +174,41 @@ mod tests {
     #[test]
     fn buckets_are_assigned_by_weight() {
         for (weights, expected) in [(vec![1, 1], vec![128, 128]), (vec![3, 1], vec![192, 64]), (vec![1], vec![256])] {
-            let dealt = deal::<u32>(&paths(&weights));
+            let dealt = deal::<u32>(&paths(&weights), &[]);
             let got: Vec<_> = (0..weights.len()).map(|at| dealt.iter().filter(|of| **of == at).count()).collect();
             assert_eq!(got, expected);
         }
-        assert_eq!(deal::<u32>(&paths(&[1; PATHS_MAX])).len(), BUCKETS);
+        assert_eq!(deal::<u32>(&paths(&[1; PATHS_MAX]), &[]).len(), BUCKETS);
     }
 
     // RFC 2992 3: when one of four paths is removed, the flows of this path (a quarter) must move.
-    // Only few other flows move.
+    // Without a replaced set, only few other flows move.
     #[test]
     fn few_flows_move_when_a_path_is_removed() {
         let four = paths(&[1, 1, 1, 1]);
         let three = &four[..3];
-        let (before, after) = (deal::<u32>(&four), deal::<u32>(three));
+        let (before, after) = (deal::<u32>(&four, &[]), deal::<u32>(three, &[]));
         let moved = before.iter().zip(&after).filter(|(a, b)| a != b).count();
         assert!((64..=128).contains(&moved), "{moved} of 256; modulo moves 192");
+    }
+
+    #[test]
+    fn a_set_that_replaces_another_moves_no_more_flows_than_it_must() {
+        let moved = |a: &[usize], b: &[usize]| a.iter().zip(b).filter(|(a, b)| a != b).count();
+        let in_use = |dealt: &[usize]| dealt.iter().copied().map(Some).collect::<Vec<_>>();
+        let four = paths(&[1, 1, 1, 1]);
+        let before = deal::<u32>(&four, &[]);
+        // The last path is removed.
+        let left: Vec<Option<usize>> = before.iter().map(|&at| (at < 3).then_some(at)).collect();
+        let three = deal::<u32>(&four[..3], &left);
+        assert!(before.iter().zip(&three).all(|(&before, &after)| before == 3 || before == after));
+        assert_eq!([0, 1, 2].map(|at| three.iter().filter(|of| **of == at).count()), [86, 85, 85]);
+        // It comes back.
+        let again = deal::<u32>(&four, &in_use(&three));
+        assert!(three.iter().zip(&again).all(|(before, after)| *after == 3 || before == after));
+        assert_eq!((moved(&three, &again), again.iter().filter(|of| **of == 3).count()), (64, 64));
+        // The same paths with other weights.
+        let heavy = deal::<u32>(&paths(&[5, 1, 1, 1]), &in_use(&before));
+        assert_eq!(moved(&before, &heavy), 160 - 64);
     }
 }

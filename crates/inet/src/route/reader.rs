@@ -130,8 +130,19 @@ impl<A: Matched> RouteReader<A> {
         self.hops.sets.any()
     }
 
+    /// Returns whether it matters that a gateway is dead: a route has other paths, or the engine
+    /// may give its routes another next hop.
+    pub fn avoids_dead(&self) -> bool {
+        self.has_paths() || self.hops.hops.has_objects()
+    }
+
     pub(super) fn note_sets(&self, used: usize) {
         self.hops.sets.note(used);
+    }
+
+    /// Returns the next hop of a bucket.
+    pub(super) fn bucket(&self, id: PathsId, bucket: usize) -> Option<NextHopId> {
+        self.hops.sets.at(id, bucket)
     }
 
     pub(super) fn set_paths(&self, id: PathsId, buckets: &[NextHopId]) {
@@ -157,11 +168,11 @@ impl<A: Matched> RouteReader<A> {
     /// Returns whether one of the paths in a set leaves by `iface`.
     pub fn has_path_by(&self, _: &Pinned<'_>, paths: PathsId, iface: IfaceId) -> bool {
         let vias = (0..BUCKETS).filter_map(|bucket| self.via(self.hops.sets.at(paths, bucket)?));
-        vias.into_iter().any(|via| matches!(via, Via::Link(out) | Via::Gateway(out, _) if out == iface))
+        vias.into_iter().any(|via| via.iface() == Some(iface))
     }
 
     /// Marks a gateway as dead until the given time, or as alive if `until` is `None`.
-    pub fn set_dead(&self, id: NextHopId, until: Option<Instant>) {
+    pub(super) fn set_dead(&self, id: NextHopId, until: Option<Instant>) {
         match until {
             Some(until) => self.hops.hops.mark_dead(id, until),
             None => self.hops.hops.mark_alive(id),

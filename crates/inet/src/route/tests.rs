@@ -211,22 +211,6 @@ fn an_own_route_is_used_instead_of_the_engines() {
 }
 
 #[test]
-fn a_route_may_have_paths_of_its_own() {
-    let mut routes = Routes::new(1, 1);
-    let to = prefix("10.1.0.0/16");
-    let paths = [path(1), path(2)];
-    assert_eq!(routes.learn_paths(to, &paths, engine(1)), Ok(Learned::Changed));
-    assert_eq!(routes.learn_paths(to, &paths, engine(1)), Ok(Learned::Same));
-    assert_eq!(routes.learn_paths(to, &paths[..1], engine(1)), Ok(Learned::Changed));
-    let full = routes.learn_paths(prefix("10.2.0.0/16"), &paths, engine(1));
-    assert!(matches!(full, Err(RouteError::Full(_))), "{full:?}");
-    assert_eq!(routes.learn_paths(to, &[], engine(1)), Err(RouteError::BadPaths));
-    assert!(routes.unlearn(to));
-    (0..4).for_each(|_| routes.look_after());
-    assert!(routes.by_via.is_empty() && !routes.ways.has_paths());
-}
-
-#[test]
 fn a_sweep_continues_where_it_stopped() {
     let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
     let object = routes.new_object(&[path(1)]).unwrap();
@@ -320,15 +304,18 @@ fn routes_of_an_engine_stay_its_own_when_an_iface_is_removed() {
     let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
     let other = Path { via: Via::Gateway(IfaceId(2), Ipv4Addr::new(10, 0, 1, 1)), weight: 1 };
     let [both, gone, hidden] = ["10.1.0.0/16", "10.2.0.0/16", "10.3.0.0/16"].map(prefix);
-    routes.learn_paths(both, &[path(1), other], engine(1)).unwrap();
-    routes.learn_paths(gone, &[path(1)], engine(1)).unwrap();
+    let objects = [&[path(1), other][..], &[path(1)]].map(|paths| routes.new_object(paths).unwrap());
+    routes.learn(both, Target::Object(objects[0]), engine(1)).unwrap();
+    routes.learn(gone, Target::Object(objects[1]), engine(1)).unwrap();
     routes.insert(hidden, other.via).unwrap();
-    routes.learn_paths(hidden, &[path(1)], engine(1)).unwrap();
+    routes.learn(hidden, Target::Object(objects[1]), engine(1)).unwrap();
+    assert_eq!(routes.learn(both, Target::Via(gateway(1)), engine(1)), Err(RouteError::BadVia));
     routes.forget_iface(IfaceId(1));
     assert_eq!((used(&routes, both), routes.at(both).unwrap().origin), (Some(other.via), engine(1)));
-    assert_eq!((used(&routes, gone), routes.shadowed().count()), (None, 0));
-    assert_eq!((routes.remove(hidden), used(&routes, hidden)), (Some(other.via), None), "it led to a removed iface");
-    assert_eq!(routes.sweep(1, None, 10), (1, None));
+    assert_eq!((used(&routes, gone), routes.shadowed().count()), (Some(Via::Reject), 1));
+    assert_eq!((routes.remove(hidden), used(&routes, hidden)), (Some(other.via), Some(Via::Reject)));
+    objects.into_iter().for_each(|object| routes.remove_object(object));
+    assert_eq!(routes.sweep(1, None, 10), (3, None));
     assert_eq!((routes.len(), routes.learned_by(1), routes.hops_in_use()), (0, 0, 0));
 }
 
@@ -349,4 +336,107 @@ fn many_objects_are_freed_at_once_without_recursion() {
         routes.insert(prefix("10.0.0.0/8"), gateway(i)).unwrap();
     }
     assert_eq!(routes.hops_in_use(), 1);
+}
+
+#[test]
+fn an_ipv6_gateway_of_an_ipv4_route_is_read_whole() {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let reader = routes.reader();
+    let via = Via::Gateway6(IfaceId(3), "2001:db8:1:2:3:4:5:6".parse().unwrap());
+    routes.insert(prefix("10.1.0.0/16"), via).unwrap();
+    routes.insert(prefix("10.2.0.0/16"), gateway(1)).unwrap();
+    let (cx, id) = (lock::Cx::enter(lock::How::Register, clock::Instant::ZERO), routes.hop_to(via).unwrap());
+    assert_eq!(reader.lookup(cx, Ipv4Addr::new(10, 1, 1, 1)).map(|hop| hop.via), Some(via));
+    assert_eq!(reader.lookup(cx, Ipv4Addr::new(10, 2, 1, 1)).map(|hop| hop.via), Some(gateway(1)));
+    let link = std::array::from_fn(|at| at as u8);
+    reader.remember(cx, id, via, link, 5);
+    let pinned = reader.pin(cx);
+    assert!(reader.adjacency_to(&pinned, id, IfaceId(3), 5).is_some());
+    assert!(reader.adjacency_to(&pinned, id, IfaceId(2), 5).is_none());
+    assert!(reader.adjacency_to(&pinned, id, IfaceId(3), 6).is_none());
+}
+
+/// A table of a routing engine with three routes of each of two objects.
+fn two_objects(first: &[Path], second: &[Path]) -> (Routes, [ObjectId; 2]) {
+    let mut routes = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let objects = [first, second].map(|paths| routes.new_object(paths).unwrap());
+    for (object, i) in objects.iter().flat_map(|object| (0..3).map(move |i| (object, i))) {
+        routes.learn(route_of(*object, i), Target::Object(*object), engine(1)).unwrap();
+    }
+    (routes, objects)
+}
+
+fn route_of(ObjectId(id): ObjectId, i: u8) -> Prefix {
+    Prefix::masked(u32::from_be_bytes([10, id.index() as u8, i, 0]), 24)
+}
+
+#[test]
+fn the_first_route_that_leaves_a_dead_next_hop_takes_the_others_along() {
+    let dead = Some(clock::Instant::from_nanos(1));
+    let (mut routes, [one, two]) = two_objects(&[path(1)], &[path(2)]);
+    let via = |routes: &Routes| [0, 1, 2].map(|i| used(routes, route_of(one, i)).unwrap());
+    // While its gateway is alive, a route moves alone.
+    routes.learn(route_of(one, 0), Target::Object(two), engine(1)).unwrap();
+    assert_eq!((via(&routes), routes.diverted()), ([2, 1, 1].map(gateway), 0));
+    routes.learn(route_of(one, 0), Target::Object(one), engine(1)).unwrap();
+    routes.mark_gateway(gateway(1), dead);
+    assert_eq!(via(&routes), [1; 3].map(gateway), "nobody has said where to");
+    routes.learn(route_of(one, 0), Target::Object(two), engine(1)).unwrap();
+    assert_eq!((via(&routes), routes.diverted()), ([2; 3].map(gateway), 1));
+    assert_eq!(routes.object_paths(one), [path(1)], "as the engine announced it");
+    // Its gateway answers again.
+    routes.mark_gateway(gateway(1), None);
+    assert_eq!((via(&routes), routes.diverted()), ([2, 1, 1].map(gateway), 0));
+    // The engine changes the next hop itself.
+    routes.mark_gateway(gateway(1), dead);
+    routes.learn(route_of(one, 1), Target::Object(two), engine(1)).unwrap();
+    assert_eq!((via(&routes), routes.diverted()), ([2; 3].map(gateway), 1));
+    routes.set_object(one, &[path(3)]).unwrap();
+    assert_eq!((via(&routes), routes.diverted()), ([2, 2, 3].map(gateway), 0));
+    // The engine has moved all routes, and removes what was diverted.
+    routes.mark_gateway(gateway(3), dead);
+    for i in 0..3 {
+        routes.learn(route_of(one, i), Target::Object(one), engine(1)).unwrap();
+    }
+    routes.learn(route_of(one, 0), Target::Object(two), engine(1)).unwrap();
+    assert_eq!((via(&routes), routes.diverted()), ([2; 3].map(gateway), 1));
+    assert_eq!(routes.learn(route_of(one, 1), Target::Object(two), engine(1)), Ok(Learned::Changed));
+    routes.unlearn(route_of(one, 2));
+    routes.remove_object(one);
+    assert_eq!(routes.diverted(), 0);
+    routes.remove_object(two);
+    routes.sweep(1, None, 1000);
+    (0..4).for_each(|_| routes.look_after());
+    assert!(routes.by_via.is_empty() && routes.waiting.is_empty() && routes.free.len() == routes.uses.len());
+}
+
+#[test]
+fn routes_follow_only_to_next_hops_that_may_be_alive() {
+    let dead = Some(clock::Instant::from_nanos(1));
+    let (mut routes, [one, two]) = two_objects(&[path(1), path(2)], &[path(2), path(3)]);
+    let stays = |routes: &mut Routes, to: Target<Ipv4Addr>| {
+        let before = used(routes, route_of(one, 1));
+        routes.learn(route_of(one, 0), to, engine(1)).unwrap();
+        let stays = used(routes, route_of(one, 1)) == before && routes.diverted() == 0;
+        routes.learn(route_of(one, 0), Target::Object(one), engine(1)).unwrap();
+        stays
+    };
+    routes.mark_gateway(gateway(1), dead);
+    assert!(stays(&mut routes, Target::Object(two)), "one of its paths is alive");
+    routes.mark_gateway(gateway(2), dead);
+    for via in [Via::Blackhole, Via::Reject, Via::Prohibit] {
+        assert!(stays(&mut routes, Target::Via(via)), "{via:?}");
+    }
+    assert!(!stays(&mut routes, Target::Object(two)), "one path of the other is alive");
+    routes.mark_gateway(gateway(2), None);
+    routes.mark_gateway(gateway(2), dead);
+    routes.mark_gateway(gateway(3), dead);
+    assert!(stays(&mut routes, Target::Object(two)), "no path of the other is alive");
+    // A link that goes down and up again.
+    routes.mark_gateway(gateway(3), None);
+    routes.learn(route_of(one, 0), Target::Object(two), engine(1)).unwrap();
+    assert_eq!(routes.diverted(), 1);
+    routes.set_iface_alive(IfaceId(1), false);
+    routes.set_iface_alive(IfaceId(1), true);
+    assert_eq!(routes.diverted(), 0);
 }

@@ -19,6 +19,8 @@ pub enum Via<G = Ipv4Addr> {
     Link(IfaceId),
     /// Packets are sent to a gateway on the link of `iface`.
     Gateway(IfaceId, G),
+    /// Packets of an IPv4 route are sent to an IPv6 gateway on the link of `iface` (RFC 8950).
+    Gateway6(IfaceId, Ipv6Addr),
     /// Packets take one of several paths, selected per flow.
     Paths(PathsId),
     /// Packets are rejected with host unreachable; for IPv6, with no route to destination.
@@ -38,8 +40,15 @@ impl<G> Via<G> {
     /// paths.
     pub fn iface(&self) -> Option<IfaceId> {
         match self {
-            Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) => Some(*id),
+            Via::Local(id) | Via::Broadcast(id) | Via::Link(id) | Via::Gateway(id, _) | Via::Gateway6(id, _) => {
+                Some(*id)
+            }
             Via::Paths(_) | Via::Reject | Via::Prohibit | Via::Blackhole => None,
         }
+    }
+
+    /// Returns whether packets are sent to a gateway, of whichever family.
+    pub fn is_gateway(&self) -> bool {
+        matches!(self, Via::Gateway(..) | Via::Gateway6(..))
     }
 }

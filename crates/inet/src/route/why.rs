@@ -12,7 +12,7 @@ use clock::Instant;
 use fib::Matched;
 use lock::{Cx, Locks};
 use stats::DropReason;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{Proto, ip6};
 
 /// The packet whose path is explained.
@@ -55,9 +55,9 @@ pub struct Why<A: Matched = u32> {
     /// Selection among several paths; `None` if the route has only one.
     pub choice: Option<Choice<A::Addr>>,
     /// Outgoing interface, and the IP address of the neighbor that receives the frame.
-    pub next: Option<(IfaceId, A::Addr)>,
+    pub next: Option<(IfaceId, IpAddr)>,
     /// Neighbor entry, if there is one.
-    pub neighbor: Option<Neighbor<A::Addr>>,
+    pub neighbor: Option<Neighbor<IpAddr>>,
     /// Length of the longest packet in bytes: the MTU of the interface, or the path MTU if that is
     /// smaller.
     pub mtu: Option<usize>,
@@ -82,7 +82,6 @@ trait Explained: Input {
         cx: Cx,
         question: &Question<Self::Addr>,
     ) -> Option<Option<Via<Self::Addr>>>;
-    fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Self::Addr>>;
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Self::Addr>) -> Option<Self::Addr>;
     fn flow_of<L: Locks>(stack: &Stack<L>, src: Self::Addr, question: &Question<Self::Addr>) -> u64;
     /// Returns the reason for which this host would drop the packet if `iface` received it from
@@ -121,12 +120,12 @@ impl<L: Locks> Stack<L> {
             via => (via, None),
         };
         let next = match via {
-            Some(Via::Link(iface) | Via::Broadcast(iface) | Via::Local(iface)) => Some((iface, question.dst)),
-            Some(Via::Gateway(iface, gateway)) => Some((iface, gateway)),
+            Some(Via::Link(iface) | Via::Broadcast(iface) | Via::Local(iface)) => Some((iface, question.dst.into())),
+            Some(Via::Gateway(iface, gateway)) => Some((iface, gateway.into())),
+            Some(Via::Gateway6(iface, gateway)) => Some((iface, gateway.into())),
             _ => None,
         };
         let leaves = next.filter(|_| !matches!(via, Some(Via::Local(_) | Via::Broadcast(_))));
-        let known = |n: &Neighbor<A::Addr>| leaves == Some((n.iface, n.addr));
         let path_mtu = A::path_mtu(self, cx, A::of(question.dst));
         let validated = question.from.filter(|_| self.validates::<A>());
         let source = A::source_to(self, cx, question);
@@ -143,11 +142,18 @@ impl<L: Locks> Stack<L> {
             via,
             choice,
             next,
-            neighbor: leaves.and_then(|_| A::known_neighbors(self, cx).into_iter().find(known)),
+            neighbor: leaves.and_then(|(iface, addr)| self.neighbor_entry(cx, iface, addr)),
             mtu: leaves.and_then(|(iface, _)| Some(A::mtu(self.iface(iface)?).min(path_mtu))),
             source,
             back: validated.map(|(_, src)| A::routes(self).lock(cx).explain(src)),
             end: refusal.or(is_down.then_some(DropReason::TxNoPort)),
+        }
+    }
+
+    fn neighbor_entry(&self, cx: Cx, iface: IfaceId, addr: IpAddr) -> Option<Neighbor<IpAddr>> {
+        match addr {
+            IpAddr::V4(addr) => entry_of(self.neighbors(cx), iface, addr),
+            IpAddr::V6(addr) => entry_of(self.neighbors6(cx), iface, addr),
         }
     }
 
@@ -165,6 +171,16 @@ impl<L: Locks> Stack<L> {
     }
 }
 
+fn entry_of<A: Copy + PartialEq + Into<IpAddr>>(
+    all: Vec<Neighbor<A>>,
+    iface: IfaceId,
+    addr: A,
+) -> Option<Neighbor<IpAddr>> {
+    let found = all.into_iter().find(|n| (n.iface, n.addr) == (iface, addr))?;
+    let Neighbor { iface, addr, mac, state, pending, since } = found;
+    Some(Neighbor { iface, addr: addr.into(), mac, state, pending, since })
+}
+
 fn ports<A>(question: &Question<A>) -> u32 {
     let (source, destination) = question.l4_ports;
     u32::from(source) << 16 | u32::from(destination)
@@ -178,10 +194,6 @@ impl Explained for u32 {
         // that this host sends, it only determines the interface.
         (dst.is_broadcast() || dst.is_multicast())
             .then(|| question.from.map(|(iface, _)| iface).or_else(leaves).map(Via::Broadcast))
-    }
-
-    fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor> {
-        stack.neighbors(cx)
     }
 
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question) -> Option<Ipv4Addr> {
@@ -244,13 +256,9 @@ impl Explained for u128 {
         Some(exit.and_then(|exit| match exit.to {
             Target::Here => Some(Via6::Local(exit.iface)),
             // Link-local packets of other hosts are not forwarded (RFC 4291 2.5.6).
-            Target::Neighbor(_) => question.from.is_none().then_some(Via6::Link(exit.iface)),
+            Target::Neighbor(_) | Target::Neighbor6(_) => question.from.is_none().then_some(Via6::Link(exit.iface)),
             _ => Some(Via6::Broadcast(exit.iface)),
         }))
-    }
-
-    fn known_neighbors<L: Locks>(stack: &Stack<L>, cx: Cx) -> Vec<Neighbor<Ipv6Addr>> {
-        stack.neighbors6(cx)
     }
 
     fn source_to<L: Locks>(stack: &Stack<L>, cx: Cx, question: &Question<Ipv6Addr>) -> Option<Ipv6Addr> {

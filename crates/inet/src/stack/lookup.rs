@@ -7,7 +7,7 @@ use crate::route::{DEAD_FOR, Hop, Via};
 use buf::{Burst, Frame};
 use fib::NextHopId;
 use lock::{Cx, Locks, Pinned};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use wire::flow;
 
 impl<L: Locks> Stack<L> {
@@ -105,15 +105,37 @@ impl<L: Locks> Stack<L> {
     /// Marks the paths through a neighbor that did not answer as dead, so that they are avoided for
     /// a time.
     pub(crate) fn silent<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
+        self.mark_gateway::<F>(cx, Via::Gateway(iface, addr), false);
+        if let IpAddr::V6(addr) = addr.into() {
+            self.mark_gateway::<u32>(cx, Via::Gateway6(iface, addr), false);
+        }
+    }
+
+    /// Marks a gateway as alive after it answered, unless its iface or link is down or its BFD
+    /// session has failed.
+    pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
+        if (self.ways.any_dead() || self.six.ways.any_dead()) && !self.failed.lock(cx).has((iface, addr.into())) {
+            self.revived::<F>(cx, iface, addr);
+        }
+    }
+
+    /// Marks a gateway as alive, unless its iface or link is down.
+    pub(crate) fn revived<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
+        self.mark_gateway::<F>(cx, Via::Gateway(iface, addr), true);
+        if let IpAddr::V6(addr) = addr.into() {
+            self.mark_gateway::<u32>(cx, Via::Gateway6(iface, addr), true);
+        }
+    }
+
+    fn mark_gateway<F: Family>(&self, cx: Cx, gateway: Via<F::Addr>, is_alive: bool) {
         let reader = F::routes_reader(self);
-        if !reader.has_paths() {
+        if !if is_alive { reader.any_dead() } else { reader.avoids_dead() } {
             return;
         }
-        let routes = F::routes(self).lock(cx);
-        if self.has_live_link(iface)
-            && let Some(id) = routes.hop_to(Via::Gateway(iface, addr))
-        {
-            reader.set_dead(id, Some(cx.now.after(DEAD_FOR)));
+        // The lock excludes a change of the link between the check and the mark.
+        let mut routes = F::routes(self).lock(cx);
+        if gateway.iface().is_some_and(|iface| self.has_live_link(iface)) {
+            routes.mark_gateway(gateway, if is_alive { None } else { Some(cx.now.after(DEAD_FOR)) });
         }
     }
 
@@ -138,21 +160,6 @@ impl<L: Locks> Stack<L> {
     /// neighbors do.
     fn has_live_link(&self, iface: IfaceId) -> bool {
         self.ifaces.get(iface).is_some_and(|iface| iface.is_up() && iface.has_link())
-    }
-
-    /// Marks a gateway as alive after it answered, unless its iface or link is down.
-    pub(crate) fn answered<F: Family>(&self, cx: Cx, iface: IfaceId, addr: F::Addr) {
-        let reader = F::routes_reader(self);
-        if !reader.any_dead() {
-            return;
-        }
-        // The lock excludes a change of the link between the check and the mark.
-        let routes = F::routes(self).lock(cx);
-        if self.has_live_link(iface)
-            && let Some(id) = routes.hop_to(Via::Gateway(iface, addr))
-        {
-            reader.set_dead(id, None);
-        }
     }
 }
 

@@ -73,7 +73,7 @@ impl<L: Locks> Stack<L> {
     pub(super) fn fitting<A: Net>(&self, cx: Cx, peer: A) -> usize {
         let path = A::path_mtu(self, cx, peer);
         let iface = match A::exit(self, cx, peer, None) {
-            Ok(exit) if matches!(exit.to, Target::Neighbor(_)) => self.ifaces.get(exit.iface),
+            Ok(exit) if matches!(exit.to, Target::Neighbor(_) | Target::Neighbor6(_)) => self.ifaces.get(exit.iface),
             _ => None,
         };
         iface.map_or(path, |iface| A::mtu(iface).min(path))

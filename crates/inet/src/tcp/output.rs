@@ -373,9 +373,8 @@ impl<L: Locks> Stack<L> {
     fn tcp_make_headers<A: Net>(&self, cx: Cx, ends: Ends<A>, headers: &mut Headers, options: &IpOptions) {
         let epoch = self.epoch(); // read before the lookups, so that a concurrent change makes the headers stale
         let Ok(exit) = A::exit(self, cx, ends.remote, None) else { return };
-        let Target::Neighbor(next) = exit.to else { return };
         let Some(iface) = self.ifaces.get(exit.iface).filter(|iface| iface.tunnel.is_none()) else { return };
-        let Some(mac) = A::neighbor(self, cx, exit.iface, next) else { return };
+        let Some(mac) = self.neighbor_at::<A>(cx, &exit) else { return };
         if self.pool.headroom() < lower::<A>() + wire::tcp::HEADER_LEN + wire::tcp::MAX_OPTIONS_LEN {
             return;
         }

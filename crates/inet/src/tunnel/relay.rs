@@ -115,7 +115,7 @@ impl<L: Locks> Stack<L> {
         let reader = F::routes_reader(self);
         let pinned = reader.pin(cx);
         match self.route_lookup(cx, &pinned, dst).map(|hop| hop.via) {
-            Some(Via::Link(out) | Via::Gateway(out, _)) => out == id,
+            Some(Via::Link(out) | Via::Gateway(out, _) | Via::Gateway6(out, _)) => out == id,
             Some(Via::Paths(set)) => reader.has_path_by(&pinned, set, id),
             _ => false,
         }

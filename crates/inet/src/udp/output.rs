@@ -478,7 +478,7 @@ impl<L: Locks> Stack<L> {
                 to.options.multicast_loop && A::accepts_group(self, cx, to.exit.iface, to.dst)
             }
             Target::Station(_) => true, // this host receives its broadcasts (BSD's if_simloop)
-            Target::Neighbor(_) | Target::Here => false,
+            Target::Neighbor(_) | Target::Neighbor6(_) | Target::Here => false,
         };
         if comes_back {
             self.loop_copy(cx, &frame, &head);
@@ -590,8 +590,7 @@ impl<L: Locks> Stack<L> {
     ) -> Option<HeaderCache<A, N>> {
         let iface = self.ifaces.get(to.exit.iface).filter(|iface| iface.tunnel.is_none())?;
         // Broadcasts and multicasts need the slow path, since local sockets may receive copies.
-        let Target::Neighbor(next) = to.exit.to else { return None };
-        let mac = A::neighbor(self, cx, iface.id, next)?;
+        let mac = self.neighbor_at::<A>(cx, &to.exit)?;
         let offload = iface.offload();
         let mtu = A::mtu(iface).min(A::path_mtu(self, cx, to.dst));
         if self.pool.headroom() < N {

@@ -13,6 +13,7 @@ mod burst6;
 mod forward;
 mod frag;
 mod frag6;
+mod gateway6;
 mod gif6;
 mod group;
 mod group6;

@@ -394,6 +394,9 @@ fn a_gateway_whose_bfd_session_failed_is_avoided<L: Locks>() {
     assert_eq!(ways(), [11, 12].into());
     send(bfd(gateway(11), 1, 3));
     assert_eq!(ways(), [12].into());
+    // The gateway still answers ARP, so its kernel runs but not its daemon, or the link is bad.
+    h.stack.set_neighbor(h.cx(), EM1, gateway(11), Mac([2, 0, 0, 0, 1, 11]));
+    assert_eq!(ways(), [12].into());
     send(bfd(gateway(11), 0, 7)); // the operator ends the session, so that nothing is known
     assert_eq!(ways(), [11, 12].into());
     // The routing engine has had time to remove the path; if it has not, it uses the gateway.

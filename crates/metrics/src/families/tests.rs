@@ -54,6 +54,7 @@ fn host() -> Figures {
             stale: 7,
             waiting: 8,
             next_hops: 9,
+            diverted: 0,
             shadowed: [10, 0],
         }),
         neighbors: Some([[0, 1, 0, 0, 2], [0; 5]]),

@@ -37,14 +37,21 @@ impl<L: Locks> Host<L> {
     /// Returns an error if neither is given, or if the gateway is not on the link of any iface.
     pub fn hop6(&self, gateway: Option<Ipv6Addr>, dev: Option<IfaceId>) -> Result<Via6, CommandError> {
         match (gateway, dev) {
-            (Some(gateway), dev) => {
-                let gateway = address::six::host("gateway", gateway)?;
-                let dev = dev.map_or_else(|| self.link_of6(gateway), Ok)?;
-                self.reject_mirror(dev).map(|()| Via6::Gateway(dev, gateway))
-            }
+            (Some(gateway), dev) => self.gateway6(gateway, dev).map(|(dev, gateway)| Via6::Gateway(dev, gateway)),
             (None, Some(dev)) => self.reject_mirror(dev).map(|()| Via6::Link(dev)),
             (None, None) => Err(CommandError::missing("via GATEWAY or dev IF")),
         }
+    }
+
+    /// Returns an IPv6 gateway with its iface: `dev`, or else the iface on whose link it is.
+    pub(super) fn gateway6(
+        &self,
+        gateway: Ipv6Addr,
+        dev: Option<IfaceId>,
+    ) -> Result<(IfaceId, Ipv6Addr), CommandError> {
+        let gateway = address::six::host("gateway", gateway)?;
+        let dev = dev.map_or_else(|| self.link_of6(gateway), Ok)?;
+        self.reject_mirror(dev).map(|()| (dev, gateway))
     }
 
     /// Adds or replaces a route with one or several paths.
@@ -68,6 +75,18 @@ impl<L: Locks> Host<L> {
             _ => self.stack.add_paths6(self.cx(), prefix, paths),
         };
         added.map(drop).map_err(|why| CommandError::failed(format!("{prefix}: {why}")))
+    }
+
+    /// Replaces the paths of the own route to exactly `prefix`.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such route, or the error of [`Host::replace_paths6`].
+    pub fn change_paths6(&self, prefix: Prefix6, paths: &[Path<Ipv6Addr>]) -> Result<(), CommandError> {
+        let cx = self.cx();
+        match self.stack.route6_at(cx, prefix) {
+            Some(_) => self.replace_paths6(prefix, paths),
+            None => Err(self.stack.change_routes(cx, |_, routes| (false, not_own(routes, prefix)))),
+        }
     }
 
     /// Removes the route to exactly `prefix`. If `paths` is empty, the route may have any next hop.

@@ -1,11 +1,13 @@
 //! Messages of a routing engine and what they change: next hops by number, and routes, some of
 //! which wait for a next hop.
 
-use super::paths::{Addressed, Content, Links, OfNumbers, inline_paths, of_several, path};
+use super::inline::Inline;
+use super::paths::{Content, Links, OfNumbers, inline_hops, of_several, path};
 use super::stale::Stale;
+use super::tables::{Absent, Family, Objects, Orphans, OrphansOf, Tables, To};
 use super::{FpmConfig, FpmCounts};
 use clock::{Duration, Instant};
-use inet::fib::{AddrBits, IpPrefix, Prefix, Prefix6};
+use inet::fib::{IpPrefix, Prefix, Prefix6};
 use inet::route::{Learned, ObjectId, Origin, Path, Protocol, RouteError, Routes, Target, Via};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -18,95 +20,6 @@ const WAITING_MAX: usize = 100_000;
 /// Maximum number of next hops. Further ones are lost and counted.
 const NEXT_HOPS_MAX: usize = 1 << 20;
 
-/// Locked routing tables of a stack, with what the engine needs to change them.
-pub struct Tables<'t> {
-    /// IPv4 routes.
-    pub v4: &'t mut Routes,
-    /// IPv6 routes.
-    pub v6: &'t mut Routes<u128>,
-    /// Ifaces of the host.
-    pub links: &'t Links,
-    /// Current time.
-    pub now: Instant,
-}
-
-impl std::fmt::Debug for Tables<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tables").field("v4", &self.v4.len()).field("v6", &self.v6.len()).finish_non_exhaustive()
-    }
-}
-
-/// Destination of a route of either family.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum To {
-    V4(Prefix),
-    V6(Prefix6),
-}
-
-/// Family-specific parts of the engine.
-trait Family: Addressed {
-    fn routes<'a>(tables: &'a mut Tables<'_>) -> &'a mut Routes<Self>;
-    fn objects(objects: &mut Objects) -> &mut Option<ObjectId>;
-    fn orphans(engine: &mut Engine) -> &mut Orphans<Self>;
-    fn to(prefix: IpPrefix<Self>) -> To;
-    /// Returns whether the prefix is link-local, loopback or multicast, whose packets need no
-    /// route.
-    fn is_special(prefix: IpPrefix<Self>) -> bool;
-}
-
-impl Family for u32 {
-    fn routes<'a>(tables: &'a mut Tables<'_>) -> &'a mut Routes {
-        tables.v4
-    }
-
-    fn objects(objects: &mut Objects) -> &mut Option<ObjectId> {
-        &mut objects.v4
-    }
-
-    fn orphans(engine: &mut Engine) -> &mut Orphans<u32> {
-        &mut engine.orphans
-    }
-
-    fn to(prefix: Prefix) -> To {
-        To::V4(prefix)
-    }
-
-    fn is_special(prefix: Prefix) -> bool {
-        let first = prefix.addr().octets()[0];
-        prefix.len() >= 4 && first >= 224 || prefix.len() >= 8 && first == 127
-    }
-}
-
-impl Family for u128 {
-    fn routes<'a>(tables: &'a mut Tables<'_>) -> &'a mut Routes<u128> {
-        tables.v6
-    }
-
-    fn objects(objects: &mut Objects) -> &mut Option<ObjectId> {
-        &mut objects.v6
-    }
-
-    fn orphans(engine: &mut Engine) -> &mut Orphans<u128> {
-        &mut engine.orphans6
-    }
-
-    fn to(prefix: Prefix6) -> To {
-        To::V6(prefix)
-    }
-
-    fn is_special(prefix: Prefix6) -> bool {
-        let addr = prefix.addr();
-        prefix.len() >= 8 && addr.is_multicast() || prefix.len() >= 10 && addr.is_unicast_link_local()
-    }
-}
-
-/// Objects of the stack's tables that a next hop has, one for each family whose routes use it.
-#[derive(Debug, Default)]
-struct Objects {
-    v4: Option<ObjectId>,
-    v6: Option<ObjectId>,
-}
-
 /// A next hop by its number.
 #[derive(Debug, Default)]
 struct Known {
@@ -116,19 +29,6 @@ struct Known {
     objects: Objects,
     /// Groups that have this next hop as a member.
     groups: Vec<u32>,
-}
-
-/// Objects of former connections by their paths. A next hop of the current connection with the same
-/// paths takes one over, so that its routes do not change.
-type Orphans<A> = HashMap<Vec<Path<<A as AddrBits>::Addr>>, ObjectId>;
-
-/// Reason why a next hop gives a route no path.
-enum Absent {
-    /// It was not announced.
-    Unknown,
-    /// None of its paths leads through an iface of this host.
-    Unusable,
-    Error(RouteError),
 }
 
 /// A route that waits for its next hop.
@@ -146,8 +46,8 @@ pub struct Engine {
     generation: u8,
     is_connected: bool,
     next_hops: HashMap<u32, Known, BuildHasherDefault<OfNumbers>>,
-    orphans: Orphans<u32>,
-    orphans6: Orphans<u128>,
+    inline: Inline,
+    orphans: Orphans,
     waiting: HashMap<To, Waits>,
     waiting_for: HashMap<u32, HashSet<To>>,
     stale: Stale,
@@ -203,8 +103,8 @@ impl Engine {
     fn forget_next_hops(&mut self, tables: &mut Tables<'_>) {
         for (_, known) in self.next_hops.drain() {
             let Objects { v4, v6 } = known.objects;
-            adopt(&mut self.orphans, tables.v4, v4);
-            adopt(&mut self.orphans6, tables.v6, v6);
+            adopt(&mut self.orphans.v4, tables.v4, v4);
+            adopt(&mut self.orphans.v6, tables.v6, v6);
         }
         self.waiting.clear();
         self.waiting_for.clear();
@@ -314,11 +214,8 @@ impl Engine {
                 learned
             }
             (RouteKind::Unicast, None) => {
-                let paths = inline_paths::<A>(route.to, tables.links);
-                match paths.is_empty() {
-                    true => Err(Absent::Unusable),
-                    false => A::routes(tables).learn_paths(prefix, &paths, origin).map_err(Absent::Error),
-                }
+                let object = self.inline.object::<A>(inline_hops(route.to), tables);
+                object.and_then(|id| learn(prefix, Target::Object(id), origin, tables))
             }
         };
         if is_marker && learned.is_ok() {
@@ -392,7 +289,7 @@ impl Engine {
         if paths.is_empty() {
             return Err(Absent::Unusable);
         }
-        let object = match A::orphans(self).remove(&paths) {
+        let object = match A::orphans(&mut self.orphans).remove(&paths) {
             Some(object) if A::routes(tables).object_paths(object) == paths => object,
             // It has lost paths with an iface since. Its routes keep it until they change.
             Some(object) => {
@@ -472,7 +369,7 @@ impl Engine {
     /// whether the target of a route has changed.
     pub fn relink(&mut self, tables: &mut Tables<'_>) -> bool {
         let all: Vec<u32> = self.next_hops.keys().copied().collect();
-        let mut has_changed = false;
+        let mut has_changed = self.inline.relink(tables);
         for id in all {
             has_changed |= self.update::<u32>(id, tables);
             has_changed |= self.update::<u128>(id, tables);
@@ -550,13 +447,14 @@ impl Engine {
         if !self.is_connected {
             self.forget_next_hops(tables);
         }
-        self.orphans.drain().for_each(|(_, object)| tables.v4.remove_object(object));
-        self.orphans6.drain().for_each(|(_, object)| tables.v6.remove_object(object));
+        self.inline.free(tables);
+        self.orphans.v4.drain().for_each(|(_, object)| tables.v4.remove_object(object));
+        self.orphans.v6.drain().for_each(|(_, object)| tables.v6.remove_object(object));
     }
 }
 
 /// Keeps an object of an ended connection for a next hop with the same paths.
-fn adopt<A: Family>(orphans: &mut Orphans<A>, routes: &mut Routes<A>, object: Option<ObjectId>) {
+fn adopt<A: Family>(orphans: &mut OrphansOf<A>, routes: &mut Routes<A>, object: Option<ObjectId>) {
     let Some(object) = object else { return };
     let paths = routes.object_paths(object).to_vec();
     // Of two objects with equal paths, the second would never be found.

@@ -3,10 +3,10 @@
 
 use inet::fib::Matched;
 use inet::iface::IfaceId;
-use inet::route::{PATHS_MAX, Path, Via};
+use inet::route::{PATHS_MAX, Path, Via, Via6};
 use std::collections::HashMap;
 use std::hash::Hasher;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use wire::rtnetlink::{Hop, NextHop};
 
 /// Ifaces by the index of their kernel device.
@@ -14,19 +14,22 @@ pub type Links = HashMap<u32, IfaceId>;
 
 /// Address family of a route and its gateways.
 pub(super) trait Addressed: Matched {
-    /// Returns the address if it is of this family.
-    fn address(addr: IpAddr) -> Option<Self::Addr>;
+    /// Returns the target of routes of this family through a gateway; `None` if they cannot use it.
+    fn gateway(iface: IfaceId, addr: IpAddr) -> Option<Via<Self::Addr>>;
 }
 
 impl Addressed for u32 {
-    fn address(addr: IpAddr) -> Option<Ipv4Addr> {
-        if let IpAddr::V4(addr) = addr { Some(addr) } else { None }
+    fn gateway(iface: IfaceId, addr: IpAddr) -> Option<Via> {
+        Some(match addr {
+            IpAddr::V4(addr) => Via::Gateway(iface, addr),
+            IpAddr::V6(addr) => Via::Gateway6(iface, addr), // RFC 8950
+        })
     }
 }
 
 impl Addressed for u128 {
-    fn address(addr: IpAddr) -> Option<Ipv6Addr> {
-        if let IpAddr::V6(addr) = addr { Some(addr) } else { None }
+    fn gateway(iface: IfaceId, addr: IpAddr) -> Option<Via6> {
+        if let IpAddr::V6(addr) = addr { Some(Via::Gateway(iface, addr)) } else { None }
     }
 }
 
@@ -69,26 +72,29 @@ impl Hasher for OfNumbers {
     }
 }
 
-/// Returns the path of a next hop; `None` if its device is none of this host's, or if its gateway
-/// is of another family.
+/// Returns the path of a next hop; `None` if its device is none of this host's, or if it is an IPv4
+/// gateway for IPv6 routes.
 pub(super) fn path<A: Addressed>(hop: Hop, weight: u16, links: &Links) -> Option<Path<A::Addr>> {
     let iface = *links.get(&hop.oif)?;
     let via = match hop.gateway {
-        Some(gateway) => Via::Gateway(iface, A::address(gateway)?),
+        Some(gateway) => A::gateway(iface, gateway)?,
         None => Via::Link(iface),
     };
     Some(Path { via, weight })
 }
 
-/// Returns the paths of a route that has its next hops itself.
-pub(super) fn inline_paths<A: Addressed>(to: NextHop<'_>, links: &Links) -> Vec<Path<A::Addr>> {
+/// Returns the next hops of a route that has them itself, with their weights.
+pub(super) fn inline_hops(to: NextHop<'_>) -> Vec<(Hop, u16)> {
     match to {
-        NextHop::Path(hop) => path::<A>(hop, 1, links).into_iter().collect(),
-        NextHop::Multipath(all) => {
-            of_several(all.paths().filter_map(|(hop, weight)| path::<A>(hop, weight, links)).collect())
-        }
+        NextHop::Path(hop) => vec![(hop, 1)],
+        NextHop::Multipath(all) => all.paths().collect(),
         NextHop::None | NextHop::Blackhole | NextHop::Group(_) => Vec::new(),
     }
+}
+
+/// Returns the paths that these next hops give to routes.
+pub(super) fn inline_paths<A: Addressed>(hops: &[(Hop, u16)], links: &Links) -> Vec<Path<A::Addr>> {
+    of_several(hops.iter().filter_map(|(hop, weight)| path::<A>(*hop, *weight, links)).collect())
 }
 
 /// Returns the paths of a set: those that send packets, as many as a set can have, or else a single

@@ -2,9 +2,10 @@
 
 use super::FpmCounts;
 use super::config::FpmConfig;
-use super::engine::{Engine, Tables};
+use super::engine::Engine;
 use super::paths::Links;
 use super::status::{FpmStatus, NextHopStatus};
+use super::tables::Tables;
 use clock::{Clock, Duration, Instant};
 use inet::Stack;
 use inet::fib::{Prefix, Prefix6};
@@ -282,7 +283,7 @@ impl FpmServer {
         state.note_pause(cx.now);
         let seconds = |at: Instant| at.nanos() as f64 / 1e9;
         let generation = if state.engine.is_connected() { state.engine.generation() } else { 0 };
-        let (routes, current, shadowed) = host.stack.change_routes(cx, |v4, v6| {
+        let (routes, current, diverted, shadowed) = host.stack.change_routes(cx, |v4, v6| {
             let mut routes: BTreeMap<Protocol, [u32; 2]> = BTreeMap::new();
             for (protocol, count) in v4.learned_by_protocol() {
                 routes.entry(protocol).or_default()[0] = count;
@@ -291,7 +292,7 @@ impl FpmServer {
                 routes.entry(protocol).or_default()[1] = count;
             }
             let current = v4.learned_by(generation) + v6.learned_by(generation);
-            (false, (routes, current, [v4.shadowed().count(), v6.shadowed().count()]))
+            (false, (routes, current, v4.diverted() + v6.diverted(), [v4.shadowed().count(), v6.shadowed().count()]))
         });
         let all: u32 = routes.values().flatten().sum();
         FpmStatus {
@@ -305,6 +306,7 @@ impl FpmServer {
             stale: all - current,
             waiting: state.engine.waiting(),
             next_hops: state.engine.next_hops(),
+            diverted,
             shadowed,
         }
     }

@@ -27,6 +27,9 @@ pub struct FpmStatus {
     pub waiting: usize,
     /// Number of next hops.
     pub next_hops: usize,
+    /// Number of next hops without a live path whose routes take another one, since the engine has
+    /// moved one of them there.
+    pub diverted: usize,
     /// Numbers of the engine's IPv4 and IPv6 routes that own routes to the same prefixes hide.
     pub shadowed: [usize; 2],
 }

@@ -2,8 +2,9 @@
 
 mod server;
 
-use super::engine::{Engine, Tables};
+use super::engine::Engine;
 use super::paths::Links;
+use super::tables::Tables;
 use super::{FpmConfig, marker};
 use clock::{Duration, Instant};
 use inet::fib::{DEFAULT_LIMIT, Prefix, Prefix6};
@@ -369,15 +370,39 @@ fn next_hops_in_the_route_itself_are_used() {
 }
 
 #[test]
+fn routes_with_next_hops_of_their_own_stay_when_a_port_is_removed() {
+    let mut router = Router::connected();
+    let (one, both): (Prefix, Prefix) = ("10.0.0.0/8".parse().unwrap(), "11.0.0.0/8".parse().unwrap());
+    let multipath = Wire::route(both, BGP).multipath(&[(3, [192, 0, 2, 1].into(), 1), (5, [192, 0, 2, 2].into(), 1)]);
+    router.apply(&frame(&[Wire::route(one, BGP).oif(3).gateway([192, 0, 2, 4].into())]));
+    router.apply(&frame(&[multipath]));
+    let before = router.lines();
+    router.links.remove(&3);
+    router.v4.forget_iface(IfaceId(1));
+    router.do_with(|engine, tables| engine.relink(tables));
+    assert_eq!(router.lines(), ["10.0.0.0/8 Reject bgp", "11.0.0.0/8 192.0.2.2%2 bgp"]);
+    router.links.insert(3, IfaceId(1));
+    assert!(router.do_with(|engine, tables| engine.relink(tables)));
+    assert_eq!(router.lines(), before);
+    // On a new connection, too; next hops that no route uses are not kept.
+    router.disconnect();
+    router.connect();
+    for i in 0..5000u32 {
+        let gateway = Ipv4Addr::from_bits(0xc000_0300 | i).into();
+        router.apply(&frame(&[Wire::route(one, BGP).oif(3).gateway(gateway)]));
+    }
+    assert!(router.v4.hops_in_use() < 2100, "{}", router.v4.hops_in_use());
+}
+
+#[test]
 fn groups_that_make_no_sense_have_no_path() {
     let mut router = Router::connected();
     let to: Prefix = "10.0.0.0/8".parse().unwrap();
     let frames = [
-        Builder::new_group(1, &[(1, 1)]),                        // itself
-        Builder::new_group(2, &[(1, 1)]),                        // a group
-        Builder::new_group(3, &[(77, 1)]),                       // a number that nobody announces
-        Builder::new_group(4, &[]),                              // nothing
-        Builder::new_next_hop(5, 3, Ipv6Addr::LOCALHOST.into()), // a gateway of another family than the route
+        Builder::new_group(1, &[(1, 1)]),  // itself
+        Builder::new_group(2, &[(1, 1)]),  // a group
+        Builder::new_group(3, &[(77, 1)]), // a number that nobody announces
+        Builder::new_group(4, &[]),        // nothing
     ];
     for (id, hop) in (1..).zip(frames) {
         router.apply(&frame(&[hop]));
@@ -392,6 +417,28 @@ fn groups_that_make_no_sense_have_no_path() {
     assert!(router.apply(&frame(&[Wire::route(to, BGP).nh_id(6)])));
     let Some(Via::Paths(set)) = router.via("10.0.0.0/8") else { panic!() };
     assert_eq!(router.v4.paths(set).len(), inet::route::PATHS_MAX, "the first of 100 paths");
+}
+
+// RFC 8950: an IPv4 route may have an IPv6 gateway, an IPv6 route has no IPv4 gateway.
+#[test]
+fn ipv4_routes_use_ipv6_gateways() {
+    let mut router = Router::connected();
+    let to: Prefix = "10.0.0.0/8".parse().unwrap();
+    let gateway: Ipv6Addr = "fe80::2".parse().unwrap();
+    let via = Via::Gateway6(IfaceId(1), gateway);
+    router.apply(&frame(&[Builder::new_next_hop(1, 3, gateway.into())]));
+    assert!(router.apply(&frame(&[Wire::route(to, BGP).nh_id(1)])));
+    assert_eq!(router.via("10.0.0.0/8"), Some(via));
+    // A group with members of both families, and the same address for an IPv6 route.
+    router.apply(&frame(&[Wire::hop(2, 3, 9)]));
+    router.apply(&frame(&[Builder::new_group(3, &[(1, 1), (2, 1)])]));
+    assert!(router.apply(&frame(&[Wire::route(to, BGP).nh_id(3)])));
+    let Some(Via::Paths(set)) = router.via("10.0.0.0/8") else { panic!() };
+    let paths: Vec<Via> = router.v4.paths(set).iter().map(|path| path.via).collect();
+    assert!(paths.len() == 2 && paths.contains(&via), "{paths:?}");
+    let to6: Prefix6 = "2001:db8::/32".parse().unwrap();
+    assert!(router.apply(&frame(&[Wire::route6(to6, BGP).nh_id(3)])));
+    assert_eq!(router.v6.at(to6).map(|route| route.via), Some(Via::Gateway(IfaceId(1), gateway)));
 }
 
 #[test]
@@ -480,8 +527,8 @@ fn waiting_routes_of_both_families_are_looked_at() {
         router.apply(&frame(&[Wire::route6(six, BGP).nh_id(7)]));
     }
     assert_eq!(router.engine.waiting(), 40);
-    router.apply(&frame(&[Builder::new_next_hop(7, 3, Ipv6Addr::LOCALHOST.into())]));
-    assert_eq!((router.v6.len(), router.v4.len(), router.engine.waiting()), (20, 0, 20));
+    router.apply(&frame(&[Wire::hop(7, 3, 1)])); // an IPv4 gateway
+    assert_eq!((router.v6.len(), router.v4.len(), router.engine.waiting()), (0, 20, 20));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use inet::iface::{Iface, LOOPBACK};
 use inet::ip6::{AddrState, IfaceAddr6, Origin};
 use inet::route::{Path, Protocol, Route6, Via6};
 use lock::Locks;
-use node::change::{has_route, no_route};
+use node::change::has_route;
 use serde_json::{Value, json};
 use std::net::Ipv6Addr;
 
@@ -125,7 +125,7 @@ pub(in super::super) fn route<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) 
             let (prefix, paths) = wanted(ctl, words)?;
             match (verb, stack.route6_at(ctl.cx, prefix)) {
                 ("add" | "append", Some(_)) => Err(has_route(prefix)),
-                ("change", None) => Err(no_route(prefix)),
+                ("change", _) => ctl.host.change_paths6(prefix, &paths).map(|()| String::new()),
                 _ => ctl.host.replace_paths6(prefix, &paths).map(|()| String::new()),
             }
         }
@@ -219,7 +219,7 @@ fn type_word(via: Via6) -> Option<&'static str> {
         Via6::Reject => Some("unreachable"),
         Via6::Prohibit => Some("prohibit"),
         Via6::Blackhole => Some("blackhole"),
-        Via6::Link(_) | Via6::Gateway(..) | Via6::Broadcast(_) | Via6::Paths(_) => None,
+        Via6::Link(_) | Via6::Gateway(..) | Via6::Gateway6(..) | Via6::Broadcast(_) | Via6::Paths(_) => None,
     }
 }
 

@@ -55,7 +55,7 @@ pub(in super::super) fn add<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
     let verb = if args.words().first() == Some(&"add") { "add" } else { "change" };
     match (verb, ctl.host.stack.route6_at(ctl.cx, prefix)) {
         ("add", Some(_)) => return Err(CommandError::failed(format!("{shown}: a route exists; use 'route change'"))),
-        ("change", None) => return Err(CommandError::failed(format!("{shown}: not in table"))),
+        ("change", _) => ctl.host.change_paths6(prefix, &paths)?,
         _ => ctl.host.replace_paths6(prefix, &paths)?,
     }
     let to: String = args.rest().iter().map(|gateway| format!(": gateway {gateway}")).collect();
@@ -94,7 +94,7 @@ pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
         Via6::Local(_) => flags.push("LOCAL"),
         Via6::Reject | Via6::Prohibit => flags.push("REJECT"),
         Via6::Blackhole => flags.push("BLACKHOLE"),
-        Via6::Gateway(..) => flags.push("STATIC"),
+        Via6::Gateway(..) | Via6::Gateway6(..) => flags.push("STATIC"),
         Via6::Link(_) | Via6::Broadcast(_) | Via6::Paths(_) => {}
     }
     flags.push("DONE");
@@ -105,7 +105,7 @@ pub(in super::super) fn get<L: Locks>(ctl: &Ctl<'_, L>, args: &Args<'_>) -> Resu
 fn letters(via: Via6, prefix: Prefix6) -> String {
     let host = if prefix.len() == 128 { "H" } else { "" };
     match via {
-        Via6::Gateway(..) => format!("UG{host}S"),
+        Via6::Gateway(..) | Via6::Gateway6(..) => format!("UG{host}S"),
         Via6::Link(_) | Via6::Broadcast(_) | Via6::Paths(_) => format!("U{host}"),
         Via6::Local(_) => format!("U{host}l"),
         Via6::Reject | Via6::Prohibit => format!("U{host}RS"),

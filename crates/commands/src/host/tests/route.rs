@@ -105,3 +105,33 @@ fn packets_for_everybody_are_looked_up_in_no_table() {
     assert!(b.no("route delete -net 20.0.0.0/8 10.0.0.2").contains("not in table"));
     b.ok("route delete -net 20.0.0.0/8 10.0.0.3 10.0.0.2");
 }
+
+#[test]
+fn an_ipv4_route_may_have_an_ipv6_gateway() {
+    let b = router();
+    b.ok("ip route add 20.0.0.0/8 via inet6 fe80::2 dev pg0");
+    assert_eq!(b.ok("ip route show 20.0.0.0/8"), "20.0.0.0/8 via inet6 fe80::2 dev pg0\n");
+    let via = b.json("ip route show 20.0.0.0/8")[0]["via"].clone();
+    assert_eq!((&via["family"], &via["host"]), (&"inet6".into(), &"fe80::2".into()));
+    assert_eq!(b.ok("ip route get 20.1.1.1"), "20.1.1.1 via inet6 fe80::2 dev pg0 src 10.0.0.1\n");
+    let why = b.ok("route get 20.1.1.1 --why");
+    assert!(why.contains("via inet6 fe80::2 dev pg0") && why.contains("waits for neighbor discovery"), "{why}");
+    assert!(b.ok("route get 20.1.1.1").contains("gateway: fe80::2"));
+    assert!(b.ok("netstat -r").contains("fe80::2"));
+    b.ok("ip route replace 20.0.0.0/8 nexthop via inet6 fe80::2 dev pg0 nexthop via 10.0.0.3 weight 2");
+    let text = b.ok("ip route show 20.0.0.0/8");
+    assert_eq!(
+        text,
+        "20.0.0.0/8\n\tnexthop via inet6 fe80::2 dev pg0 weight 1\n\tnexthop via 10.0.0.3 dev pg0 weight 2\n"
+    );
+    for (wrong, why) in [
+        ("via inet6 fe80::2", "link-local"),
+        ("via inet6 ff02::1 dev pg0", "gateway"),
+        ("via inet6 fd00::99", "fd00::99"),
+        ("via inet6 10.0.0", "10.0.0"),
+    ] {
+        let line = format!("ip route add 30.0.0.0/8 {wrong}");
+        assert!(b.no(&line).contains(why), "{line}: {}", b.no(&line));
+    }
+    b.ok("ip route del 20.0.0.0/8");
+}
