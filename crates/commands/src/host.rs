@@ -199,7 +199,7 @@ pub fn catalog() -> impl Iterator<Item = (&'static str, &'static str, String)> {
 /// nearest valid word.
 #[inline(never)]
 pub fn run<L: Locks>(host: &Host<L>, pairs: &Pairs, words: &[&str], json: bool) -> Result<String, CommandError> {
-    let ctl = Ctl { host, pairs, cx: host.cx(), json };
+    let ctl = Ctl { host, pairs, cx: host.cx(), json, statistics: false };
     let mut words = Words::new(words);
     let command = grammar::command(table::<L>(), &mut words)?;
     (command.run)(&ctl, words)

@@ -63,6 +63,12 @@ impl<L: Locks> Stack<L> {
             return self.drop_frame(cx, packet, DropReason::EtherUnknownType);
         }
         self.count(cx).ip6.received.bump();
+        if self.sysctls.route_counters.on()
+            && let Ok(header) = ip6::Header::parse(packet.bytes())
+        {
+            let len = ip6::HEADER_LEN + usize::from(header.payload_len);
+            self.count_route(cx, header.dst.to_bits(), len);
+        }
         self.ip6_packet(cx, iface, packet);
     }
 

@@ -9,6 +9,7 @@
 
 mod cache;
 pub(crate) mod connected;
+mod counts;
 mod hops;
 mod learned;
 mod objects;
@@ -23,6 +24,8 @@ mod why;
 use crate::iface::IfaceId;
 pub(crate) use cache::RouteCache;
 use clock::Instant;
+pub use counts::RouteCount;
+pub(crate) use counts::RouteCounts;
 use fib::{Fib, FibFull, IpPrefix, Matched, NextHopId, Stored};
 pub use hops::{Adjacency, Hop};
 pub use learned::{Learned, Target};

@@ -40,7 +40,7 @@ use crate::raw::RawSockets;
 use crate::redirect::Redirects;
 use crate::resolvers::Resolvers;
 use crate::route::connected::connected_routes;
-use crate::route::{Path, Route, RouteCache, RouteError, RouteReader, Routes, Via};
+use crate::route::{Path, Route, RouteCache, RouteCounts, RouteError, RouteReader, Routes, Via};
 use crate::sessions::FailedSessions;
 use crate::slots::Slots;
 use crate::sysctls::Sysctls;
@@ -122,6 +122,7 @@ pub struct Stack<L: Locks> {
     /// Routes as the packet path reads them, without a lock.
     pub(crate) ways: RouteReader,
     pub(crate) route_cache: Guarded<L, RouteCache<u32>>,
+    pub(crate) route_counts: Guarded<L, RouteCounts>,
     pub(crate) neighbors: Guarded<L, neigh::Table>,
     pub(crate) reassembly: Guarded<L, Reassembly>,
     pub(crate) limiter: Guarded<L, Limiter>,
@@ -204,6 +205,7 @@ impl<L: Locks> Stack<L> {
             ways: routes.reader(),
             routes: Guarded::new(routes),
             route_cache: Guarded::default(),
+            route_counts: Guarded::default(),
             neighbors: Guarded::new(neigh::Table::new(key(1))),
             reassembly: Guarded::new(Reassembly::new(config.reassembly, secret.hash2(2, 2))),
             limiter: Guarded::new(Limiter::new(key(3))),

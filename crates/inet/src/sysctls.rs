@@ -206,6 +206,9 @@ stats::sysctls! {
         /// Maximum number of packets to this host, and broadcasts, in no other class per second
         /// that are passed from an iface to its mirror; 0 for no limit.
         punt_local = "net.punt.local.rate", 0..=10000000, 5000;
+        /// Count received packets and bytes by the route of their destination; `ip -s route` shows
+        /// them.
+        route_counters = "net.route.counters", 0..=1, 0;
         /// Forward IPv6 packets that are not addressed to this host.
         forwarding6 = "net.inet6.ip6.forwarding", 0..=1, 0;
         /// Drop IPv6 packets whose source fails a reverse path check, as

@@ -2,9 +2,9 @@
 
 use clock::Instant;
 use grammar::{Args, CommandError, Form, Words, parse_all};
-use inet::fib::Prefix;
+use inet::fib::{IpPrefix, Matched, Prefix};
 use inet::iface::IfaceId;
-use inet::route::Via;
+use inet::route::{RouteCount, Via};
 use lock::{Cx, Locks};
 use node::Host;
 use port::Pairs;
@@ -18,6 +18,8 @@ pub(crate) struct Ctl<'a, L: Locks> {
     pub(crate) pairs: &'a Pairs,
     pub(crate) cx: Cx,
     pub(crate) json: bool,
+    /// Set if counters of routes are to be shown.
+    pub(crate) statistics: bool,
 }
 
 /// A syntax form of a command, with the function that runs it and returns the output.
@@ -59,6 +61,11 @@ impl<L: Locks> Ctl<'_, L> {
     /// Returns the next hop of the own route to exactly `prefix`; `None` if there is none.
     pub(crate) fn route_at(&self, prefix: Prefix) -> Option<Via> {
         self.host.stack.route_at(self.cx, prefix)
+    }
+
+    /// Returns the counters of a route; `None` if they are not to be shown.
+    pub(crate) fn route_count<A: Matched>(&self, prefix: IpPrefix<A>) -> Option<RouteCount> {
+        self.statistics.then(|| self.host.stack.route_count(self.cx, prefix))
     }
 
     /// Returns the number of seconds until `until`, the end of a lifetime; `None` if the lifetime

@@ -50,7 +50,7 @@ pub(super) fn usage() -> Vec<Usage> {
 
 pub(super) fn run<L: Locks>(ctl: &Ctl<'_, L>, mut words: Words<'_>) -> Result<String, CommandError> {
     let Options { json, family, style } = Options::take(&mut words)?;
-    let ctl = Ctl { json: ctl.json || json, ..*ctl };
+    let ctl = Ctl { json: ctl.json || json, statistics: style.statistics, ..*ctl };
     let object = words.next("addr, link, route, neigh or nexthop")?;
     // iproute2 accepts any prefix of a word; if a prefix is ambiguous, the first object in the list
     // applies.

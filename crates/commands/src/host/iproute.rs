@@ -6,9 +6,9 @@ use super::why;
 use crate::json::set;
 use crate::parse;
 use grammar::{CommandError, Words, parse_all};
-use inet::fib::{Matched, Prefix};
+use inet::fib::{IpPrefix, Matched, Prefix};
 use inet::iface::IfaceId;
-use inet::route::{Path, Protocol, Route, Via};
+use inet::route::{Path, Protocol, Route, RouteCount, Via};
 use lock::Locks;
 use node::change::has_route;
 use serde_json::{Value, json};
@@ -255,7 +255,21 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> String {
             out += &format!(" src {src}");
         }
     }
-    out + &paths_text(ctl, &ctl.host.stack.paths(ctl.cx, route.via)) + "\n"
+    out + &count_text(ctl, route.prefix) + &paths_text(ctl, &ctl.host.stack.paths(ctl.cx, route.via)) + "\n"
+}
+
+/// Returns the counters of a route as words, if they are to be shown.
+pub(super) fn count_text<L: Locks, A: Matched>(ctl: &Ctl<'_, L>, prefix: IpPrefix<A>) -> String {
+    let text = |RouteCount { packets, bytes }| format!(" packets {packets} bytes {bytes}");
+    ctl.route_count(prefix).map(text).unwrap_or_default()
+}
+
+/// Adds the counters of a route, if they are to be shown, to its JSON object.
+pub(super) fn set_count<L: Locks, A: Matched>(ctl: &Ctl<'_, L>, row: &mut Value, prefix: IpPrefix<A>) {
+    if let Some(RouteCount { packets, bytes }) = ctl.route_count(prefix) {
+        set(row, "packets", packets);
+        set(row, "bytes", bytes);
+    }
 }
 
 /// Returns the words of a gateway, such as ` via 10.0.0.1` or ` via inet6 fe80::1`; empty for other
@@ -310,6 +324,7 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route) -> Value {
         set(&mut row, "type", word);
     }
     set_gateway(&mut row, &route.via);
+    set_count(ctl, &mut row, route.prefix);
     if let Some(id) = route.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }

@@ -99,6 +99,7 @@ impl<L: Locks> Stack<L> {
         let (n, reader, counts) = (packets.len(), F::routes_reader(self), F::counts(self.count(cx)));
         let mut ids = [None; CHUNK];
         let pinned = reader.pin(cx); // keeps the next hops in `ids` valid until the chunk is processed
+        self.count_routes(cx, &pinned, packets.as_slice(), dst);
         let mut common = reader.lookup_chunk(&pinned, dst, &mut ids);
         if reader.has_paths() {
             common = self.choose_paths::<F>(cx, &pinned, packets, &mut ids);
@@ -175,6 +176,7 @@ impl<L: Locks> Stack<L> {
         counts.received.bump();
         lap.mark(Stage::Ip4Input, 1);
         let pinned = F::routes_reader(self).pin(cx);
+        self.count_routes(cx, &pinned, std::slice::from_ref(&packet), &[opened.dst]);
         let hop = self.route_lookup(cx, &pinned, opened.dst);
         let hop = hop.and_then(|hop| self.choose_path::<F>(cx, &pinned, hop, &packet));
         match hop {

@@ -113,7 +113,9 @@ impl Input for u32 {
             *dst = ip4::HeaderView::of(packet.bytes()).map_or(0, |header| header.dst().to_bits());
         }
         let pinned = stack.ways.pin(cx);
-        stack.ways.lookup_chunk(&pinned, dst.get(..packets.len()).unwrap_or_default(), &mut ids);
+        let dst = dst.get(..packets.len()).unwrap_or_default();
+        stack.count_routes(cx, &pinned, packets.as_slice(), dst);
+        stack.ways.lookup_chunk(&pinned, dst, &mut ids);
         if stack.ways.has_paths() {
             stack.choose_paths::<u32>(cx, &pinned, packets, &mut ids);
         }

@@ -10,7 +10,7 @@ use super::paths::{BUCKETS, Sets};
 use super::via::{PathsId, Via};
 use crate::iface::IfaceId;
 use clock::Instant;
-use fib::{Ahead, Matched, NextHopId, Reader};
+use fib::{Ahead, IpPrefix, Matched, NextHopId, Reader};
 use lock::{Cx, Pinned, Pins};
 use std::sync::Arc;
 
@@ -54,6 +54,11 @@ impl<A: Matched> RouteReader<A> {
 
     pub(super) fn pins(&self) -> &Pins {
         self.fib.pins()
+    }
+
+    /// Returns the prefix of the route that packets to `dst` use.
+    pub(crate) fn prefix_for(&self, pinned: &Pinned<'_>, dst: A) -> Option<IpPrefix<A>> {
+        self.fib.lookup_prefix(pinned, dst).map(|(prefix, _)| prefix)
     }
 
     /// Returns the next hop of packets to `dst`. If it is [`Via::Paths`], the caller must select a

@@ -3,7 +3,7 @@
 use super::{CHUNK, Stack};
 use crate::family::Family;
 use crate::iface::{Iface, IfaceId};
-use crate::route::{DEAD_FOR, Hop, Via};
+use crate::route::{DEAD_FOR, Hop, RouteCount, Via};
 use buf::{Burst, Frame};
 use fib::NextHopId;
 use lock::{Cx, Locks, Pinned};
@@ -80,6 +80,37 @@ impl<L: Locks> Stack<L> {
         }
         let (first, rest) = ids.get(..packets.len())?.split_first()?;
         if rest.iter().all(|id| id == first) { reader.hop(pinned, (*first)?) } else { None }
+    }
+
+    /// Counts received packets by route, if `net.route.counters` is on.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn count_routes<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, packets: &[Frame], dst: &[F]) {
+        if self.sysctls.route_counters.on() {
+            self.count_each_route(cx, pinned, packets, dst);
+        }
+    }
+
+    #[inline(never)]
+    fn count_each_route<F: Family>(&self, cx: Cx, pinned: &Pinned<'_>, packets: &[Frame], dst: &[F]) {
+        let (reader, mut counts) = (F::routes_reader(self), self.route_counts.lock(cx));
+        for (packet, dst) in packets.iter().zip(dst).filter(|(_, dst)| !dst.is_multicast()) {
+            reader.prefix_for(pinned, *dst).into_iter().for_each(|prefix| counts.add(prefix, packet.len()));
+        }
+    }
+
+    /// Counts a received packet of `len` bytes by route.
+    #[inline(never)]
+    pub(crate) fn count_route<F: Family>(&self, cx: Cx, dst: F, len: usize) {
+        let reader = F::routes_reader(self);
+        if let Some(prefix) = reader.prefix_for(&reader.pin(cx), dst).filter(|_| !dst.is_multicast()) {
+            self.route_counts.lock(cx).add(prefix, len);
+        }
+    }
+
+    /// Returns the numbers of received packets and bytes to destinations of the route to exactly
+    /// `prefix`, counted while `net.route.counters` was on.
+    pub fn route_count<F: fib::Matched>(&self, cx: Cx, prefix: fib::IpPrefix<F>) -> RouteCount {
+        self.route_counts.lock(cx).get(prefix)
     }
 
     /// Returns the hash of a packet's flow: addresses, protocol, and the L4 ports if present. Only

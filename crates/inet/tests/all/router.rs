@@ -2,8 +2,10 @@
 //! 5.3.13, RFC 3704, RFC 2992.
 
 use crate::common::packets::*;
+use crate::common::six::*;
 use crate::common::*;
 use clock::Duration;
+use fib::{Prefix, Prefix6};
 use linerate_inet::iface::IfaceId;
 use linerate_inet::route::{Path, Question, Via};
 use lock::Locks;
@@ -28,6 +30,7 @@ conversations! {
     fragments_take_the_path_of_their_first
     flows_are_spread_by_weight
     a_dead_gateway_is_avoided_until_it_answers
+    received_packets_are_counted_by_route
     our_own_packets_take_one_path_per_destination
     adjacencies_are_kept_when_routes_change
     why_explains_every_step
@@ -322,4 +325,43 @@ fn why_explains_every_step<L: Locks>() {
         let why = h.stack.why(h.cx(), &requested(Some((EM0, src)), (1, 2)));
         assert_eq!(why.end.map(stats::DropReason::word), Some(word), "{src}");
     }
+}
+
+/// Packets of the fast path, one by one and in bursts, and of the slow path, of both families.
+fn received_packets_are_counted_by_route<L: Locks>() {
+    let h = Host::<L>::router6();
+    let (wide, narrow): (Prefix, Prefix) = (prefix("198.51.0.0/16"), prefix("198.51.100.0/24"));
+    ["198.51.0.0/16", "198.51.100.0/24"].into_iter().for_each(|to| h.route(to, Via::Gateway(EM1, FAR.ip)));
+    let to = |third: u8| Ip::udp((PEER.ip, 1), (Ipv4Addr::new(198, 51, third, 1), 9), &[7; 12]);
+    let count = |to: Prefix| {
+        let count = h.stack.route_count(h.cx(), to);
+        (count.packets, count.bytes)
+    };
+    h.inject(EM0, to(1).between(PEER, ME));
+    assert_eq!(count(wide), (0, 0), "off by default");
+    h.stack.sysctls.route_counters.set(1);
+    h.inject(EM0, to(1).between(PEER, ME));
+    h.inject_all(EM0, [1, 100, 100, 100].map(|third| to(third).between(PEER, ME)));
+    h.inject(EM0, to(100).options(&[148, 4, 0, 0]).between(PEER, ME));
+    h.inject_all(EM0, [to(100).options(&[148, 4, 0, 0]).between(PEER, ME), to(1).between(PEER, ME)]);
+    assert_eq!((count(wide), count(narrow)), ((3, 120), (5, 3 * 40 + 2 * 44)));
+    let own = h.stack.route_count(h.cx(), Prefix::host(ME.ip));
+    h.inject(EM0, Ip::udp((PEER.ip, 1), (ME.ip, 9), &[7; 12]).between(PEER, ME));
+    assert_eq!(h.stack.route_count(h.cx(), Prefix::host(ME.ip)).packets, own.packets + 1, "to this host");
+    // IPv6, also with an extension header.
+    let beyond = "2001:db8::/32".parse::<Prefix6>().unwrap();
+    let plain = udp6((PEER6.ip, 1), (BEYOND6, 9), &[7; 12]);
+    let options = plain.clone().with(wire::Proto::HOP_BY_HOP, &[0, 0, 1, 4, 0, 0, 0, 0]);
+    h.inject(EM0, plain.clone().between(PEER6, ME6));
+    h.inject_all(EM0, [plain.clone(), options, plain].map(|packet| packet.between(PEER6, ME6)));
+    let six = h.stack.route_count(h.cx(), beyond);
+    assert_eq!((six.packets, six.bytes), (4, 3 * 60 + 68));
+    [EM0, EM1].into_iter().for_each(|iface| drop(h.sent(iface)));
+    // The counters stay when the route changes.
+    h.route("198.51.100.0/24", Via::Blackhole);
+    h.inject(EM0, to(100).between(PEER, ME));
+    assert_eq!(count(narrow).0, 6);
+    h.stack.sysctls.route_counters.set(0);
+    h.inject(EM0, to(100).between(PEER, ME));
+    assert_eq!(count(narrow).0, 6);
 }

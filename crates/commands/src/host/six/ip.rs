@@ -3,7 +3,7 @@
 use super::super::context::Ctl;
 use super::super::iface::change_of;
 use super::super::ip::syntax::verb;
-use super::super::iproute::{self, nexthops, paths_text, refuse, set_paths};
+use super::super::iproute::{self, count_text, nexthops, paths_text, refuse, set_count, set_paths};
 use super::super::why;
 use super::addr::{host, own_address, prefix};
 use super::ifconfig::scope;
@@ -235,7 +235,7 @@ fn row_text<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> String {
     if let Some(protocol) = protocol(ctl, route) {
         out += &format!(" proto {protocol}");
     }
-    out + &paths_text(ctl, &ctl.host.stack.paths6(ctl.cx, route.via)) + "\n"
+    out + &count_text(ctl, route.prefix) + &paths_text(ctl, &ctl.host.stack.paths6(ctl.cx, route.via)) + "\n"
 }
 
 fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
@@ -246,6 +246,7 @@ fn row_json<L: Locks>(ctl: &Ctl<'_, L>, route: &Route6) -> Value {
     if let Via6::Gateway(_, gateway) = route.via {
         set(&mut row, "gateway", gateway.to_string());
     }
+    set_count(ctl, &mut row, route.prefix);
     if let Some(id) = route.via.iface() {
         set(&mut row, "dev", ctl.iface_name(id));
     }

@@ -135,3 +135,13 @@ fn an_ipv4_route_may_have_an_ipv6_gateway() {
     }
     b.ok("ip route del 20.0.0.0/8");
 }
+
+#[test]
+fn routes_are_listed_with_their_counters() {
+    let b = router();
+    b.ok("ip route add 20.0.0.0/8 via 10.0.0.2");
+    assert_eq!(b.ok("ip -s route show 20.0.0.0/8"), "20.0.0.0/8 via 10.0.0.2 dev pg0 packets 0 bytes 0\n");
+    assert!(!b.ok("ip route show 20.0.0.0/8").contains("packets"));
+    assert_eq!(b.json("ip -s route show 20.0.0.0/8")[0]["bytes"], 0);
+    assert!(b.ok("ip -6 -s route show table all").lines().all(|line| line.contains(" packets 0 bytes 0")));
+}
