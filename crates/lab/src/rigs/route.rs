@@ -3,11 +3,9 @@
 use crate::subject::{Reading, Subject, measure};
 use anyhow::{anyhow, ensure};
 use clock::{Clock, Random, Strategy};
-use inet::fib::Prefix;
-use inet::fib::Prefix6;
+use inet::fib::{Prefix, Prefix6};
 use inet::iface::{IfaceAddr, IfaceId};
-use inet::route::Via;
-use inet::route::Via6;
+use inet::route::{Origin, Path, Protocol, RouteError, Target, Via, Via6};
 use lock::{Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, IfaceConfig};
@@ -94,6 +92,18 @@ impl RouteRig {
     /// The port could not be added, or a table refused an entry.
     pub fn new(id: &str, routes: usize) -> anyhow::Result<RouteRig> {
         RouteRig::with(id, routes, &HostConfig::default())
+    }
+
+    /// Creates a router as [`RouteRig::new`] does, whose routes are those of a routing engine
+    /// through sixteen next hop objects, and that also has `routes6` IPv6 routes.
+    ///
+    /// # Errors
+    /// The port could not be added, or a table refused an entry.
+    pub fn of_engine(id: &str, routes: usize, routes6: usize) -> anyhow::Result<RouteRig> {
+        let (host, out) = router(&HostConfig::default(), 0)?;
+        learn(&host, out, routes, routes6)?;
+        let out = host.ports()[1].counts.clone();
+        Ok(RouteRig { id: id.to_owned(), host, out })
     }
 }
 
@@ -386,6 +396,28 @@ fn fill<L: Locks>(host: &Host<L>, out: IfaceId, routes: usize) -> anyhow::Result
             table.insert(prefix, via(i)).map_err(|error| anyhow!("{error:?}"))?;
         }
         Ok(())
+    })
+}
+
+/// Adds routes of a routing engine, as FRR announces the table of the Internet.
+fn learn<L: Locks>(host: &Host<L>, out: IfaceId, routes: usize, routes6: usize) -> anyhow::Result<()> {
+    let origin = Origin::engine(Protocol(186), 1, host.cx().now);
+    let error = |error: RouteError| anyhow!("{error}");
+    host.stack.change_routes(host.cx(), |v4, v6| {
+        let mut fill = || -> anyhow::Result<()> {
+            let object = |g| v4.new_object(&[Path { via: Via::Gateway(out, gateway(g)), weight: 1 }]).map_err(error);
+            let objects = (0..GATEWAYS).map(object).collect::<anyhow::Result<Vec<_>>>()?;
+            let prefixes = std::iter::once(Prefix::DEFAULT).chain(prefixes(routes.saturating_sub(1)));
+            for (prefix, object) in prefixes.zip(objects.iter().cycle()) {
+                v4.learn(prefix, Target::Object(*object), origin).map_err(error)?;
+            }
+            let object = v6.new_object(&[Path { via: Via6::Link(out), weight: 1 }]).map_err(error)?;
+            for prefix in prefixes6(routes6) {
+                v6.learn(prefix, Target::Object(object), origin).map_err(error)?;
+            }
+            Ok(())
+        };
+        (true, fill())
     })
 }
 
