@@ -11,10 +11,6 @@ use node::switch::DISPATCH_DROPS;
 use stats::{DropReason, End, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of samples in one answer. Further samples are left out, and
-/// `linerate_metrics_truncated` is 1.
-pub const SERIES_MAX: usize = 10_000;
-
 /// Type of a metric family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -111,8 +107,9 @@ fn port_families() -> [Family; 6] {
     ]
 }
 
-/// Returns the metric families of all nodes, at most [`SERIES_MAX`] samples in total.
-pub fn families(collected: &Collected, times: Times) -> Vec<Family> {
+/// Returns the metric families of all nodes, at most `series_max` samples in total. If there are
+/// more, samples are left out, and `linerate_metrics_truncated`, which is not counted, is 1.
+pub fn families(collected: &Collected, times: Times, series_max: usize) -> Vec<Family> {
     let mut all = process(collected, times);
     all.extend(of_ports(&collected.figures));
     all.extend(of_stacks(&collected.figures));
@@ -120,10 +117,13 @@ pub fn families(collected: &Collected, times: Times) -> Vec<Family> {
     all.extend(of_counters(&collected.figures));
     all.sort_by_key(|family| family.kind == Kind::Unknown); // these are cut first
     all.retain(|family| !family.samples.is_empty());
-    let (mut left, mut is_cut) = (SERIES_MAX, false);
+    let (mut left, mut is_cut) = (series_max, false);
     for family in &mut all {
-        is_cut |= family.samples.len() > left;
-        family.samples.truncate(left);
+        if family.samples.len() > left {
+            is_cut = true;
+            // A histogram without some of its buckets is not valid.
+            family.samples.truncate(if family.kind == Kind::Histogram { 0 } else { left });
+        }
         left -= family.samples.len();
     }
     let mut cut = Family::new("linerate_metrics_truncated", Kind::Gauge, "1 if samples were left out, otherwise 0.");

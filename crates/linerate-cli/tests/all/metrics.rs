@@ -1,5 +1,5 @@
-//! `--metrics`: figures for Prometheus, compared with `netstat`, and read by promtool and by
-//! Prometheus itself.
+//! Metrics: figures for Prometheus, compared with `netstat`, and read by promtool and by Prometheus
+//! itself. `--metrics` of hosts, bridges and servers, and the key of a file.
 
 use crate::common::{self, has, isolated, linerate, run};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -44,11 +44,15 @@ struct Network {
 
 impl Network {
     fn up(name: &str, metrics: &str) -> Network {
+        Network::start(name, FILE, &["--metrics", metrics])
+    }
+
+    /// Runs `up` with a file of this `text`, which has the nodes of [`FILE`].
+    fn start(name: &str, text: &str, flags: &[&str]) -> Network {
         let dir = std::env::temp_dir().join(format!("lr-metrics-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join("up.toml"), FILE).unwrap();
-        let words = ["up", "up.toml", "--control-dir", ".", "--metrics", metrics];
-        let mut command = linerate(&words);
+        std::fs::write(dir.join("up.toml"), text).unwrap();
+        let mut command = linerate(&[&["up", "up.toml", "--control-dir", "."], flags].concat());
         let mut child = command.current_dir(&dir).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -68,11 +72,7 @@ impl Network {
     }
 
     fn get(&self, accept: &str) -> String {
-        let mut stream = TcpStream::connect(self.address()).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text.split_once("\r\n\r\n").unwrap().1.to_owned()
+        get(self.address(), accept)
     }
 
     fn ctl(&self, node: &str, words: &[&str]) -> String {
@@ -94,6 +94,20 @@ impl Drop for Network {
             assert_eq!(code, Some(0), "{rest}");
         }
     }
+}
+
+/// Returns the metrics that are served at `address`.
+fn get(address: &str, accept: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text.split_once("\r\n\r\n").unwrap().1.to_owned()
+}
+
+/// Returns the number of samples.
+fn samples(text: &str) -> usize {
+    text.lines().filter(|line| !line.starts_with('#')).count()
 }
 
 /// Returns the value of the only sample that begins with `sample`; `None` if there is none.
@@ -146,6 +160,71 @@ fn an_address_in_use_is_an_error_before_anything_runs() {
     }
     let output = run(&mut linerate(&["host", "--port", "null:n", "--metrics", "9273"]));
     assert!(String::from_utf8_lossy(&output.stderr).contains("127.0.0.1:9273"), "{output:?}");
+}
+
+#[test]
+fn the_key_of_a_file_serves_and_its_limit_cuts() {
+    let text = format!("[metrics]\nlisten = '127.0.0.1:0'\nseries_max = 100\n{FILE}");
+    let network = Network::start("key", &text, &[]);
+    let metrics = network.get("text/plain");
+    assert_eq!(samples(&metrics), 101, "100, and whether samples were left out: {metrics}");
+    assert_eq!(value(&metrics, "linerate_metrics_truncated"), Some(1.0));
+    let shown = network.ctl("a", &["show", "running-config"]);
+    assert!(shown.starts_with("[metrics]\nlisten = \"127.0.0.1:0\"\nseries_max = 100\n"), "{shown}");
+}
+
+#[test]
+fn the_flag_overrides_the_address_of_the_file() {
+    let text = format!("[metrics]\nlisten = 'unix:/nonexistent/metrics'\nseries_max = 50\n{FILE}");
+    let network = Network::start("override", &text, &["--metrics", "127.0.0.1:0"]);
+    assert_eq!(samples(&network.get("text/plain")), 51, "the limit is that of the file");
+    let check = |words: &[&str]| {
+        let output = run(linerate(&[&["up", "--check", "up.toml"], words].concat()).current_dir(&network.dir));
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(check(&[]).contains("\nmetrics: unix:/nonexistent/metrics; at most 50 samples\n"));
+    assert!(check(&["--metrics", "[::1]:9273"]).contains("\nmetrics: [::1]:9273; at most 50 samples\n"));
+    let output = run(linerate(&["up", "up.toml"]).current_dir(&network.dir));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("metrics.listen unix:/nonexistent/metrics: "), "{text}");
+    std::fs::write(network.dir.join("bad.toml"), "[metrics]\nlisten = '9273'\n[[host]]\n").unwrap();
+    let output = run(linerate(&["up", "bad.toml"]).current_dir(&network.dir));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("bad.toml:2: listen = '9273': expected an address with a port"), "{text}");
+}
+
+#[test]
+fn servers_have_metrics() {
+    for words in [
+        &["httpd"][..],
+        &["ftpd"],
+        &["serve", "echo"],
+        &["kvd"],
+        &["filed"],
+        &["iperf3", "-s"],
+        &["netserver"],
+        &["netrate", "httpd"],
+    ] {
+        let flags = ["--port", "null:n", "--name", "of", "--set", "stay=on", "--metrics", "127.0.0.1:0"];
+        let mut command = linerate(&[words, &flags].concat());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("metrics at http://") {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "{words:?} has ended");
+        }
+        let rest = line.split("http://").nth(1).unwrap();
+        let metrics = get(rest.trim().trim_end_matches("/metrics"), "text/plain");
+        assert_eq!(value(&metrics, "linerate_up{host=\"of\"}"), Some(1.0), "{words:?}: {metrics}");
+        assert!(value(&metrics, "linerate_port_up{host=\"of\",port=\"n\"}").is_some(), "{words:?}: {metrics}");
+        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert_eq!(common::wait(&mut child), Some(0), "{words:?}");
+    }
+    let output = run(&mut linerate(&["netserver", "--native", "--metrics", "127.0.0.1:0"]));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("netserver --metrics: not supported with --native"), "{text}");
 }
 
 #[test]

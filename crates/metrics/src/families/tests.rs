@@ -1,4 +1,5 @@
 use super::*;
+use node::config::SERIES_MAX;
 use node::figures::{PortFigures, RttHistogram};
 use node::fpm::FpmStatus;
 use node::fpm::Protocol;
@@ -67,7 +68,7 @@ fn host() -> Figures {
 fn figures_of_hosts_and_bridges_become_families() {
     let bridge = Figures { node: "b".to_owned(), addresses: Some(12), ..Figures::default() };
     let collected = Collected { figures: vec![host(), bridge], silent: vec!["s".to_owned()] };
-    let all = families(&collected, Times { started: 1.5, took: 0.25 });
+    let all = families(&collected, Times { started: 1.5, took: 0.25 }, SERIES_MAX);
     for (name, labels, value) in [
         ("linerate_build_info", &[env!("CARGO_PKG_VERSION")][..], 1.0),
         ("process_start_time_seconds", &[], 1.5),
@@ -125,16 +126,32 @@ fn too_many_samples_are_cut_and_this_is_a_metric() {
     let mut many: Vec<Entry> = (0..SERIES_MAX as u64).map(|n| entry(&format!("c{n}"), n)).collect();
     many.push(entry("inet.ip4.forward.no_route", 1));
     let collected = Collected { figures: vec![Figures { counters: many, ..host() }], silent: Vec::new() };
-    let all = families(&collected, Times::default());
+    let all = families(&collected, Times::default(), SERIES_MAX);
     assert_eq!(all.iter().map(|family| family.samples.len()).sum::<usize>(), SERIES_MAX + 1);
     assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, 1.0);
     sample(&all, "linerate_drops", &["h", "inet.ip4.forward.no_route"]); // statistics are cut first
 }
 
+/// The limit cuts at any place, and no histogram loses a part.
+#[test]
+fn every_limit_is_kept() {
+    let collected = Collected { figures: vec![host()], silent: Vec::new() };
+    let count = |all: &[Family]| all.iter().map(|family| family.samples.len()).sum::<usize>() - 1;
+    let most = count(&families(&collected, Times::default(), SERIES_MAX));
+    for limit in 1..=most {
+        let all = families(&collected, Times::default(), limit);
+        assert!(count(&all) <= limit, "{limit}");
+        let is_cut = f64::from(u8::from(limit < most));
+        assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, is_cut, "{limit}");
+        let times = all.iter().find(|family| family.kind == Kind::Histogram);
+        assert!(times.is_none_or(|times| times.samples.len() == 12), "{limit}: {times:?}");
+    }
+}
+
 #[test]
 fn a_histogram_has_buckets_then_sum_and_count() {
     let collected = Collected { figures: vec![host()], silent: Vec::new() };
-    let all = families(&collected, Times::default());
+    let all = families(&collected, Times::default(), SERIES_MAX);
     let rtt = all.iter().find(|family| family.name == "linerate_tcp_rtt_seconds").expect("round-trip times");
     let ends: Vec<_> = rtt.samples.iter().rev().take(3).map(|sample| (sample.suffix, sample.value)).collect();
     assert_eq!(ends, [("_count", 4.0), ("_sum", 50.0003), ("_bucket", 4.0)]);

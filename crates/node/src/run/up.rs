@@ -47,7 +47,7 @@ pub fn up_with<P: Programs + 'static>(
     programs: P,
     each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    up_network(Network { hosts: configs, switches: Vec::new() }, programs, None, &Sandbox::off(), None, false, each)
+    up_network(Network { hosts: configs, ..Network::default() }, programs, None, &Sandbox::off(), None, false, each)
 }
 
 /// Runs hosts like [`up_with`], and the switches between them, until the last host has ended. Each
@@ -69,7 +69,7 @@ pub fn up_network<P: Programs + 'static>(
     mut each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
     let (topology, nodes) = (Arc::new(Topology::of_network(&network)), network.parts());
-    let Network { hosts: configs, switches } = network;
+    let Network { hosts: configs, switches, .. } = network;
     let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
     let unfinished = AtomicUsize::new(0);
     let gate = Gate::default();
