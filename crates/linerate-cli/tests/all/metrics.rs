@@ -121,20 +121,50 @@ fn value(text: &str, sample: &str) -> Option<f64> {
 #[test]
 fn hosts_and_bridges_are_in_one_answer_with_the_values_of_netstat() {
     let network = Network::up("values", "127.0.0.1:0");
-    let url = network.dir.join("b.sock").display().to_string();
-    assert!(run(&mut linerate(&["ping", "--url", &url, "-c", "3", "10.0.0.1"])).status.success());
+    ping(&network);
     let deadline = Instant::now() + common::PATIENCE;
     loop {
         let text = network.get("text/plain");
         let netstat: serde_json::Value = serde_json::from_str(&network.ctl("a", &["-j", "netstat", "-s"])).unwrap();
         let mut wanted: Vec<(String, f64)> =
-            ["a", "b", "c.0", "c.1", "s"].map(|node| (format!("linerate_up{{host=\"{node}\"}}"), 1.0)).to_vec();
+            ["a", "b", "c", "c.0", "c.1", "s"].map(|node| (format!("linerate_up{{host=\"{node}\"}}"), 1.0)).to_vec();
         wanted.push(("linerate_port_up{host=\"s\",port=\"as\"}".to_owned(), 1.0));
         wanted.push(("linerate_frames_unaccounted{host=\"a\"}".to_owned(), 0.0));
         wanted.push(("linerate_neighbors{host=\"a\",family=\"ipv4\",state=\"incomplete\"}".to_owned(), 0.0));
         for counter in ["inet.icmp4.received", "inet.arp.requests_received", "inet.ip4.sent"] {
             let value = netstat[counter].as_u64().unwrap() as f64;
             wanted.push((format!("linerate_statistic{{host=\"a\",name=\"{counter}\"}}"), value));
+        }
+        // The hosts a and b have netisr's rows without workstreams of their own, c.1 has those of the stack.
+        for (host, workstream) in [("a", 0), ("b", 0), ("c.1", 1)] {
+            let netisr: serde_json::Value = serde_json::from_str(&network.ctl(host, &["-j", "netstat", "-Q"])).unwrap();
+            let rows: Vec<_> = netisr["workstreams"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(|row| row["workstream"] == workstream)
+                .collect();
+            assert_eq!(rows.len(), 4, "{netisr}");
+            for row in rows {
+                let labels = format!("{{host=\"{host}\",workstream=\"{workstream}\",protocol={}}}", row["name"]);
+                for (metric, column) in [
+                    ("dispatched_total", "dispatched"),
+                    ("hybrid_dispatched_total", "hybrid-dispatched"),
+                    ("queued_total", "queued"),
+                    ("handled_total", "handled"),
+                    ("drops_total", "queue-drops"),
+                    ("queue_length", "length"),
+                    ("queue_watermark", "watermark"),
+                ] {
+                    wanted.push((format!("linerate_isr_{metric}{labels}"), row[column].as_u64().unwrap() as f64));
+                }
+            }
+            if host == "c.1" {
+                let own = value(&text, "linerate_dispatcher_frames_total{host=\"c\",worker=\"c.1\"}");
+                let received = netisr["dispatched"]["node.split.received"].as_u64().unwrap() as f64;
+                wanted.push(("linerate_statistic{host=\"c\",name=\"node.split.received\"}".to_owned(), received));
+                assert!(own.is_some(), "{text}");
+            }
         }
         let differs = wanted.iter().find(|(sample, expected)| value(&text, sample) != Some(*expected));
         match differs {
@@ -233,7 +263,10 @@ fn promtool_accepts_the_metrics_and_the_example_rules() {
         return println!("skipped: promtool_accepts_the_metrics_and_the_example_rules: promtool is not installed");
     }
     let network = Network::up("promtool", "127.0.0.1:0");
+    ["a", "s"].iter().for_each(|node| _ = network.ctl(node, &["show", "ledger", "on"]));
+    ping(&network);
     let text = network.get("text/plain");
+    assert!(text.contains("linerate_stage_seconds_bucket{"), "{text}");
     let mut promtool = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn().unwrap();
     promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     assert!(promtool.wait().unwrap().success(), "{text}");
@@ -267,7 +300,7 @@ fn prometheus_scrapes_a_network() {
             let output = run(Command::new("promtool").args(["query", "instant", "http://127.0.0.1:9090", expression]));
             String::from_utf8(output.stdout).unwrap()
         };
-        while query("sum(linerate_up)").split_whitespace().nth(2) != Some("5") {
+        while query("sum(linerate_up)").split_whitespace().nth(2) != Some("6") {
             assert!(Instant::now() < deadline, "{}", query("linerate_up"));
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -289,6 +322,37 @@ fn prometheus_scrapes_a_network() {
         let _ = prometheus.kill();
         let _ = prometheus.wait();
     });
+}
+
+/// Sends requests from the host b to the host a.
+fn ping(network: &Network) {
+    let url = network.dir.join("b.sock").display().to_string();
+    assert!(run(&mut linerate(&["ping", "--url", &url, "-c", "3", "-i", "0.1", "10.0.0.1"])).status.success());
+}
+
+/// Each stage of the ledger has a histogram of sampled times, while the ledger is on.
+#[test]
+fn stages_have_times_while_the_ledger_is_on() {
+    let network = Network::up("stages", "127.0.0.1:0");
+    ping(&network);
+    assert!(!network.get("text/plain").contains("linerate_stage_seconds"), "the ledger is off");
+    for node in ["a", "s"] {
+        network.ctl(node, &["show", "ledger", "on"]);
+    }
+    ping(&network);
+    let text = network.get("text/plain");
+    for (node, stage) in [("a", "inet.ip4.input"), ("s", "bridge.input")] {
+        let labels = format!("host=\"{node}\",stage=\"{stage}\"");
+        let sample = |name: &str, le: &str| value(&text, &format!("linerate_stage_{name}{{{labels}{le}}}"));
+        let packets = sample("packets_total", "").unwrap_or_else(|| panic!("{node} {stage}: {text}"));
+        let count = sample("seconds_count", "").unwrap();
+        assert!(packets >= 3.0 && count >= 1.0 && count <= packets, "{packets} packets, {count} samples");
+        assert_eq!(sample("seconds_bucket", ",le=\"+Inf\""), Some(count));
+        let times = ["0.000000016", "0.000001024", "0.000262144"]
+            .map(|le| sample("seconds_bucket", &format!(",le=\"{le}\"")).unwrap());
+        assert!(times.is_sorted() && times[2] <= count, "{times:?}");
+        assert!(sample("seconds_sum", "").unwrap() > 0.0);
+    }
 }
 
 /// Returns the expressions of the panels of the example dashboard.

@@ -1,8 +1,10 @@
 use super::*;
+use dispatch::netisr::WorkRow;
 use node::config::SERIES_MAX;
 use node::figures::{PortFigures, RttHistogram};
 use node::fpm::FpmStatus;
 use node::fpm::Protocol;
+use stats::{Stage, StageTimes};
 
 fn entry(name: &str, value: u64) -> Entry {
     Entry { name: name.to_owned(), sentence: "", value }
@@ -60,6 +62,24 @@ fn host() -> Figures {
         neighbors: Some([[0, 1, 0, 0, 2], [0; 5]]),
         connections: Some([1; 11]),
         rtt: Some(rtt.figures()),
+        isr: vec![WorkRow {
+            workstream: 1,
+            name: "ip",
+            len: 2,
+            watermark: 3,
+            dispatched: 4,
+            hybrid_dispatched: 5,
+            qdrops: 6,
+            queued: 7,
+            handled: 8,
+            ..WorkRow::default()
+        }],
+        stage_times: vec![StageTimes {
+            stage: Stage::Demux,
+            buckets: [0, 5, 0, 0, 0, 0, 0, 0, 0, 1],
+            sum_ps: 2_500_000,
+        }],
+        dispatched: vec![("h.0".to_owned(), 31), ("h.1".to_owned(), 32)],
         ..Figures::default()
     }
 }
@@ -112,6 +132,19 @@ fn figures_of_hosts_and_bridges_become_families() {
         ("linerate_tcp_connections", &["h", "listen"], 1.0),
         ("linerate_pool_buffers", &["h", "free"], 90.0),
         ("linerate_bridge_addresses", &["b"], 12.0),
+        ("linerate_isr_queue_length", &["h", "1", "ip"], 2.0),
+        ("linerate_isr_queue_watermark", &["h", "1", "ip"], 3.0),
+        ("linerate_isr_dispatched", &["h", "1", "ip"], 4.0),
+        ("linerate_isr_hybrid_dispatched", &["h", "1", "ip"], 5.0),
+        ("linerate_isr_drops", &["h", "1", "ip"], 6.0),
+        ("linerate_isr_queued", &["h", "1", "ip"], 7.0),
+        ("linerate_isr_handled", &["h", "1", "ip"], 8.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "0.000000016"], 0.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "0.000000064"], 5.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "0.001048576"], 5.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "+Inf"], 6.0),
+        ("linerate_stage_seconds", &["h", "inet.demux"], 0.0000025),
+        ("linerate_dispatcher_frames", &["h", "h.1"], 32.0),
         ("linerate_metrics_truncated", &[], 0.0),
     ] {
         assert_eq!(sample(&all, name, labels).value, value, "{name} {labels:?}");
@@ -143,8 +176,8 @@ fn every_limit_is_kept() {
         assert!(count(&all) <= limit, "{limit}");
         let is_cut = f64::from(u8::from(limit < most));
         assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, is_cut, "{limit}");
-        let times = all.iter().find(|family| family.kind == Kind::Histogram);
-        assert!(times.is_none_or(|times| times.samples.len() == 12), "{limit}: {times:?}");
+        let mut times = all.iter().filter(|family| family.kind == Kind::Histogram);
+        assert!(times.all(|times| times.samples.len() == 12), "{limit}: {times:?}");
     }
 }
 

@@ -173,6 +173,7 @@ fn live_split<P: Programs>(
 ) -> Result<Vec<Outcome>, UpError> {
     let fault = |why| BuildError::Split { host: config.name.clone(), why };
     let (mut dispatcher, shards) = Dispatcher::open(config, &shared.pairs, Clock::live(config.clock)).map_err(fault)?;
+    shared.collect_from(&config.name, |collector| dispatcher.report_to(collector))?;
     let (parts, living) = (split::parts(config), AtomicUsize::new(shards.len()));
     let mut outcomes = std::thread::scope(|scope| {
         let mut threads = Vec::new();
