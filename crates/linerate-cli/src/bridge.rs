@@ -5,12 +5,13 @@ use crate::exit::{Exit, Fault, notice, print};
 use crate::hosts;
 use crate::ready::Ready;
 use crate::sandbox::{SandboxArgs, warn_if_unavailable};
+use crate::scrape::{Metrics, MetricsArgs};
 use anyhow::Context;
 use bridge::{ADDRESSES, FdbConfig, MAX_PORTS, StpVersion};
 use clap::{Args, ValueHint};
 use clock::{Clock, Strategy};
 use commands::bridge as control;
-use node::config::{Network, SwitchFile};
+use node::config::{MetricsConfig, Network, SwitchFile};
 use node::control::SwitchServer;
 use node::run::Event;
 use node::switch::run::Until;
@@ -68,9 +69,8 @@ pub struct BridgeArgs {
     /// Create the control socket at this path [default: none]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath, value_parser = crate::args::control_path)]
     pub control: Option<PathBuf>,
-    /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
-    #[arg(long, value_name = "ADDR")]
-    pub metrics: Option<metrics::Address>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Check the flags, print what would be opened, and exit
     #[arg(long)]
     pub check: bool,
@@ -110,10 +110,11 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         let ports = specs.iter().map(Spec::to_string).collect();
         let switch = SwitchFile { name: args.name.clone(), ports, ..SwitchFile::default() };
         switch.check().map_err(Fault::usage)?;
-        let network = Network { hosts: Vec::new(), switches: vec![switch] };
+        let metrics = args.metrics.over(&MetricsConfig::default());
+        let network = Network { switches: vec![switch], metrics, ..Network::default() };
         return print(&hosts::summary(&network)).map(|()| Exit::Fine);
     }
-    let mut metrics = args.metrics.as_ref().map(hosts::Metrics::bind).transpose()?;
+    let mut metrics = args.metrics.bind(&MetricsConfig::default())?;
     let mut ready = Ready::new(args.ready_fd, 1)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     port::fit_pool(&mut config.pool, &specs);
@@ -148,7 +149,7 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
     let path = socket.as_ref().map(|socket| socket.server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     hosts::print_event(&running, &mut ready);
-    metrics.as_mut().map_or(Ok(()), hosts::Metrics::serve)?;
+    metrics.as_mut().map_or(Ok(()), Metrics::serve)?;
     let at_start = control::warnings(&switch);
     at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };

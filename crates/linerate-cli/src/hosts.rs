@@ -6,11 +6,10 @@ use crate::exit::{Exit, Fault, notice, print};
 use crate::log::{self, LogFormat};
 use crate::ready::Ready;
 use crate::sandbox::warn_if_unavailable;
+use crate::scrape::{Metrics, MetricsArgs};
 use anyhow::Context;
 use dispatch::sandbox::Sandbox;
-use metrics::{Address, Bound, Server};
-use node::config::{ConfigFile, HostConfig, IfaceConfig, Network};
-use node::figures::Collector;
+use node::config::{ConfigFile, HostConfig, IfaceConfig, MetricsConfig, Network};
 use node::reload::ReloadOutcome;
 use node::run::{Event, Outcome, UpError};
 use port::Spec;
@@ -28,14 +27,15 @@ pub fn host(args: &AloneArgs, words: &[OsString]) -> anyhow::Result<Exit> {
         host.set("mirror.netns", netns).map_err(|why| Fault::usage(format!("--netns: {why}")))?;
     }
     let sandbox = args.sandbox.with_control(host.control.is_some() || host.has_mirrors());
-    let network = Network { hosts: vec![host], switches: Vec::new() };
+    let metrics = args.metrics.over(&MetricsConfig::default());
+    let network = Network { hosts: vec![host], metrics, ..Network::default() };
     if args.check {
         return print(&summary(&network)).map(|()| Exit::Fine);
     }
-    run(network, None, &sandbox, args.host.ready_fd, args.metrics.as_ref(), args.log.as_ref())
+    run(network, None, &sandbox, args.host.ready_fd, &args.metrics, args.log.as_ref())
 }
 
-/// Returns what the hosts and switches would open, for --check.
+/// Returns what the hosts and switches would open, and the address of the metrics, for --check.
 pub fn summary(network: &Network) -> String {
     let mut out = String::new();
     for host in &network.hosts {
@@ -51,6 +51,9 @@ pub fn summary(network: &Network) -> String {
     for switch in &network.switches {
         out += &line("switch", &switch.name, &[("ports", switch.ports.clone())]);
     }
+    if let MetricsConfig { listen: Some(address), series_max } = &network.metrics {
+        out += &format!("metrics: {address}; at most {series_max} samples\n");
+    }
     out
 }
 
@@ -61,15 +64,15 @@ fn line(kind: &str, name: &str, parts: &[(&str, Vec<String>)]) -> String {
     format!("{kind} {name}: {of}\n")
 }
 
-/// Runs until Ctrl-C or until no port is left; then prints the audits. Meanwhile, serves metrics at
-/// the address `metrics`. On SIGHUP, the hosts reload `file`. With `format`, events of the hosts
-/// are logged, too.
+/// Runs until Ctrl-C or until no port is left; then prints the audits. Meanwhile, serves metrics,
+/// if the flag `metrics` or the configuration has an address. On SIGHUP, the hosts reload `file`.
+/// With `format`, events of the hosts are logged, too.
 pub fn run(
     network: Network,
     file: Option<ConfigFile>,
     sandbox: &Sandbox,
     ready_fd: Option<u32>,
-    metrics: Option<&Address>,
+    metrics: &MetricsArgs,
     format: Option<&LogFormat>,
 ) -> anyhow::Result<Exit> {
     format.map_or(Ok(()), log::start)?;
@@ -79,7 +82,7 @@ pub fn run(
     if file.is_some() {
         dispatch::install_reload_handler().context("cannot catch SIGHUP")?;
     }
-    let mut metrics = metrics.map(Metrics::bind).transpose()?;
+    let mut metrics = metrics.bind(&network.metrics)?;
     let (programs, collector) = (programs::servers::Servers::LIVE, metrics.as_ref().map(|of| of.collector.clone()));
     let has_terminal = || std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     let had_terminal = has_terminal();
@@ -92,8 +95,7 @@ pub fn run(
                 dispatch::request_stop();
             }
             // The first event is passed on when all nodes run and the privileges are dropped.
-            let served = metrics.as_mut().map_or(Ok(()), Metrics::serve);
-            served.unwrap_or_else(|why| notice(&format!("{why:#}")));
+            serve(metrics.as_mut());
         });
     drop(metrics);
     let outcomes = outcomes.map_err(|error| match error {
@@ -101,35 +103,6 @@ pub fn run(
         other => other.into(),
     })?;
     report(&outcomes, audits)
-}
-
-/// Metrics of a process, for --metrics.
-pub struct Metrics {
-    /// Collector to which the nodes report.
-    pub collector: Arc<Collector>,
-    /// The address, until the server is started.
-    bound: Option<Bound>,
-    server: Option<Server>,
-}
-
-impl Metrics {
-    /// Listens at `address`, and prints it.
-    pub fn bind(address: &Address) -> anyhow::Result<Metrics> {
-        let bound = Bound::new(address).with_context(|| format!("--metrics {address}"))?;
-        match bound.address() {
-            Address::Tcp(addr) => notice(&format!("metrics at http://{addr}/metrics")),
-            unix => notice(&format!("metrics at {unix}")),
-        }
-        Ok(Metrics { collector: Arc::default(), bound: Some(bound), server: None })
-    }
-
-    /// Starts the server, unless it runs.
-    pub fn serve(&mut self) -> anyhow::Result<()> {
-        if let Some(bound) = self.bound.take() {
-            self.server = Some(bound.serve(self.collector.clone()).context("--metrics")?);
-        }
-        Ok(())
-    }
 }
 
 /// Stream to which the frame audits of hosts are printed.
@@ -165,6 +138,20 @@ pub fn print_event(event: &Event, ready: &mut Ready) {
         Event::Reloaded(ReloadOutcome::Partly) => notice("reload: failed on some hosts"),
         Event::Reloading | Event::Alive | Event::Stopping => {}
     }
+}
+
+/// Reports an event of the only host of a process, and starts the server of its metrics once the
+/// host runs.
+pub fn print_event_and_serve(event: &Event, ready: &mut Ready, metrics: Option<&mut Metrics>) {
+    print_event(event, ready);
+    if matches!(event, Event::Running { .. }) {
+        serve(metrics);
+    }
+}
+
+/// Starts the server of metrics, unless it runs, and reports an error.
+fn serve(metrics: Option<&mut Metrics>) {
+    metrics.map_or(Ok(()), Metrics::serve).unwrap_or_else(|why| notice(&format!("{why:#}")));
 }
 
 /// Prints the audits. Returns a failure if an audit has frames unaccounted for, or if a host lost

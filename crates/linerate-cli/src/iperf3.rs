@@ -52,7 +52,7 @@ pub struct Iperf3Args {
     #[arg(short = 'c', long, value_name = "HOST")]
     pub client: Option<Remote>,
     /// Run the client in the running host at this control socket
-    #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "bind", "logfile", "file", "cport"])]
+    #[arg(long, value_name = "URL", requires = "client", conflicts_with_all = ["port", "metrics", "bind", "logfile", "file", "cport"])]
     pub url: Option<String>,
     /// Print one JSON object per test
     #[arg(short = 'J', long)]

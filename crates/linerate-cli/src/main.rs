@@ -32,6 +32,7 @@ mod rfc2544;
 mod run;
 mod running;
 mod sandbox;
+mod scrape;
 mod serve;
 mod surroundings;
 mod tcpdump;

@@ -12,7 +12,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use dispatch::netisr::Mode;
 use lab::netperf::{Asker, Domain, Drivers, Isr, Over, Place, Shape};
-use node::config::HostConfig;
+use node::config::{HostConfig, MetricsConfig};
 use node::isr::WORKSTREAMS_MAX;
 use node::remote::{Families, Remote};
 use node::run::Event;
@@ -127,9 +127,12 @@ pub fn serve_kernel<A: FarEnd>(
             "{name}: --native (kernel sockets) and --port (linerate host) exclude each other"
         )));
     }
-    if args.host.control.is_some() {
-        let why = "not supported with --native, which runs no linerate host";
-        return Err(Fault::usage(format!("{name} --control: {why}")));
+    for (flag, is_given) in [("--control", args.host.control.is_some()), ("--metrics", args.metrics.metrics.is_some())]
+    {
+        if is_given {
+            let why = "not supported with --native, which runs no linerate host";
+            return Err(Fault::usage(format!("{name} {flag}: {why}")));
+        }
     }
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
@@ -160,10 +163,14 @@ pub fn serve_ours<A: FarEnd>(
     with_buffers(&mut config, &args.host);
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
+    let mut metrics = args.metrics.bind(&MetricsConfig::default())?;
+    let collector = metrics.as_ref().map(|of| of.collector.clone());
     let sandbox = args.sandbox.with_control(config.control.is_some());
-    let mut each = |event: &_| hosts::print_event(event, &mut ready);
+    let mut each = |event: &_| hosts::print_event_and_serve(event, &mut ready, metrics.as_mut());
     let at = everywhere_of(family.families(), port);
-    let ended = ends::serve::<A>(&config, at, limits, &sandbox, &mut each).map_err(|why| match why {
+    let ended = ends::serve::<A>(&config, at, limits, collector.as_deref(), &sandbox, &mut each);
+    drop(metrics);
+    let ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         RunError::Build(named) => named.into(), // the error contains the name of the host
         other => anyhow::Error::from(other).context(config.name.clone()),

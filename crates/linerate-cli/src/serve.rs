@@ -11,6 +11,7 @@ use apps::date::Wall;
 use apps::files::{Root, Uploads};
 use apps::slots::Limits;
 use apps::{ftp, http, small};
+use node::config::MetricsConfig;
 use node::run::Outcome;
 use programs::{Role, RunError, everywhere};
 use std::ffi::OsString;
@@ -114,6 +115,8 @@ pub fn run_as<A: App>(
     }
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
+    let mut metrics = args.metrics.bind(&MetricsConfig::default())?;
+    let collector = metrics.as_ref().map(|of| of.collector.clone());
     let mut failed = None;
     let mut is_enough = |app: &mut A| {
         turned(app).unwrap_or_else(|why| {
@@ -123,8 +126,9 @@ pub fn run_as<A: App>(
         })
     };
     let sandbox = args.sandbox.with_control(config.control.is_some());
-    let mut each = |event: &_| hosts::print_event(event, &mut ready);
-    let ended = programs::run_as(&config, role, &sandbox, app, &mut each, &mut is_enough);
+    let mut each = |event: &_| hosts::print_event_and_serve(event, &mut ready, metrics.as_mut());
+    let ended = programs::run_as(&config, role, collector.as_deref(), &sandbox, app, &mut each, &mut is_enough);
+    drop(metrics);
     let mut ended = ended.map_err(|why| match why {
         RunError::Build(node::run::BuildError::Config(_)) => Fault::usage(why),
         RunError::Build(named) => named.into(), // the error contains the name of the host

@@ -24,6 +24,7 @@ use std::time::Duration;
 pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
     let file = ConfigFile::load(&args.file, &args.set).map_err(Fault::usage)?;
     let mut network = file.started().clone();
+    network.metrics = args.metrics.over(&network.metrics);
     if args.check {
         let text = format!("{}: valid\n{}", args.file.display(), summary(&network));
         return print(&text).map(|()| Exit::Fine);
@@ -31,7 +32,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
     if let Some(seconds) = args.sim {
         return simulate(&network, Duration::from_secs(seconds), args.seed, &args.words);
     }
-    let Network { hosts, switches } = &mut network;
+    let Network { hosts, switches, .. } = &mut network;
     let hosts = hosts.iter_mut().map(|host| (&host.name, &mut host.control));
     let controls = hosts.chain(switches.iter_mut().map(|switch| (&switch.name, &mut switch.control)));
     let without: Vec<_> = controls.filter(|(_, control)| control.is_none()).collect();
@@ -41,7 +42,7 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
             *control = Some(dir.join(format!("{name}.sock")));
         }
     }
-    run(network, Some(file), &args.sandbox.with_control(true), args.ready_fd, args.metrics.as_ref(), args.log.as_ref())
+    run(network, Some(file), &args.sandbox.with_control(true), args.ready_fd, &args.metrics, args.log.as_ref())
 }
 
 /// Runs `up --sim SECONDS FILE`: the same hosts in virtual time. First runs the commands of --do,
@@ -49,6 +50,9 @@ pub fn up(args: UpArgs) -> anyhow::Result<Exit> {
 fn simulate(network: &Network, span: Duration, seed: u64, words: &[String]) -> anyhow::Result<Exit> {
     let world = shape::from_network(network, seed).map_err(Fault::usage)?;
     world.warnings().iter().for_each(|warning| notice(warning));
+    if let Some(address) = &network.metrics.listen {
+        notice(&format!("metrics.listen = {address}: no metrics are served in virtual time"));
+    }
     let begin = world.now();
     let mut programs = WithPrograms::open(&world, &programs::servers::Servers::SIMULATED).map_err(Fault::usage)?;
     for line in words {

@@ -6,14 +6,10 @@
 #[cfg(test)]
 mod tests;
 
-use node::figures::{Collected, Figures, NEIGHBOR_STATES, RTT_BOUNDS_US, RttFigures, TCP_STATES};
+use node::figures::{Collected, Figures, NEIGHBOR_STATES, RTT_BOUNDS_US, TCP_STATES};
 use node::switch::DISPATCH_DROPS;
-use stats::{DropReason, End, Entry};
+use stats::{DropReason, End, Entry, STAGE_BOUNDS_NS};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Maximum number of samples in one answer. Further samples are left out, and
-/// `linerate_metrics_truncated` is 1.
-pub const SERIES_MAX: usize = 10_000;
 
 /// Type of a metric family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,16 +62,17 @@ impl Family {
         self.samples.push(Sample { suffix, labels, value });
     }
 
-    /// Adds a histogram with times in seconds.
-    fn add_times(&mut self, host: (&'static str, &str), times: &RttFigures) {
-        let bounds = RTT_BOUNDS_US.map(|us| (us as f64 / 1e6).to_string());
+    /// Adds a histogram. `buckets` has a number of samples for each of `bounds`, in seconds, and a
+    /// last one for longer times.
+    fn add_histogram(&mut self, labels: &[(&'static str, &str)], bounds: &[f64], buckets: &[u64], sum: f64) {
+        let bounds: Vec<String> = bounds.iter().map(f64::to_string).collect();
         let mut count = 0;
-        for (bound, samples) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(times.buckets) {
+        for (bound, samples) in bounds.iter().map(String::as_str).chain(["+Inf"]).zip(buckets) {
             count += samples;
-            self.add_part("_bucket", &[host, ("le", bound)], count as f64);
+            self.add_part("_bucket", &[labels, &[("le", bound)]].concat(), count as f64);
         }
-        self.add_part("_sum", &[host], times.sum_us as f64 / 1e6);
-        self.add_part("_count", &[host], count as f64);
+        self.add_part("_sum", labels, sum);
+        self.add_part("_count", labels, count as f64);
     }
 }
 
@@ -111,19 +108,24 @@ fn port_families() -> [Family; 6] {
     ]
 }
 
-/// Returns the metric families of all nodes, at most [`SERIES_MAX`] samples in total.
-pub fn families(collected: &Collected, times: Times) -> Vec<Family> {
+/// Returns the metric families of all nodes, at most `series_max` samples in total. If there are
+/// more, samples are left out, and `linerate_metrics_truncated`, which is not counted, is 1.
+pub fn families(collected: &Collected, times: Times, series_max: usize) -> Vec<Family> {
     let mut all = process(collected, times);
     all.extend(of_ports(&collected.figures));
     all.extend(of_stacks(&collected.figures));
     all.extend(of_engines(&collected.figures));
+    all.extend(of_netisr(&collected.figures));
     all.extend(of_counters(&collected.figures));
     all.sort_by_key(|family| family.kind == Kind::Unknown); // these are cut first
     all.retain(|family| !family.samples.is_empty());
-    let (mut left, mut is_cut) = (SERIES_MAX, false);
+    let (mut left, mut is_cut) = (series_max, false);
     for family in &mut all {
-        is_cut |= family.samples.len() > left;
-        family.samples.truncate(left);
+        if family.samples.len() > left {
+            is_cut = true;
+            // A histogram without some of its buckets is not valid.
+            family.samples.truncate(if family.kind == Kind::Histogram { 0 } else { left });
+        }
         left -= family.samples.len();
     }
     let mut cut = Family::new("linerate_metrics_truncated", Kind::Gauge, "1 if samples were left out, otherwise 0.");
@@ -213,6 +215,10 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
         Family::new("linerate_stage_busy_seconds", Kind::Counter, "Processor time by stage, while the ledger is on.");
     let mut packets =
         Family::new("linerate_stage_packets", Kind::Counter, "Packets or calls by stage, while the ledger is on.");
+    let help = "Processor time of a stage for each packet or call, sampled (one measurement of 64 for each stage), while the ledger is on.";
+    let mut stage_times = Family::new("linerate_stage_seconds", Kind::Histogram, help);
+    let rtt_bounds = RTT_BOUNDS_US.map(|us| us as f64 / 1e6);
+    let stage_bounds = STAGE_BOUNDS_NS.map(|ns| ns as f64 / 1e9);
     for figures in nodes {
         let host = ("host", figures.node.as_str());
         unaccounted.add(&[host], figures.unaccounted as f64);
@@ -225,7 +231,9 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
         for (state, count) in TCP_STATES.into_iter().zip(figures.connections.into_iter().flatten()) {
             connections.add(&[host, ("state", state)], count as f64);
         }
-        figures.rtt.iter().for_each(|rtt| times.add_times(host, rtt));
+        if let Some(rtt) = &figures.rtt {
+            times.add_histogram(&[host], &rtt_bounds, &rtt.buckets, rtt.sum_us as f64 / 1e6);
+        }
         figures.addresses.into_iter().for_each(|count| addresses.add(&[host], count as f64));
         let [used, size] = figures.pool;
         pool.add(&[host, ("state", "used")], used as f64);
@@ -235,8 +243,12 @@ fn of_stacks(nodes: &[Figures]) -> Vec<Family> {
             busy.add(&labels, cost.ticks as f64 / clock::tsc::hertz() as f64);
             packets.add(&labels, cost.units as f64);
         }
+        for times in &figures.stage_times {
+            let labels = [host, ("stage", times.stage.word())];
+            stage_times.add_histogram(&labels, &stage_bounds, &times.buckets, times.sum_ps as f64 / 1e12);
+        }
     }
-    vec![unaccounted, routes, neighbors, connections, times, addresses, pool, busy, packets]
+    vec![unaccounted, routes, neighbors, connections, times, addresses, pool, busy, packets, stage_times]
 }
 
 /// Adds the numbers of a host's own routes, and of those of a routing engine by protocol.
@@ -289,6 +301,35 @@ fn of_engines(nodes: &[Figures]) -> Vec<Family> {
         }
     }
     vec![connected, messages, resync, stale, waiting]
+}
+
+fn of_netisr(nodes: &[Figures]) -> Vec<Family> {
+    use Kind::{Counter, Gauge};
+    let mut families = [
+        Family::new("linerate_isr_dispatched", Counter, "Frames processed at once by the receiving thread (direct)."),
+        Family::new("linerate_isr_hybrid_dispatched", Counter, "Frames processed at once in hybrid mode."),
+        Family::new("linerate_isr_queued", Counter, "Frames queued for a workstream."),
+        Family::new("linerate_isr_handled", Counter, "Frames processed completely."),
+        Family::new("linerate_isr_drops", Counter, "Frames dropped because the queue of a workstream was full."),
+        Family::new("linerate_isr_queue_length", Gauge, "Frames waiting in the queue of a workstream."),
+        Family::new("linerate_isr_queue_watermark", Gauge, "Maximum number of frames that have waited at one time."),
+    ];
+    let help = "Frames that the dispatcher of a split host has queued for each of its stacks.";
+    let mut dispatcher = Family::new("linerate_dispatcher_frames", Counter, help);
+    for figures in nodes {
+        let host = ("host", figures.node.as_str());
+        for row in &figures.isr {
+            let workstream = row.workstream.to_string();
+            let labels = [host, ("workstream", workstream.as_str()), ("protocol", row.name)];
+            let counts = [row.dispatched, row.hybrid_dispatched, row.queued, row.handled, row.qdrops];
+            let values = counts.into_iter().chain([row.len as u64, row.watermark as u64]);
+            families.iter_mut().zip(values).for_each(|(family, value)| family.add(&labels, value as f64));
+        }
+        for (worker, frames) in &figures.dispatched {
+            dispatcher.add(&[host, ("worker", worker)], *frames as f64);
+        }
+    }
+    families.into_iter().chain([dispatcher]).collect()
 }
 
 /// Prefix of the counters of control packets for mirrors, by class.

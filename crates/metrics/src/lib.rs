@@ -21,7 +21,7 @@ mod request;
 mod server;
 mod text;
 
-pub use families::{Family, Kind, SERIES_MAX, Sample, families};
+pub use families::{Family, Kind, Sample, families};
 pub use request::{Request, RequestError};
-pub use server::{Address, AddressError, Bound, Server};
+pub use server::{Bound, Server};
 pub use text::Format;

@@ -8,15 +8,13 @@ mod tests;
 use crate::families::{Times, families};
 use crate::request::{Parsed, Request, RequestError, parse};
 use clock::Duration;
+use node::config::MetricsAddress;
 use node::figures::{Collected, Collector};
 use port::os::unix::{SocketFile, listen};
-use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -34,49 +32,6 @@ const FRESH: Duration = Duration::from_millis(20);
 const TICK: Duration = Duration::from_millis(100);
 /// Interval between attempts to write the rest of an answer to a client that reads slowly.
 const WRITE: Duration = Duration::from_millis(2);
-
-/// Address at which metrics are served.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Address {
-    /// A TCP address of the kernel, such as `127.0.0.1:9273`.
-    Tcp(SocketAddr),
-    /// Path of a UNIX socket, to which only this user can connect.
-    Unix(PathBuf),
-}
-
-/// Error for a text that is no [`Address`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AddressError(String);
-
-impl fmt::Display for AddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}': expected an address with a port such as 127.0.0.1:9273, or unix:PATH", self.0)
-    }
-}
-
-impl std::error::Error for AddressError {}
-
-impl FromStr for Address {
-    type Err = AddressError;
-
-    fn from_str(text: &str) -> Result<Address, AddressError> {
-        let error = || AddressError(text.to_owned());
-        match text.strip_prefix("unix:") {
-            Some("") => Err(error()),
-            Some(path) => Ok(Address::Unix(PathBuf::from(path))),
-            None => text.parse().map(Address::Tcp).map_err(|_| error()),
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Tcp(addr) => addr.fmt(f),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
 
 /// Byte stream of a client.
 trait Stream: Read + Write + AsFd + Send {
@@ -103,14 +58,14 @@ enum Listener {
 }
 
 impl Listener {
-    fn open(address: &Address) -> io::Result<Listener> {
+    fn open(address: &MetricsAddress) -> io::Result<Listener> {
         Ok(match address {
-            Address::Tcp(addr) => {
+            MetricsAddress::Tcp(addr) => {
                 let listener = TcpListener::bind(addr)?;
                 listener.set_nonblocking(true)?;
                 Listener::Tcp(listener)
             }
-            Address::Unix(path) => {
+            MetricsAddress::Unix(path) => {
                 let (listener, file) = listen(path)?;
                 Listener::Unix(listener, file)
             }
@@ -161,7 +116,7 @@ enum State {
 #[derive(Debug)]
 pub struct Bound {
     listener: Listener,
-    address: Address,
+    address: MetricsAddress,
     started: f64,
 }
 
@@ -170,10 +125,10 @@ impl Bound {
     ///
     /// # Errors
     /// Returns errors of the system: the address is in use or not permitted.
-    pub fn new(address: &Address) -> io::Result<Bound> {
+    pub fn new(address: &MetricsAddress) -> io::Result<Bound> {
         let listener = Listener::open(address)?;
         let address = match &listener {
-            Listener::Tcp(listener) => Address::Tcp(listener.local_addr()?), // the port may have been 0
+            Listener::Tcp(listener) => MetricsAddress::Tcp(listener.local_addr()?), // the port may have been 0
             Listener::Unix(..) => address.clone(),
         };
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
@@ -181,20 +136,20 @@ impl Bound {
     }
 
     /// Returns the address.
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &MetricsAddress {
         &self.address
     }
 
-    /// Answers with the figures of `collector`, in a thread of its own. Called when all nodes run
-    /// and the process has dropped its privileges.
+    /// Answers with the figures of `collector`, at most `series_max` samples at once, in a thread
+    /// of its own. Called when all nodes run and the process has dropped its privileges.
     ///
     /// # Errors
     /// Returns errors of the system: no thread can be created.
-    pub fn serve(self, collector: Arc<Collector>) -> io::Result<Server> {
+    pub fn serve(self, collector: Arc<Collector>, series_max: usize) -> io::Result<Server> {
         let Bound { listener, started, .. } = self;
         let is_over = Arc::new(AtomicBool::new(false));
         let over = is_over.clone();
-        let mut serving = Serving { listener, collector, started, clients: Vec::new(), last: None };
+        let mut serving = Serving { listener, collector, series_max, started, clients: Vec::new(), last: None };
         let thread = dispatch::spawn_worker("metrics", None, move |_| {
             while !over.load(Ordering::Relaxed) {
                 serving.round();
@@ -224,6 +179,7 @@ impl Drop for Server {
 struct Serving {
     listener: Listener,
     collector: Arc<Collector>,
+    series_max: usize,
     started: f64,
     clients: Vec<Client>,
     /// The last figures, with their time and the duration of collecting them.
@@ -318,9 +274,9 @@ impl Serving {
                 }
             },
             Request::Metrics(format) => {
-                let started = self.started;
+                let (started, series_max) = (self.started, self.series_max);
                 let (took, collected) = self.collected();
-                let families = families(collected, Times { started, took: took.as_secs_f64() });
+                let families = families(collected, Times { started, took: took.as_secs_f64() }, series_max);
                 ("200 OK", format.media_type(), format.text(&families))
             }
         };

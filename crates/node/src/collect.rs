@@ -6,6 +6,7 @@ mod tests;
 use crate::Host;
 use crate::figures::{Collector, Figures, PortFigures};
 use crate::fpm::FpmServer;
+use crate::isr;
 use crate::switch::Switch;
 use bridge::Carrier;
 use inet::neigh::State;
@@ -80,6 +81,9 @@ impl Figures {
             let counts = neighbors.get_mut(family).and_then(|counts| counts.get_mut(place_of_neighbor(state)));
             counts.into_iter().for_each(|count| *count += 1);
         });
+        let own = host.isr.as_ref().and_then(|isr| isr.shard.as_ref()).map(|shard| shard.at);
+        let mut queues = isr::snapshot(host).work;
+        queues.retain(|row| own.is_none_or(|at| row.workstream == at)); // all stacks share the netisr
         let pool = stack.pool.stats();
         let connections = connections(host);
         let mut counters = stack.snapshot();
@@ -96,13 +100,17 @@ impl Figures {
             connections: Some(connections),
             rtt: Some(host.rtts.figures()),
             addresses: None,
+            isr: queues,
+            dispatched: Vec::new(),
             stages: stack.ledger().stages,
+            stage_times: stack.stage_times(),
         }
     }
 
     /// Returns the figures of a switch. Called by its first thread.
     pub fn of_switch(switch: &Switch) -> Figures {
         let audit = switch.audit();
+        let (costs, stage_times) = switch.loop_costs();
         let pool = switch.pool().stats();
         let ports = switch.members().into_iter().flat_map(|(_, info)| {
             let is_up = matches!(info.link().1, Carrier::Up);
@@ -130,6 +138,8 @@ impl Figures {
             ports: ports.collect(),
             pool: [pool.live(), pool.buffers as u64],
             addresses: Some(switch.address_count() as u64),
+            stages: costs.stages,
+            stage_times,
             ..Figures::default()
         }
     }

@@ -2,15 +2,16 @@
 //!
 //! [`keys`] declares the keys with name, type, description and setter, and [`page`] prints them.
 //! `read` reads a file of `[[host]]` tables, `read_network` a file that may also have
-//! `[[switch]]` tables, and [`HostConfig::set`] one `key=value` from the command line. All of them
-//! fill the same structures and return the same [`ConfigError`]s, with location, cause, and the
-//! nearest valid name. [`to_toml`] prints the text of a file.
+//! `[[switch]]` tables and `[metrics]`, and [`HostConfig::set`] one `key=value` from the command
+//! line. All of them fill the same structures and return the same [`ConfigError`]s, with location,
+//! cause, and the nearest valid name. [`to_toml`] prints the text of a file.
 
 mod check;
 mod error;
 #[cfg(feature = "files")]
 mod file;
 pub mod keys;
+mod metrics;
 pub mod page;
 mod services;
 #[cfg_attr(not(feature = "files"), path = "config/source_absent.rs")]
@@ -23,6 +24,7 @@ mod text;
 pub use error::ConfigError;
 #[cfg(feature = "files")]
 pub use file::{HOSTS_MAX, load, load_network, read, read_network};
+pub use metrics::{MetricsAddress, MetricsAddressError, MetricsConfig, SERIES_MAX};
 pub use services::{ServiceConfig, ServiceKind};
 pub use source::ConfigFile;
 pub use switches::{Network, SwitchFile};

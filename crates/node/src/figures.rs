@@ -8,7 +8,8 @@
 mod collector;
 
 use crate::fpm::FpmStatus;
-use stats::{Counter, Entry, StageCost};
+use dispatch::netisr::WorkRow;
+use stats::{Counter, Entry, StageCost, StageTimes};
 
 /// Collector of the figures of all nodes of a process.
 pub type Collector = collector::Collector<Figures>;
@@ -47,8 +48,16 @@ pub struct Figures {
     pub rtt: Option<RttFigures>,
     /// Number of known addresses; `None` for a host.
     pub addresses: Option<u64>,
+    /// Queues of netisr by workstream and protocol, as `netstat -Q` shows them. A stack of a split
+    /// host has its own workstream only. Empty for a switch.
+    pub isr: Vec<WorkRow>,
+    /// Names of the stacks of a split host, with the numbers of frames that its dispatcher has
+    /// queued for them. Empty for all other nodes.
+    pub dispatched: Vec<(String, u64)>,
     /// Ticks and frames by stage of the path, while the cost ledger is on.
     pub stages: Vec<StageCost>,
+    /// Histograms of the time of a stage for each frame, in a sample, while the cost ledger is on.
+    pub stage_times: Vec<StageTimes>,
 }
 
 /// Counters and state of a port.

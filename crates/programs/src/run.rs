@@ -13,6 +13,7 @@ use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::{HostConfig, ServiceConfig};
 use node::control;
+use node::figures::Collector;
 use node::remote::{Families, LookupError, Remote};
 use node::run::{Event, Outcome, Runner, Running};
 use port::Pairs;
@@ -38,6 +39,9 @@ pub enum RunError {
         path: String,
         why: io::Error,
     },
+    /// The host cannot report to the collector of figures.
+    #[error("figures for metrics: {0}")]
+    Figures(io::Error),
     /// A service of the host could not be opened.
     #[error("cannot open {} on port {}: {why}", service.kind, service.port.0)]
     Service { service: ServiceConfig, why: String },
@@ -85,7 +89,7 @@ pub fn run<A: App>(
     each: &mut dyn FnMut(&Event),
     turned: &mut dyn FnMut(&mut A) -> bool,
 ) -> Result<Ended<A>, RunError> {
-    run_as(config, Role::Server(&[everywhere(port)]), &Sandbox::off(), |wall, _| app(wall), each, turned)
+    run_as(config, Role::Server(&[everywhere(port)]), None, &Sandbox::off(), |wall, _| app(wall), each, turned)
 }
 
 /// Role of the application: server or client.
@@ -113,14 +117,15 @@ pub fn everywhere_of(families: Families, port: u16) -> SocketAddr {
 }
 
 /// Runs an application as [`run`] does, as a server or as a client according to `role`. `app` also
-/// receives the resolved address of the server if the application is a client. The process enters
-/// `sandbox` once ports and control socket are open.
+/// receives the resolved address of the server if the application is a client. The host reports its
+/// figures to `collector`. The process enters `sandbox` once ports and control socket are open.
 ///
 /// # Errors
 /// [`RunError`].
 pub fn run_as<A: App>(
     config: &HostConfig,
     role: Role<'_>,
+    collector: Option<&Collector>,
     sandbox: &Sandbox,
     app: impl FnOnce(Wall, Option<SocketAddr>) -> A,
     each: &mut dyn FnMut(&Event),
@@ -128,9 +133,9 @@ pub fn run_as<A: App>(
 ) -> Result<Ended<A>, RunError> {
     stay_on_core(config, each);
     match config.locks.as_str() {
-        "light" => live::<Light, A>(config, role, sandbox, app, each, turned),
-        "heavy" => live::<Heavy, A>(config, role, sandbox, app, each, turned),
-        _ => live::<Up, A>(config, role, sandbox, app, each, turned),
+        "light" => live::<Light, A>(config, role, collector, sandbox, app, each, turned),
+        "heavy" => live::<Heavy, A>(config, role, collector, sandbox, app, each, turned),
+        _ => live::<Up, A>(config, role, collector, sandbox, app, each, turned),
     }
 }
 
@@ -146,6 +151,7 @@ pub(crate) fn stay_on_core(config: &HostConfig, each: &mut dyn FnMut(&Event)) {
 fn live<L: Locks, A: App>(
     config: &HostConfig,
     role: Role<'_>,
+    collector: Option<&Collector>,
     sandbox: &Sandbox,
     app: impl FnOnce(Wall, Option<SocketAddr>) -> A,
     each: &mut dyn FnMut(&Event),
@@ -153,6 +159,7 @@ fn live<L: Locks, A: App>(
 ) -> Result<Ended<A>, RunError> {
     let pairs = Pairs::new();
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
+    collector.map_or(Ok(()), |collector| host.report_to(collector)).map_err(RunError::Figures)?;
     let (runner, programs) = runner(config, &host)?;
     let mut streams = streams::running(&host, runner, programs, &pairs);
     let (at, peer) = match role {

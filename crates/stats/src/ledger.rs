@@ -11,16 +11,23 @@
 //! of the ledger and so cannot branch on it: measured and unmeasured runs execute the same
 //! instructions. When the ledger is on, a mark costs one reading of the tick counter and its
 //! booking; [`Probe::measure`] measures that cost, and [`crate::Statement`] subtracts it. The
-//! caller passes in the ticks: this crate reads no clock.
+//! caller passes in the ticks: this crate reads no clock. If it also passes their rate
+//! ([`Ledger::set_on_with_times`]), one booking of 64 for each stage is kept by its time.
 
+mod samples;
 mod statement;
 #[cfg(test)]
 mod tests;
+mod times;
 
+pub use samples::{SAMPLED, STAGE_BOUNDS_NS};
 pub use statement::{Costs, Row, Statement};
+pub use times::StageTimes;
 
 use crate::{Counter, trace};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use samples::Samples;
+use std::boxed::Box;
 use std::sync::OnceLock;
 
 macro_rules! stages {
@@ -123,6 +130,8 @@ pub struct Ledger {
     units: [Counter; STAGES],
     bookings: [Counter; STAGES],
     readings: Counter,
+    /// Histograms of times; absent until the rate of the tick counter is known.
+    samples: OnceLock<Box<Samples>>,
     /// Counter reading at which the ledger was switched on; 0 if it is off.
     since: AtomicU64,
     /// Sum of the ticks for which the ledger was on in earlier periods, which ended before `since`.
@@ -217,9 +226,20 @@ impl Ledger {
         if last != 0 {
             self.ticks[stage as usize].add(now.wrapping_sub(last));
             self.units[stage as usize].add(units);
+            if self.bookings[stage as usize].get().is_multiple_of(SAMPLED) {
+                self.sample(stage, now.wrapping_sub(last), units);
+            }
             self.bookings[stage as usize].bump();
         }
         self.readings.bump();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn sample(&self, stage: Stage, ticks: u64, units: u64) {
+        if let Some(samples) = self.samples.get() {
+            samples.add(stage as usize, ticks, units);
+        }
     }
 
     #[cold]

@@ -27,7 +27,9 @@ pub mod trace;
 pub use counter::{Counter, Described, Entry, entries};
 pub use drops::{DropReason, Drops, End};
 #[cfg(feature = "std")]
-pub use ledger::{Costs, Lap, Ledger, Outer, Probe, Row, Stage, StageCost, Statement};
+pub use ledger::{
+    Costs, Lap, Ledger, Outer, Probe, Row, SAMPLED, STAGE_BOUNDS_NS, Stage, StageCost, StageTimes, Statement,
+};
 #[cfg(feature = "std")]
 pub use shards::Shards;
 pub use sysctl::{OutOfRange, Sysctl, SysctlInfo, SysctlSet};

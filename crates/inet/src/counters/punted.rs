@@ -4,16 +4,10 @@ use stats::{Counter, Described};
 use wire::control::ControlClass;
 
 /// Counters of the packets of each class, with one writer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Punted {
     passed: [Counter; ControlClass::ALL.len()],
     policed: [Counter; ControlClass::ALL.len()],
-}
-
-impl Default for Punted {
-    fn default() -> Self {
-        Punted { passed: Default::default(), policed: Default::default() }
-    }
 }
 
 impl Punted {

@@ -6,7 +6,7 @@ use crate::demux::Tuple;
 use buf::{Frame, Pool, PoolStats};
 use clock::Instant;
 use lock::{Cx, Locks};
-use stats::{Costs, DropReason, Entry, Lap};
+use stats::{Costs, DropReason, Entry, Lap, StageTimes};
 use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -125,7 +125,8 @@ impl<L: Locks> Stack<L> {
         self.counters.at_or_insert_with(index, || {
             let counters = Counters::default();
             if *is_on {
-                counters.ledger.set_on(true, clock::tsc::ticks());
+                let hertz = clock::tsc::hertz();
+                counters.ledger.set_on_with_times(true, clock::tsc::ticks(), hertz);
             }
             counters
         })
@@ -173,8 +174,15 @@ impl<L: Locks> Stack<L> {
     pub fn set_ledger(&self, on: bool) {
         let mut is_on = self.has_ledger.lock().unwrap_or_else(PoisonError::into_inner);
         *is_on = on;
+        let hertz = if on { clock::tsc::hertz() } else { 0 }; // the first call takes 10 ms
         let now = clock::tsc::ticks();
-        self.counters.iter().for_each(|shard| shard.ledger.set_on(on, now));
+        self.counters.iter().for_each(|shard| shard.ledger.set_on_with_times(on, now, hertz));
+    }
+
+    /// Returns histograms of the processing time of each stage for each frame, from a sample,
+    /// summed over threads.
+    pub fn stage_times(&self) -> Vec<StageTimes> {
+        StageTimes::of(self.counters.iter().map(|shard| &shard.ledger))
     }
 
     /// Returns the cost ledger: processing time by stage, summed over threads.

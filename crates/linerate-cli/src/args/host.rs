@@ -2,6 +2,7 @@
 
 use crate::log::LogFormat;
 use crate::sandbox::SandboxArgs;
+use crate::scrape::MetricsArgs;
 use apps::slots::Limits;
 use clap::{Args, ValueHint};
 use node::remote::Families;
@@ -34,9 +35,8 @@ pub struct UpArgs {
     /// Write a newline to open file descriptor N when all hosts run
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
-    /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
-    #[arg(long, value_name = "ADDR", conflicts_with = "sim")]
-    pub metrics: Option<metrics::Address>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Log messages and events (links, neighbors, routes, limits) as text, json or journal
     #[arg(long, value_name = "FORMAT", conflicts_with = "sim")]
     pub log: Option<LogFormat>,
@@ -48,7 +48,7 @@ pub struct UpArgs {
     pub check: bool,
     /// Run in virtual time for this many seconds; each host sends a UDP datagram to each echo
     /// service once a second
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "metrics", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub sim: Option<u64>,
     /// Run a control command or a client (ping, traceroute, nc, nslookup, http get, iperf3 -c) on a
     /// host before the echo test of --sim
@@ -143,9 +143,8 @@ pub struct AloneArgs {
     /// dataplane]
     #[arg(long, value_name = "NAME|PATH", requires = "mirror")]
     pub netns: Option<String>,
-    /// Serve metrics for Prometheus at this address: 127.0.0.1:9273 or unix:PATH
-    #[arg(long, value_name = "ADDR")]
-    pub metrics: Option<metrics::Address>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     /// Log messages and events (links, neighbors, routes, limits) as text, json or journal
     #[arg(long, value_name = "FORMAT")]
     pub log: Option<LogFormat>,
@@ -185,6 +184,8 @@ pub struct ServedArgs {
     pub gateway: Option<std::net::IpAddr>,
     #[command(flatten)]
     pub host: HostArgs,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
     #[command(flatten)]
     pub sandbox: SandboxArgs,
 }

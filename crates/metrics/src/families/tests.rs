@@ -1,7 +1,10 @@
 use super::*;
+use dispatch::netisr::WorkRow;
+use node::config::SERIES_MAX;
 use node::figures::{PortFigures, RttHistogram};
 use node::fpm::FpmStatus;
 use node::fpm::Protocol;
+use stats::{Stage, StageTimes};
 
 fn entry(name: &str, value: u64) -> Entry {
     Entry { name: name.to_owned(), sentence: "", value }
@@ -60,6 +63,24 @@ fn host() -> Figures {
         neighbors: Some([[0, 1, 0, 0, 2], [0; 5]]),
         connections: Some([1; 11]),
         rtt: Some(rtt.figures()),
+        isr: vec![WorkRow {
+            workstream: 1,
+            name: "ip",
+            len: 2,
+            watermark: 3,
+            dispatched: 4,
+            hybrid_dispatched: 5,
+            qdrops: 6,
+            queued: 7,
+            handled: 8,
+            ..WorkRow::default()
+        }],
+        stage_times: vec![StageTimes {
+            stage: Stage::Demux,
+            buckets: [0, 5, 0, 0, 0, 0, 0, 0, 0, 1],
+            sum_ps: 2_500_000,
+        }],
+        dispatched: vec![("h.0".to_owned(), 31), ("h.1".to_owned(), 32)],
         ..Figures::default()
     }
 }
@@ -68,7 +89,7 @@ fn host() -> Figures {
 fn figures_of_hosts_and_bridges_become_families() {
     let bridge = Figures { node: "b".to_owned(), addresses: Some(12), ..Figures::default() };
     let collected = Collected { figures: vec![host(), bridge], silent: vec!["s".to_owned()] };
-    let all = families(&collected, Times { started: 1.5, took: 0.25 });
+    let all = families(&collected, Times { started: 1.5, took: 0.25 }, SERIES_MAX);
     for (name, labels, value) in [
         ("linerate_build_info", &[env!("CARGO_PKG_VERSION")][..], 1.0),
         ("process_start_time_seconds", &[], 1.5),
@@ -112,6 +133,19 @@ fn figures_of_hosts_and_bridges_become_families() {
         ("linerate_tcp_connections", &["h", "listen"], 1.0),
         ("linerate_pool_buffers", &["h", "free"], 90.0),
         ("linerate_bridge_addresses", &["b"], 12.0),
+        ("linerate_isr_queue_length", &["h", "1", "ip"], 2.0),
+        ("linerate_isr_queue_watermark", &["h", "1", "ip"], 3.0),
+        ("linerate_isr_dispatched", &["h", "1", "ip"], 4.0),
+        ("linerate_isr_hybrid_dispatched", &["h", "1", "ip"], 5.0),
+        ("linerate_isr_drops", &["h", "1", "ip"], 6.0),
+        ("linerate_isr_queued", &["h", "1", "ip"], 7.0),
+        ("linerate_isr_handled", &["h", "1", "ip"], 8.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "0.000000016"], 0.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "0.000000064"], 5.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "0.001048576"], 5.0),
+        ("linerate_stage_seconds", &["h", "inet.demux", "+Inf"], 6.0),
+        ("linerate_stage_seconds", &["h", "inet.demux"], 0.0000025),
+        ("linerate_dispatcher_frames", &["h", "h.1"], 32.0),
         ("linerate_metrics_truncated", &[], 0.0),
     ] {
         assert_eq!(sample(&all, name, labels).value, value, "{name} {labels:?}");
@@ -126,16 +160,32 @@ fn too_many_samples_are_cut_and_this_is_a_metric() {
     let mut many: Vec<Entry> = (0..SERIES_MAX as u64).map(|n| entry(&format!("c{n}"), n)).collect();
     many.push(entry("inet.ip4.forward.no_route", 1));
     let collected = Collected { figures: vec![Figures { counters: many, ..host() }], silent: Vec::new() };
-    let all = families(&collected, Times::default());
+    let all = families(&collected, Times::default(), SERIES_MAX);
     assert_eq!(all.iter().map(|family| family.samples.len()).sum::<usize>(), SERIES_MAX + 1);
     assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, 1.0);
     sample(&all, "linerate_drops", &["h", "inet.ip4.forward.no_route"]); // statistics are cut first
 }
 
+/// The limit cuts at any place, and no histogram loses a part.
+#[test]
+fn every_limit_is_kept() {
+    let collected = Collected { figures: vec![host()], silent: Vec::new() };
+    let count = |all: &[Family]| all.iter().map(|family| family.samples.len()).sum::<usize>() - 1;
+    let most = count(&families(&collected, Times::default(), SERIES_MAX));
+    for limit in 1..=most {
+        let all = families(&collected, Times::default(), limit);
+        assert!(count(&all) <= limit, "{limit}");
+        let is_cut = f64::from(u8::from(limit < most));
+        assert_eq!(sample(&all, "linerate_metrics_truncated", &[]).value, is_cut, "{limit}");
+        let mut times = all.iter().filter(|family| family.kind == Kind::Histogram);
+        assert!(times.all(|times| times.samples.len() == 12), "{limit}: {times:?}");
+    }
+}
+
 #[test]
 fn a_histogram_has_buckets_then_sum_and_count() {
     let collected = Collected { figures: vec![host()], silent: Vec::new() };
-    let all = families(&collected, Times::default());
+    let all = families(&collected, Times::default(), SERIES_MAX);
     let rtt = all.iter().find(|family| family.name == "linerate_tcp_rtt_seconds").expect("round-trip times");
     let ends: Vec<_> = rtt.samples.iter().rev().take(3).map(|sample| (sample.suffix, sample.value)).collect();
     assert_eq!(ends, [("_count", 4.0), ("_sum", 50.0003), ("_bucket", 4.0)]);

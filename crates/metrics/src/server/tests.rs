@@ -1,5 +1,6 @@
 use super::*;
 use node::figures::Figures;
+use std::net::SocketAddr;
 
 /// A collector with the node "h", whose thread answers until the test ends.
 struct Node {
@@ -28,8 +29,8 @@ impl Node {
 
     fn serve(&self) -> (Server, SocketAddr) {
         let bound = Bound::new(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let Address::Tcp(addr) = *bound.address() else { panic!("{}", bound.address()) };
-        (bound.serve(self.collector.clone()).unwrap(), addr)
+        let MetricsAddress::Tcp(addr) = *bound.address() else { panic!("{}", bound.address()) };
+        (bound.serve(self.collector.clone(), 10_000).unwrap(), addr)
     }
 
     /// Ends the thread, and returns the number of its answers.
@@ -70,8 +71,8 @@ fn metrics_are_served_over_tcp_in_both_formats() {
 fn metrics_are_served_over_a_unix_socket() {
     let path = std::env::temp_dir().join(format!("lr-metrics-{}.sock", std::process::id()));
     let node = Node::start();
-    let address: Address = format!("unix:{}", path.display()).parse().unwrap();
-    let server = Bound::new(&address).unwrap().serve(node.collector.clone()).unwrap();
+    let address: MetricsAddress = format!("unix:{}", path.display()).parse().unwrap();
+    let server = Bound::new(&address).unwrap().serve(node.collector.clone(), 10_000).unwrap();
     assert!(get(UnixStream::connect(&path).unwrap(), "/metrics", "*/*").contains("linerate_up"));
     assert_eq!(Bound::new(&address).unwrap_err().kind(), ErrorKind::AddrInUse);
     drop(server);
@@ -173,9 +174,9 @@ fn many_scrapes_do_not_burden_the_nodes() {
 #[test]
 fn addresses_are_parsed() {
     for good in ["127.0.0.1:9273", "[::1]:9273", "unix:/tmp/m.sock"] {
-        assert!(good.parse::<Address>().is_ok(), "{good}");
+        assert!(good.parse::<MetricsAddress>().is_ok(), "{good}");
     }
     for bad in ["", "9273", "localhost:9273", "127.0.0.1", "unix:", "127.0.0.1:99999"] {
-        assert!(bad.parse::<Address>().unwrap_err().to_string().contains("127.0.0.1:9273"), "{bad}");
+        assert!(bad.parse::<MetricsAddress>().unwrap_err().to_string().contains("127.0.0.1:9273"), "{bad}");
     }
 }

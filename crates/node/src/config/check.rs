@@ -18,6 +18,8 @@ pub(super) const BURST: RangeInclusive<i64> = 1..=buf::BURST_MAX as i64;
 pub(super) const THREADS: RangeInclusive<i64> = 1..=32;
 /// Range of the key `pool.buffers`.
 pub(super) const POOL_BUFFERS: RangeInclusive<i64> = 16..=1 << 22;
+/// Range of the key `series_max`. A sample takes about 100 bytes of an answer.
+pub(super) const SERIES: RangeInclusive<i64> = 1..=100_000;
 /// Range of the key `pool.data`, in bytes; the longest IP packet with its link headers fits.
 pub(super) const POOL_DATA: RangeInclusive<i64> = 256..=131_072;
 

@@ -1,9 +1,11 @@
-//! Reads a TOML file of `[[host]]` and `[[switch]]` tables; error messages include the line number.
+//! Reads a TOML file of `[[host]]`, `[[switch]]` and `[metrics]` tables; error messages include the
+//! line number.
 
 use super::keys::{self, Item, Key, set_key};
 use super::page;
 use super::{
-    ConfigError, HostConfig, IfaceConfig, NeighborConfig, Network, RouteConfig, ServiceConfig, ServiceKind, SwitchFile,
+    ConfigError, HostConfig, IfaceConfig, MetricsConfig, NeighborConfig, Network, RouteConfig, ServiceConfig,
+    ServiceKind, SwitchFile,
 };
 use crate::topology::{LinkError, Topology};
 use std::ops::Range;
@@ -40,12 +42,13 @@ fn text_of(path: &Path) -> Result<String, ConfigError> {
     port::os::read_text(path, FILE_MAX).map_err(|error| failed(error.to_string()))
 }
 
-/// Parses `text`, which may contain hosts only. `file` is the name of the file in error messages.
+/// Parses `text`, which may contain hosts, but no switches. Metrics are checked and ignored. `file`
+/// is the name of the file in error messages.
 ///
 /// # Errors
 /// Returns the first [`ConfigError`].
 pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
-    let Network { hosts, switches } = read_network(text, file)?;
+    let Network { hosts, switches, .. } = read_network(text, file)?;
     match switches.first() {
         None => Ok(hosts),
         Some(switch) => {
@@ -55,8 +58,8 @@ pub fn read(text: &str, file: &str) -> Result<Vec<HostConfig>, ConfigError> {
     }
 }
 
-/// Parses `text`, which may contain hosts and switches. `file` is the name of the file in error
-/// messages.
+/// Parses `text`, which may contain hosts, switches and metrics. `file` is the name of the file in
+/// error messages.
 ///
 /// # Errors
 /// Returns the first [`ConfigError`].
@@ -67,6 +70,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
         source.error(error.span(), format!("invalid TOML: {what}"))
     })?;
     let (mut hosts, mut switches): (Vec<HostConfig>, Vec<SwitchFile>) = Default::default();
+    let mut metrics = MetricsConfig::default();
     let mut spans: Vec<(String, Range<usize>)> = Vec::new();
     for (key, value) in parsed.get_ref() {
         if key.get_ref() == "switch" {
@@ -76,6 +80,10 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
                 spans.push((switch.name.clone(), span));
                 switches.push(switch);
             }
+            continue;
+        }
+        if key.get_ref() == "metrics" {
+            metrics = source.metrics(value)?;
             continue;
         }
         if key.get_ref() != "host" {
@@ -108,7 +116,7 @@ pub fn read_network(text: &str, file: &str) -> Result<Network, ConfigError> {
         let last = switches.last().and_then(|switch| span(&switch.name));
         return Err(source.error(last, format!("more than {HOSTS_MAX} hosts and switches")));
     }
-    let network = Network { hosts, switches };
+    let network = Network { hosts, switches, metrics };
     Topology::of_network(&network).check().map_err(|why| source.link_error(span(why.place().0), &why))?;
     Ok(network)
 }
@@ -169,6 +177,17 @@ impl Source<'_> {
             }
             _ => Err(self.error(Some(value.span()), expected())),
         }
+    }
+
+    fn metrics(&self, value: &Spanned<DeValue<'_>>) -> Result<MetricsConfig, ConfigError> {
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(self.error(Some(value.span()), "metrics: expected a table".to_string()));
+        };
+        let mut metrics = MetricsConfig::default();
+        for (key, value) in table {
+            self.set(keys::METRICS, &mut metrics, key.get_ref(), key, value)?;
+        }
+        Ok(metrics)
     }
 
     fn switch(&self, table: &DeTable<'_>, n: usize) -> Result<SwitchFile, ConfigError> {

@@ -1,11 +1,14 @@
-//! Declarations of all keys of hosts, ifaces, switches, routes, neighbors and services, for files
-//! and for the command line.
+//! Declarations of all keys of hosts, ifaces, switches, routes, neighbors, services and metrics,
+//! for files and for the command line.
 
 mod given;
 mod iface;
 mod key;
 
-use super::{HostConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile, check};
+use super::{
+    HostConfig, MetricsAddress, MetricsConfig, NeighborConfig, RouteConfig, ServiceConfig, ServiceKind, SwitchFile,
+    check,
+};
 use crate::{fpm, isr, sysctl};
 use bridge::StpVersion;
 pub use given::{Given, Item, Takes, Unset};
@@ -327,6 +330,26 @@ pub const SWITCH: &[Key<SwitchFile>] = &[
         "Path of the switch's control socket.",
         |c, v| put(&mut c.control, v.path().map(Some)),
         |c| c.control.as_ref().and_then(|path| shown(path.display())),
+    ),
+];
+
+/// Keys of `[metrics]`. None of them can change while the process runs.
+pub const METRICS: &[Key<MetricsConfig>] = &[
+    key(
+        "listen",
+        Text(MetricsAddress::FORM),
+        Means("no metrics are served"),
+        "Address at which metrics are served; --metrics overrides it.",
+        |c, v| put(&mut c.listen, v.text().map(Some)),
+        |c| c.listen.as_ref().and_then(shown),
+    ),
+    key(
+        "series_max",
+        within(&check::SERIES),
+        Is("10000"),
+        "Maximum number of samples in one answer. Beyond it, samples are left out, and linerate_metrics_truncated is 1.",
+        |c, v| put(&mut c.series_max, v.number()),
+        |c| number(c.series_max),
     ),
 ];
 

@@ -5,7 +5,7 @@ use crate::sysctl;
 use std::fmt::Write;
 
 /// Top-level tables of a file.
-pub const TOP: [&str; 2] = ["host", "switch"];
+pub const TOP: [&str; 3] = ["host", "switch", "metrics"];
 
 /// A table of a file.
 #[derive(Debug)]
@@ -51,6 +51,11 @@ pub const TABLES: &[Table] = &[
         rows: sysctls,
     },
     Table { name: "switch", about: "A learning bridge between hosts.", rows: || rows(keys::SWITCH) },
+    Table {
+        name: "metrics",
+        about: "Metrics of the process, which 'linerate up' serves for Prometheus. A change needs a restart.",
+        rows: || rows(keys::METRICS),
+    },
 ];
 
 impl Table {
@@ -61,7 +66,8 @@ impl Table {
 
     /// Returns the line that begins the table in a file, as in `[[host.iface]]`.
     pub fn header(&self) -> String {
-        if self.name == "host.sysctl" { format!("[{}]", self.name) } else { format!("[[{}]]", self.name) }
+        let is_single = matches!(self.name, "host.sysctl" | "metrics");
+        if is_single { format!("[{}]", self.name) } else { format!("[[{}]]", self.name) }
     }
 }
 
@@ -142,7 +148,7 @@ fn filled(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{HostConfig, IfaceConfig, NeighborConfig, RouteConfig, SwitchFile, read_network};
+    use super::super::{HostConfig, IfaceConfig, MetricsConfig, NeighborConfig, RouteConfig, SwitchFile, read_network};
     use super::keys::{Item, set_key};
     use super::*;
     use std::fmt::Debug;
@@ -167,6 +173,7 @@ mod tests {
         defaults_hold(keys::ROUTE, RouteConfig::default);
         defaults_hold(keys::NEIGHBOR, NeighborConfig::default);
         defaults_hold(keys::SWITCH, SwitchFile::default);
+        defaults_hold(keys::METRICS, MetricsConfig::default);
     }
 
     /// Every key on the page is accepted in a file, and the error message for a misspelled key
@@ -181,13 +188,8 @@ mod tests {
                     _ => (table.name.to_string(), row.name.clone()),
                 };
                 let parent = if name.starts_with("host.") { "[[host]]\n" } else { "" };
-                let header = if name == "host.sysctl"
-                    || ["host.fpm", "host.isr", "host.mirror", "host.pool"].contains(&name.as_str())
-                {
-                    format!("[{name}]")
-                } else {
-                    format!("[[{name}]]")
-                };
+                let single = ["host.fpm", "host.isr", "host.mirror", "host.pool", "host.sysctl", "metrics"];
+                let header = if single.contains(&name.as_str()) { format!("[{name}]") } else { format!("[[{name}]]") };
                 // No key accepts a date. The message is therefore about the value if the key
                 // exists.
                 let why = read_network(&format!("{parent}{header}\n{key} = 2000-01-01\n"), "t").unwrap_err().what;

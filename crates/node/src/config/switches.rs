@@ -10,7 +10,7 @@
 //! commands = ["ifconfig s1 edge as1"]
 //! ```
 
-use super::HostConfig;
+use super::{HostConfig, MetricsConfig};
 use bridge::StpVersion;
 use port::Spec;
 use std::path::PathBuf;
@@ -37,13 +37,15 @@ pub struct SwitchFile {
     pub control: Option<PathBuf>,
 }
 
-/// Contents of a topology file: hosts, and the switches between them.
+/// Contents of a topology file: hosts, the switches between them, and the metrics of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
     /// Hosts, at least one.
     pub hosts: Vec<HostConfig>,
     /// Switches between the hosts.
     pub switches: Vec<SwitchFile>,
+    /// Metrics of the process.
+    pub metrics: MetricsConfig,
 }
 
 impl Network {

@@ -393,3 +393,32 @@ fn mirrors_are_configured_by_iface() {
         assert!(why.contains(expected), "{keys}: {why}");
     }
 }
+
+#[test]
+fn metrics_are_configured_for_the_process() {
+    let of = |keys: &str| read_network(&format!("[[host]]\nname = \"r\"\n[metrics]\n{keys}\n"), "m.toml");
+    let metrics = of("listen = \"[::1]:9273\"\nseries_max = 100").unwrap().metrics;
+    assert_eq!((metrics.listen, metrics.series_max), (Some("[::1]:9273".parse().unwrap()), 100));
+    let socket = of("listen = \"unix:/run/m.sock\"").unwrap();
+    assert_eq!(socket.metrics.listen.as_ref().map(ToString::to_string).as_deref(), Some("unix:/run/m.sock"));
+    assert_eq!(socket.metrics.series_max, SERIES_MAX);
+    let text = to_toml(&socket);
+    assert!(text.starts_with("[metrics]\nlisten = \"unix:/run/m.sock\"\n\n[[host]]\n"), "{text}");
+    assert_eq!(read_network(&text, "again").unwrap().metrics, socket.metrics);
+    assert_eq!(read_network("[[host]]\n", "none").unwrap().metrics, MetricsConfig::default());
+    // Programs that run hosts only accept a file with metrics.
+    assert_eq!(read("[metrics]\nlisten = \"127.0.0.1:1\"\n[[host]]\n", "hosts.toml").unwrap().len(), 1);
+    for (keys, says) in [
+        ("listen = \"9273\"", "m.toml:4: listen = '9273': expected an address with a port such as 127.0.0.1:9273"),
+        ("listen = \"unix:\"", "m.toml:4: listen = 'unix:': expected an address"),
+        ("listen = 9273", "m.toml:4: listen = 9273: expected an address"),
+        ("series_max = 0", "m.toml:4: series_max = 0: expected a number from 1 to 100000"),
+        ("series_max = \"all\"", "m.toml:4: series_max = 'all': expected a number from 1 to 100000"),
+        ("\nseries_mx = 1", "m.toml:5: unknown key 'series_mx'"),
+    ] {
+        let why = of(keys).unwrap_err().to_string();
+        assert!(why.starts_with(says), "{why}");
+    }
+    let list = read_network("[[host]]\n[[metrics]]\nseries_max = 1\n", "m.toml").unwrap_err().to_string();
+    assert_eq!(list, "m.toml:2: metrics: expected a table");
+}

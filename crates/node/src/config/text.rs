@@ -1,17 +1,23 @@
 //! Text of a topology file for a configuration.
 
 use super::keys::{self, Item, Key, Unset};
-use super::{HostConfig, IfaceConfig, NeighborConfig, Network, RouteConfig, ServiceConfig, ServiceKind, SwitchFile};
+use super::{
+    HostConfig, IfaceConfig, MetricsConfig, NeighborConfig, Network, RouteConfig, ServiceConfig, ServiceKind,
+    SwitchFile,
+};
 use crate::sysctl;
 use std::fmt::Write;
 use wire::L4Port;
 
-/// Returns the text of a file with the hosts and switches of `network`. Keys that have their
-/// default are omitted.
+/// Returns the text of a file with the metrics, hosts and switches of `network`. Keys that have
+/// their default are omitted.
 pub fn to_toml(network: &Network) -> String {
+    let unset = MetricsConfig::default();
+    let has_metrics = network.metrics != unset;
+    let metrics = has_metrics.then(|| table("[metrics]", keys::METRICS, &network.metrics, &unset));
     let hosts = network.hosts.iter().map(host);
     let switches = network.switches.iter().map(|of| table("[[switch]]", keys::SWITCH, of, &SwitchFile::default()));
-    hosts.chain(switches).collect::<Vec<_>>().join("\n")
+    metrics.into_iter().chain(hosts).chain(switches).collect::<Vec<_>>().join("\n")
 }
 
 fn host(host: &HostConfig) -> String {

@@ -64,7 +64,7 @@ impl<L: Locks> Host<L> {
 
     /// Returns the configuration of the host as it is now, as the text of a file.
     pub fn running_toml(&self) -> String {
-        to_toml(&Network { hosts: vec![self.running_config().config], switches: Vec::new() })
+        to_toml(&Network { hosts: vec![self.running_config().config], ..Network::default() })
     }
 
     pub(crate) fn revert_unconfirmed(&self, _: &Pairs) -> Vec<String> {

@@ -1,8 +1,10 @@
 //! Reloads a host from its file, saves it there, and goes back to the preceding configuration.
 
+use super::plan::{changed, different};
 use super::{Change, Plan, ReloadError, RunningConfig, locked};
 use crate::Host;
-use crate::config::{ConfigFile, HostConfig, Network, load_network, to_toml};
+use crate::config::keys::METRICS;
+use crate::config::{ConfigFile, HostConfig, MetricsConfig, Network, load_network, to_toml};
 use clock::{Duration, Instant};
 use lock::Locks;
 use port::Pairs;
@@ -17,7 +19,8 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Returns the errors of [`ConfigFile::read`], and [`ReloadError::Restart`] if a host or switch
-/// was added, removed or changed that cannot be changed while it runs.
+/// was added, removed or changed that cannot be changed while it runs, or if the metrics were
+/// changed.
 pub(super) fn read_for_reload(file: &ConfigFile) -> Result<Network, ReloadError> {
     let network = file.read().map_err(ReloadError::File)?;
     let mut restart = Vec::new();
@@ -41,6 +44,9 @@ pub(super) fn read_for_reload(file: &ConfigFile) -> Result<Network, ReloadError>
             restart.push(format!("host {} was changed and has several stacks", host.name));
         }
     }
+    for (key, before, after) in different(METRICS, &file.started().metrics, &network.metrics) {
+        restart.push(changed(&format!("metrics.{key}"), before.as_ref(), after.as_ref()));
+    }
     if restart.is_empty() { Ok(network) } else { Err(ReloadError::Restart(restart)) }
 }
 
@@ -57,7 +63,7 @@ fn save_host(file: &ConfigFile, config: HostConfig, notes: &[String]) -> Result<
 }
 
 fn text_of(host: &HostConfig) -> String {
-    to_toml(&Network { hosts: vec![host.clone()], switches: Vec::new() })
+    to_toml(&Network { hosts: vec![host.clone()], ..Network::default() })
 }
 
 /// Adds what a file cannot contain as comments.
@@ -193,15 +199,17 @@ impl<L: Locks> Host<L> {
         }
     }
 
-    /// Returns the configuration of the host as it is now, as the text of a file. Comments contain
-    /// what a file has no keys for.
+    /// Returns the configuration of the host as it is now, as the text of a file, with the metrics
+    /// of its own file. Comments contain what a file has no keys for.
     pub fn running_toml(&self) -> String {
         let RunningConfig { mut config, other } = self.running_config();
+        let mut metrics = MetricsConfig::default();
         if let Some(file) = self.origin.file.get() {
+            metrics = file.started().metrics.clone();
             let own = file.started().hosts.iter().find(|host| host.name == self.stack.name);
             config.control = own.and_then(|host| host.control.clone());
         }
-        with_notes(&to_toml(&Network { hosts: vec![config], switches: Vec::new() }), &other)
+        with_notes(&to_toml(&Network { hosts: vec![config], metrics, ..Network::default() }), &other)
     }
 
     /// Saves the configuration of the host as it is now to its file, or to `path`. In its own file,

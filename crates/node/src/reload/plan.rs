@@ -333,7 +333,8 @@ fn order(change: &Change) -> u8 {
     }
 }
 
-fn changed(key: &str, before: Option<&Item>, after: Option<&Item>) -> String {
+/// Returns a sentence about a key that cannot change while the process runs.
+pub(super) fn changed(key: &str, before: Option<&Item>, after: Option<&Item>) -> String {
     let value = |item: Option<&Item>| item.map_or_else(|| "the default".to_string(), Item::shown);
     let list = |item: Option<&Item>| match item {
         Some(list @ Item::List(_)) => plain(list),
@@ -343,7 +344,7 @@ fn changed(key: &str, before: Option<&Item>, after: Option<&Item>) -> String {
 }
 
 /// Returns the keys whose values are different, with both values.
-fn different<'a, T>(
+pub(super) fn different<'a, T>(
     keys: &'a [Key<T>],
     before: &'a T,
     after: &'a T,

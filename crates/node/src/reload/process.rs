@@ -304,7 +304,7 @@ mod tests {
     fn late_answers_do_not_count() {
         let alive: BTreeSet<String> = ["a", "b"].map(str::to_string).into();
         let hosts = || alive.iter().map(|name| HostConfig { name: name.clone(), ..HostConfig::default() });
-        let network = || Network { hosts: hosts().collect(), switches: Vec::new() };
+        let network = || Network { hosts: hosts().collect(), ..Network::default() };
         let (reload, mut main) = (Reload::default(), Coordinator::default());
         let wait = |main: &mut Coordinator| (0..=TICKS_MAX).find_map(|_| outcome(&main.tick(0, None, &reload, &alive)));
         assert_eq!(main.begin(network(), &reload, &alive), [Progress::Begun]);

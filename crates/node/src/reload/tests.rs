@@ -480,6 +480,28 @@ fn the_running_configuration_is_saved() {
     assert_eq!(place.text(), TWO);
 }
 
+/// The metrics are those of the process: they are shown and saved, and a change needs a restart.
+#[test]
+fn metrics_are_saved_and_cannot_change() {
+    let text = format!("[metrics]\nlisten = \"127.0.0.1:9273\"\n\n{TWO}");
+    let place = Place::new("metrics", &text);
+    let bench = place.start();
+    let head = "[metrics]\nlisten = \"127.0.0.1:9273\"\n\n[[host]]\n";
+    assert!(bench.host.running_toml().starts_with(head), "{}", bench.host.running_toml());
+    bench.host.save(None).unwrap();
+    assert!(place.text().starts_with(head), "{}", place.text());
+    for (to, why) in [
+        (text.replace("9273", "9274"), "metrics.listen cannot change from '127.0.0.1:9273' to '127.0.0.1:9274'"),
+        (TWO.to_string(), "metrics.listen cannot change from '127.0.0.1:9273' to the default"),
+        (text.replace("9273\"", "9273\"\nseries_max = 5"), "metrics.series_max cannot change from 10000 to 5"),
+    ] {
+        place.put(&to.replace("10.0.0.1/24", "10.0.0.5/24"));
+        let error = bench.host.reload(&bench.pairs).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains("restart the program"), "{error}");
+    }
+    assert!(bench.host.running_toml().contains("10.0.0.1/24"), "nothing was changed");
+}
+
 #[test]
 fn an_unconfirmed_configuration_goes_back_in_time() {
     let place = Place::new("confirm", TWO);

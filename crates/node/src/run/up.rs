@@ -47,7 +47,7 @@ pub fn up_with<P: Programs + 'static>(
     programs: P,
     each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
-    up_network(Network { hosts: configs, switches: Vec::new() }, programs, None, &Sandbox::off(), None, false, each)
+    up_network(Network { hosts: configs, ..Network::default() }, programs, None, &Sandbox::off(), None, false, each)
 }
 
 /// Runs hosts like [`up_with`], and the switches between them, until the last host has ended. Each
@@ -69,7 +69,7 @@ pub fn up_network<P: Programs + 'static>(
     mut each: impl FnMut(&Event),
 ) -> Result<Vec<Outcome>, UpError> {
     let (topology, nodes) = (Arc::new(Topology::of_network(&network)), network.parts());
-    let Network { hosts: configs, switches } = network;
+    let Network { hosts: configs, switches, .. } = network;
     let (hosts, end) = (AtomicUsize::new(configs.len()), AtomicBool::new(false));
     let unfinished = AtomicUsize::new(0);
     let gate = Gate::default();
@@ -173,6 +173,7 @@ fn live_split<P: Programs>(
 ) -> Result<Vec<Outcome>, UpError> {
     let fault = |why| BuildError::Split { host: config.name.clone(), why };
     let (mut dispatcher, shards) = Dispatcher::open(config, &shared.pairs, Clock::live(config.clock)).map_err(fault)?;
+    shared.collect_from(&config.name, |collector| dispatcher.report_to(collector))?;
     let (parts, living) = (split::parts(config), AtomicUsize::new(shards.len()));
     let mut outcomes = std::thread::scope(|scope| {
         let mut threads = Vec::new();

@@ -1,11 +1,12 @@
 //! Dispatcher of a split host: passes each frame from a port to the stack of its flow, and sends
 //! the frames of the stacks.
 
-use super::counts::{DispatchCounts, Strays, add};
+use super::counts::{DispatchCounts, Strays, add, entries};
 use super::netisr::netisr;
 use super::shard::{Health, Shard, ShardRx, ShardTx};
 use crate::audit;
 use crate::config::HostConfig;
+use crate::figures::{Collector, Figures, PortFigures, Source};
 use crate::host::{mac_of, unit_of};
 use crate::isr::{CLASSES, IsrError, Received, class_of, ids};
 use crate::run::Outcome;
@@ -33,6 +34,8 @@ const LOOK: Duration = Duration::from_micros(50);
 const RETRY: Duration = Duration::from_micros(200);
 /// Maximum sleep of the dispatcher.
 const NAP: Duration = Duration::from_millis(100);
+/// Interval at which requests for figures are answered while frames arrive.
+const FIGURES: Duration = Duration::from_millis(5);
 /// Maximum time for sending the remaining frames after the stacks have ended.
 const LINGER: Duration = Duration::from_millis(100);
 
@@ -103,6 +106,8 @@ impl From<dispatch::netisr::NetisrError> for OpenError {
 /// A port, and the rings of the stacks that send through it.
 struct Mine {
     iface: IfaceId,
+    /// Name of the iface.
+    name: String,
     port: Port,
     rings: Vec<Consumer<Frame>>,
     /// Frames that the port has not accepted yet.
@@ -126,7 +131,13 @@ pub(crate) struct Dispatcher {
     call: Call,
     shards: Vec<Call>,
     pub(super) dispatched: Arc<DispatchCounts>,
+    strays: Arc<Strays>,
+    pool: Pool,
     clock: Clock,
+    /// Connection with the collector of figures; `None` if there is none.
+    figures: Option<Source>,
+    /// Time at which requests for figures are answered next.
+    figures_due: Instant,
 }
 
 impl Dispatcher {
@@ -173,7 +184,8 @@ impl Dispatcher {
             }
             // Ifaces have the same numbers as in a stack, where loopback is the first.
             let iface = IfaceId(at as u16 + 1);
-            ports.push(Mine { iface, port, rings, out: Burst::new(), next: 0, health, is_over: false });
+            let name = iface_name;
+            ports.push(Mine { iface, name, port, rings, out: Burst::new(), next: 0, health, is_over: false });
         }
         let dispatcher = Dispatcher {
             name: config.name.clone(),
@@ -187,9 +199,59 @@ impl Dispatcher {
             call,
             shards: shards.iter().map(|shard| shard.call.clone()).collect(),
             dispatched,
+            strays,
+            pool,
             clock,
+            figures: None,
+            figures_due: Instant::ZERO,
         };
         Ok((dispatcher, shards))
+    }
+
+    /// Makes the dispatcher's thread answer the requests of `collector`, under the name of the
+    /// host. Its stacks answer under their own names.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Collector::join`].
+    pub(crate) fn report_to(&mut self, collector: &Collector) -> io::Result<()> {
+        self.figures = Some(collector.join(&self.name)?);
+        Ok(())
+    }
+
+    /// Answers a request for figures, if there is one and its time has come.
+    fn serve_figures(&mut self) {
+        let Some(source) = &self.figures else { return };
+        let now = self.clock.now();
+        if now >= self.figures_due {
+            source.serve(|| self.figures());
+            self.figures_due = now.after(FIGURES);
+        }
+    }
+
+    /// Returns the figures of the dispatcher: ports, counters, and the frames for each stack.
+    pub(super) fn figures(&self) -> Figures {
+        let (report, pool) = (self.audit(), self.pool.stats());
+        let (mut counters, mut frames) = (entries(&self.dispatched, &self.strays), vec![0; self.shards.len()]);
+        counters.extend(self.drops());
+        for row in self.isr.snapshot().work {
+            frames.get_mut(row.workstream).into_iter().for_each(|sum| *sum += row.queued);
+        }
+        let ports = self.ports.iter().map(|Mine { name, port, is_over, .. }| PortFigures {
+            name: name.clone(),
+            counters: [stats::entries(&port.counts.rx), stats::entries(&port.counts.tx)].concat(),
+            is_up: port.counts.link.is_up() && !is_over,
+            speed: port.counts.link.speed(),
+        });
+        let stacks = frames.into_iter().enumerate().map(|(at, frames)| (format!("{}.{at}", self.name), frames));
+        Figures {
+            node: self.name.clone(),
+            counters,
+            unaccounted: report.imbalance(),
+            ports: ports.collect(),
+            pool: [pool.live(), pool.buffers as u64],
+            dispatched: stacks.collect(),
+            ..Figures::default()
+        }
     }
 
     /// Dispatches received frames until `is_over` returns true, and sends the frames of the stacks
@@ -197,10 +259,12 @@ impl Dispatcher {
     pub(crate) fn run(&mut self, is_over: impl Fn() -> bool, are_gone: impl Fn() -> bool) {
         while !are_gone() {
             let takes = !is_over();
-            if self.turn(takes) == 0 {
-                self.wait(if takes { NAP } else { RETRY });
+            if self.turn(takes) == 0 && self.wait(if takes { NAP } else { RETRY }) {
+                self.figures_due = Instant::ZERO;
             }
+            self.serve_figures();
         }
+        self.figures = None;
         let end = self.clock.now().after(LINGER);
         while self.send(self.clock.now()) > 0 || self.waits_to_leave() && self.clock.now() < end {
             std::thread::yield_now();
@@ -277,7 +341,9 @@ impl Dispatcher {
         self.ports.iter().any(|mine| !mine.out.is_empty() || mine.rings.iter().any(|ring| ring.level() > 0))
     }
 
-    fn wait(&self, most: Duration) {
+    /// Sleeps until there is something to do, at most for `most`. Returns whether figures are
+    /// requested.
+    fn wait(&self, most: Duration) -> bool {
         let now = self.clock.now();
         let mut timeout = if self.ports.iter().any(|mine| !mine.out.is_empty()) { RETRY.min(most) } else { most };
         let mut fds = Vec::new();
@@ -287,14 +353,18 @@ impl Dispatcher {
                 None => timeout = timeout.min(LOOK),
             }
         }
+        let requests = fds.len();
+        fds.extend(self.figures.as_ref().map(Source::fd));
         let events = self.ports.iter().flat_map(|Mine { port, .. }| [port.rx.next_event(), port.tx.next_event()]);
         timeout = events.flatten().fold(timeout, |timeout, at| timeout.min(at.since(now)));
         let has_some = || self.ports.iter().any(|mine| mine.rings.iter().any(|ring| ring.level() > 0));
-        self.call.sleep(has_some, |bell| {
+        let ready = self.call.sleep(has_some, |bell| {
             fds.push(bell);
             // A bad descriptor costs one round. Its port reports that it has ended.
             dispatch::wait_readable(&fds, Some(timeout)).unwrap_or_default()
         });
+        let is_ready = ready.and_then(|ready| ready.get(requests).copied()).unwrap_or(false);
+        is_ready && self.figures.is_some()
     }
 
     /// Drops the remaining frames and returns the final audit. Called after the stacks have ended.
@@ -329,11 +399,6 @@ impl Dispatcher {
     pub(super) fn audit(&self) -> AuditReport {
         let (dispatched, queues) = (&self.dispatched, self.isr.audit());
         let out: usize = self.ports.iter().map(|mine| mine.out.len()).sum();
-        let of = |why: DropReason, value: u64| Entry { name: why.name().to_owned(), sentence: why.sentence(), value };
-        let reasons = [
-            of(DropReason::NetisrQueueFull, dispatched.queue_full.get()),
-            of(DropReason::Shutdown, dispatched.shutdown.get()),
-        ];
         AuditReport {
             received: dispatched.received.get() + dispatched.taken.get(),
             made: dispatched.copied.get(),
@@ -342,9 +407,18 @@ impl Dispatcher {
             read: 0,
             dropped: dispatched.queue_full.get() + dispatched.shutdown.get() + queues.lost,
             held: queues.held + out as u64,
-            reasons: reasons.into_iter().filter(|entry| entry.value > 0).collect(),
+            reasons: self.drops().into_iter().filter(|entry| entry.value > 0).collect(),
             uses: Vec::new(),
         }
+    }
+
+    /// Returns the numbers of dropped frames, by reason.
+    fn drops(&self) -> [Entry; 2] {
+        let of = |why: DropReason, value: u64| Entry { name: why.name().to_owned(), sentence: why.sentence(), value };
+        [
+            of(DropReason::NetisrQueueFull, self.dispatched.queue_full.get()),
+            of(DropReason::Shutdown, self.dispatched.shutdown.get()),
+        ]
     }
 
     /// Returns the frame counts of the ports (received, sent) minus the dispatcher's counts. Both

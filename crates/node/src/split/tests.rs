@@ -152,6 +152,30 @@ fn one_stack_answers_arp_and_all_learn() {
     both.balanced();
 }
 
+/// The figures of the dispatcher are those of the ports and the queues, and each stack has its own
+/// workstream.
+#[test]
+fn the_dispatcher_has_figures() {
+    let mut both = Both::new(&config("web", "10.0.0.2/24", 2));
+    both.heard(5000..5020, 2);
+    let figures = both.dispatcher.figures();
+    let value = |name: &str| figures.counters.iter().find(|entry| entry.name == name).unwrap().value;
+    assert_eq!((figures.node.as_str(), figures.unaccounted), ("web", 0));
+    assert_eq!((value("node.split.queue_full"), value("dispatch.netisr.queue_full")), (0, 0));
+    let [port] = &figures.ports[..] else { panic!("{:?}", figures.ports) };
+    let rx = port.counters.iter().find(|entry| entry.name == "port.rx.frames").unwrap().value;
+    assert_eq!((port.name.as_str(), rx), ("eth0", value("node.split.received")));
+    let (names, frames): (Vec<_>, Vec<_>) = figures.dispatched.iter().cloned().unzip();
+    assert_eq!(names, ["web.0", "web.1"]);
+    assert_eq!(frames.iter().sum::<u64>(), value("node.split.received") + value("node.split.copied"));
+    for (at, stack) in both.stacks.iter().enumerate() {
+        let rows = crate::figures::Figures::of_host(stack).isr;
+        assert!(rows.len() == 4 && rows.iter().all(|row| row.workstream == at), "{rows:?}");
+        assert_eq!(rows.iter().map(|row| row.queued).sum::<u64>(), frames[at], "{rows:?}");
+    }
+    both.balanced();
+}
+
 #[test]
 fn an_icmp_error_reaches_the_stack_of_its_flow() {
     let mut both = Both::new(&config("web", "10.0.0.2/24", 2));

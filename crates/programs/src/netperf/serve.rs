@@ -12,6 +12,7 @@ use dispatch::sandbox::Sandbox;
 use lock::{Heavy, Light, Locks, Up};
 use node::Host;
 use node::config::HostConfig;
+use node::figures::Collector;
 use node::remote::{Families, Remote};
 use node::run::{Event, Outcome};
 use port::Pairs;
@@ -19,7 +20,8 @@ use std::net::SocketAddr;
 
 /// Serves a far end at the address `at` on a host created from `config`. Returns after
 /// [`dispatch::request_stop`] (Ctrl-C, or the control command `stop`), or when the ports of the
-/// host have ended. The process enters `sandbox` once the far end listens.
+/// host have ended. The host reports its figures to `collector`. The process enters `sandbox` once
+/// the far end listens.
 ///
 /// # Errors
 /// [`RunError`].
@@ -27,14 +29,15 @@ pub fn serve<A: FarEnd>(
     config: &HostConfig,
     at: SocketAddr,
     limits: Limits,
+    collector: Option<&Collector>,
     sandbox: &Sandbox,
     each: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, RunError> {
     stay_on_core(config, each);
     match config.locks.as_str() {
-        "light" => live::<Light, A>(config, at, limits, sandbox, each),
-        "heavy" => live::<Heavy, A>(config, at, limits, sandbox, each),
-        _ => live::<Up, A>(config, at, limits, sandbox, each),
+        "light" => live::<Light, A>(config, at, limits, collector, sandbox, each),
+        "heavy" => live::<Heavy, A>(config, at, limits, collector, sandbox, each),
+        _ => live::<Up, A>(config, at, limits, collector, sandbox, each),
     }
 }
 
@@ -42,11 +45,13 @@ fn live<L: Locks, A: FarEnd>(
     config: &HostConfig,
     at: SocketAddr,
     limits: Limits,
+    collector: Option<&Collector>,
     sandbox: &Sandbox,
     each: &mut dyn FnMut(&Event),
 ) -> Result<Outcome, RunError> {
     let pairs = Pairs::new();
     let host = node::run::build::<L>(config, &pairs, Clock::live(config.clock))?;
+    collector.map_or(Ok(()), |collector| host.report_to(collector)).map_err(RunError::Figures)?;
     let (mut runner, mut programs) = runner(config, &host)?;
     let mut sockets = OurSockets::new(&host, Rest::Never);
     let (mut far, _) = A::open(&mut sockets, at, limits).map_err(|why| RunError::Listen { at, why })?;

@@ -222,3 +222,49 @@ fn readings_of_a_ports_parts_are_subtracted_from_the_stage_around_them() {
     let parts = parts.statement(Probe(10.0), 0);
     assert_eq!((parts.ticks(Stage::PortTake), parts.ticks(Stage::PortRefill)), (100, 50));
 }
+
+/// The first booking of each stage and every 64th after it is a sample: the time for each frame.
+#[test]
+fn bookings_are_sampled_by_time() {
+    let ledger = Ledger::default();
+    ledger.set_on_with_times(true, TICKS.get(), 1_000_000_000); // a tick is a nanosecond
+    for n in 0..SAMPLED + 1 {
+        let lap = ledger.lap(read);
+        pass(if n == SAMPLED { 7990 } else { 150 });
+        lap.mark(Stage::Demux, if n == SAMPLED { 2 } else { 10 });
+        lap.mark(Stage::Socket, 0);
+    }
+    let [demux, socket] = ledger.times().collect::<Vec<_>>()[..] else { panic!("two stages") };
+    assert_eq!((demux.stage, demux.buckets), (Stage::Demux, [1, 0, 0, 0, 1, 0, 0, 0, 0, 0]), "16 ns, 4 us");
+    assert_eq!(demux.sum_ps, 16_000 + 4_000_000);
+    assert_eq!((socket.stage, socket.buckets[0], socket.sum_ps), (Stage::Socket, 2, 20_000), "calls without frames");
+    assert_eq!(ledger.readings(), 3 * (SAMPLED + 1), "samples need no readings of their own");
+    let sums = StageTimes::of([&ledger, &on(), &ledger]);
+    assert_eq!(sums.iter().map(|sum| sum.buckets.iter().sum::<u64>()).collect::<Vec<_>>(), [4, 4]);
+    assert_eq!(sums[0].sum_ps, 2 * demux.sum_ps);
+}
+
+#[test]
+fn times_are_in_the_bucket_of_their_bound() {
+    let ledger = Ledger::default();
+    ledger.set_on_with_times(true, TICKS.get(), 1_000_000_000);
+    for (at, bound) in STAGE_BOUNDS_NS.into_iter().enumerate() {
+        let at_bucket = |ns: u64| {
+            let before = ledger.times().next().map_or([0; 10], |times| times.buckets);
+            ledger.sample(Stage::Timers, ns, 1);
+            let after = ledger.times().next().unwrap().buckets;
+            (0..10).find(|place| after[*place] > before[*place]).unwrap()
+        };
+        assert_eq!((at_bucket(bound), at_bucket(bound + 1)), (at, at + 1));
+    }
+}
+
+#[test]
+fn a_ledger_without_a_rate_has_no_times() {
+    let ledger = on();
+    ledger.lap(read).mark(Stage::Demux, 1);
+    assert_eq!((ticks(&ledger).len(), ledger.times().count()), (1, 0));
+    let off = Ledger::default();
+    off.set_on_with_times(false, TICKS.get(), 1);
+    assert!(off.samples.get().is_none(), "a ledger that is off has no memory for samples");
+}
