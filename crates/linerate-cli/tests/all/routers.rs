@@ -7,6 +7,7 @@ use crate::common::{Far, Running, isolated_within, kernel, run, station, until, 
 use buf::{Burst, Pool, PoolConfig};
 use port::os::netns::Namespace;
 use port::packet::PacketConfig;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,6 +93,13 @@ impl Routers {
         let row = fpm["routes"].as_array().unwrap().iter().find(|row| row["protocol"] == "bgp").cloned();
         let count = |family| row.as_ref().and_then(|row| row[family].as_u64()).unwrap_or(0);
         ["ipv4", "ipv6"].map(count)
+    }
+
+    /// Returns the number of FRR's routes at router `n` that use a next hop through `dev` alone.
+    fn routes_by(&self, n: usize, dev: &str) -> u64 {
+        let hops = self.routers[n - 1].json("ip nexthop");
+        let by = |hop: &&Value| hop["nexthops"].as_array().is_some_and(|all| all.len() == 1 && all[0]["dev"] == dev);
+        hops.as_array().unwrap().iter().filter(by).filter_map(|hop| hop["routes"].as_u64()).sum()
     }
 
     /// Stops both routers, whose audits are exact.
@@ -495,7 +503,7 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
             println!("link down, route of {what}: {broken:?}");
             assert!(outage(broken) < REPAIRED, "{what}: {broken:?}");
             kernel("link set core1p up");
-            until_every(PAUSE, "the first link", || is_full(&frr2) && !is_repaired(&to.0.to_string()));
+            until_every(PAUSE, "the first link", || is_full(&frr2) && all.routes_by(2, "core2") >= count as u64);
         }
         // With both links in one set, the host itself avoids the dead path as soon as BFD notices.
         // zebra is stopped, so that FRR cannot replace the routes.

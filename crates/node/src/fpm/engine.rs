@@ -382,7 +382,16 @@ impl Engine {
     fn end_waiting(&mut self, id: u32, tables: &mut Tables<'_>) -> bool {
         let Some(waiting) = self.waiting_for.get(&id) else { return false };
         let waiting: Vec<To> = waiting.iter().copied().collect();
-        let (v4, v6) = (self.object::<u32>(id, tables), self.object::<u128>(id, tables));
+        // Only of the families that wait for it.
+        let mut object_of = |is_v4: bool| {
+            let waits = waiting.iter().any(|to| matches!(to, To::V4(_)) == is_v4);
+            match (waits, is_v4) {
+                (false, _) => Err(Absent::Unknown),
+                (true, true) => self.object::<u32>(id, tables),
+                (true, false) => self.object::<u128>(id, tables),
+            }
+        };
+        let (v4, v6) = (object_of(true), object_of(false));
         let mut has_changed = false;
         for to in waiting {
             let Some(Waits { protocol, .. }) = self.waiting.get(&to).copied() else { continue };
