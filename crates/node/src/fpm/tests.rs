@@ -599,7 +599,15 @@ fn streams_leave_nothing_behind() {
         ]),
     ]
     .concat();
+    // The first route leaves a next hop, which is dead during the second half.
+    let left = [
+        frame(&[Wire::hop(1, 3, 1), Wire::hop(2, 5, 2)]),
+        many(5, 1),
+        frame(&[Wire::route("10.0.0.0/24".parse().unwrap(), BGP).nh_id(2)]),
+    ]
+    .concat();
     let seeds = [
+        ("left", left.repeat(2)),
         ("recorded", recorded.clone()),
         ("twice", recorded.repeat(2)),
         ("grouped", grouped.repeat(2)),

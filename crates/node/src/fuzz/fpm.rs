@@ -6,7 +6,8 @@ use inet::iface::IfaceId;
 use inet::route::{Route, Routes, Via};
 use wire::fpm::whole_frames;
 
-/// Applies the halves of `data` as the streams of two connections to tables with an own route.
+/// Applies the halves of `data` as the streams of two connections to tables with an own route. An
+/// iface is down during the second.
 ///
 /// Invariants: no panic; the tables have as many routes of the engine as were counted; the own route
 /// stays; nothing is left of the engine after its last connection has ended and its time is over.
@@ -18,7 +19,9 @@ pub fn fpm(data: &[u8]) {
     let mut engine = Engine::new(FpmConfig::default());
     let mut now = Instant::from_millis(1);
     let (first, second) = data.split_at(data.len() / 2);
-    for stream in [first, second] {
+    for (stream, is_alive) in [(first, true), (second, false)] {
+        v4.set_iface_alive(IfaceId(1), is_alive);
+        v6.set_iface_alive(IfaceId(1), is_alive);
         let mut tables = Tables { v4: &mut v4, v6: &mut v6, links: &links, now };
         engine.connect(&mut tables);
         let whole = whole_frames(stream).unwrap_or_else(|(whole, _)| whole);
@@ -32,6 +35,9 @@ pub fn fpm(data: &[u8]) {
         engine.disconnect(now);
         now = now.after(Duration::from_secs(1));
     }
+    v4.set_iface_alive(IfaceId(1), true);
+    v6.set_iface_alive(IfaceId(1), true);
+    assert_eq!((v4.diverted(), v6.diverted()), (0, 0), "the iface is up again");
     now = now.after(Duration::from_secs(121));
     let mut tables = Tables { v4: &mut v4, v6: &mut v6, links: &links, now };
     while engine.turn(&mut tables) {}
