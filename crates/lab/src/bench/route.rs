@@ -87,11 +87,15 @@ fn forwarding(study: &mut Study<'_>, core: usize) {
         rig.set_burst(32);
         rig
     };
-    let own = Side::new("route.own.burst32", move || RouteRig::new("route.own.burst32", ROUTES).map(bursts));
-    let id = "route.engine.burst32";
+    let [own_id, id] = ["route.own.burst32", "route.engine.burst32"];
+    let own = Side::new(own_id, move || RouteRig::new(own_id, ROUTES).map(bursts));
     let engine = Side::new(id, move || RouteRig::of_engine(id, ROUTES, ROUTES6).map(bursts));
-    let title = "the same, 1 M IPv4 and 220 k IPv6 routes of a routing engine, against 1 M own IPv4 routes";
-    study.measure_entries(vec![Entry::new(engine, title).with_sides([own])], options);
+    let title = "the same with 1 M IPv4 and 220 k IPv6 routes of a routing engine";
+    let entries = vec![
+        Entry::new(own, "the same with 1 M own routes, beside another router"),
+        Entry::new(engine, title).against(own_id),
+    ];
+    study.measure_entries(entries, options);
     match stages() {
         Ok(text) => study.note(text),
         Err(why) => study.note(format!("no stages: {why:#}")),
