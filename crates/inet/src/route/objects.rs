@@ -117,10 +117,10 @@ impl<A: Matched> Routes<A> {
         self.diverted.len()
     }
 
-    /// Ends the diversions of objects of which a path satisfies `is_alive`.
-    fn end_diversions(&mut self, is_alive: impl Fn(Via<A::Addr>) -> bool) {
+    /// Ends the diversions of objects of which the target of a path satisfies `is_such`.
+    fn end_diversions(&mut self, is_such: impl Fn(Via<A::Addr>) -> bool) {
         let has_path = |id: &NextHopId| {
-            self.objects.get(id).is_some_and(|object| object.paths.iter().any(|path| is_alive(path.via)))
+            self.objects.get(id).is_some_and(|object| object.paths.iter().any(|path| is_such(path.via)))
         };
         let ended: Vec<NextHopId> = self.diverted.iter().copied().filter(has_path).collect();
         ended.into_iter().for_each(|id| self.end_diversion(id));
@@ -159,8 +159,10 @@ impl<A: Matched> Routes<A> {
         }
     }
 
-    /// Removes the paths through an iface from all objects.
+    /// Removes the paths through an iface from all objects. Ends all diversions, which may lead
+    /// through it.
     pub(super) fn forget_iface_in_objects(&mut self, iface: IfaceId) {
+        self.end_diversions(|_| true);
         let is_by = |path: &Path<A::Addr>| path.via.iface() == Some(iface);
         let changed: Vec<NextHopId> =
             self.objects.iter().filter(|(_, object)| object.paths.iter().any(is_by)).map(|(id, _)| *id).collect();

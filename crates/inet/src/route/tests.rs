@@ -440,3 +440,15 @@ fn routes_follow_only_to_next_hops_that_may_be_alive() {
     routes.set_iface_alive(IfaceId(1), true);
     assert_eq!(routes.diverted(), 0);
 }
+
+#[test]
+fn no_route_is_diverted_to_an_iface_that_was_removed() {
+    let other = Path { via: Via::Gateway(IfaceId(2), Ipv4Addr::new(10, 0, 1, 1)), weight: 1 };
+    let (mut routes, [one, two]) = two_objects(&[path(1)], &[other]);
+    routes.mark_gateway(gateway(1), Some(clock::Instant::from_nanos(1)));
+    routes.learn(route_of(one, 0), Target::Object(two), engine(1)).unwrap();
+    assert_eq!((used(&routes, route_of(one, 1)), routes.diverted()), (Some(other.via), 1));
+    routes.forget_iface(IfaceId(2));
+    assert_eq!((used(&routes, route_of(one, 1)), routes.diverted()), (Some(gateway(1)), 0));
+    assert_eq!(used(&routes, route_of(one, 0)), Some(Via::Reject));
+}

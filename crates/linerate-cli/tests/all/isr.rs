@@ -61,7 +61,7 @@ stay = true
 port = "pair:ab"
 addresses = ["10.1.0.1/24"]
 [[host.iface]]
-port = "pktgen(rate=5k,dst=10.1.0.2,src=10.2.0.2,dst_port=7,count=20000):pg0"
+port = "pktgen(rate=5k,dst=10.1.0.2,src=10.2.0.2,dst_port=7,count=200000):pg0"
 addresses = ["10.2.0.1/24"]
 [host.sysctl]
 net.inet.ip.forwarding = 1
