@@ -1,5 +1,5 @@
-//! Local repair by BFD: routes with several paths avoid a gateway as soon as the daemon of a
-//! routing engine announces that its session with the gateway has failed.
+//! Local repair by BFD: routes avoid a gateway as soon as the daemon of a routing engine announces
+//! that its session with the gateway has failed, if they have another path or get one.
 //!
 //! The daemon sends its state in the packets that leave by a mirror. The routing engine itself may
 //! need half a minute to replace the routes of a large table. After
@@ -31,7 +31,7 @@ impl<L: Locks> Stack<L> {
 
     fn note_session(&self, cx: Cx, gateway: Gateway, packet: Packet) {
         if packet.has_failed() {
-            // Repeated packets mark it again, since a reply of the gateway may have made it alive.
+            // Each packet marks it again, since a mark ends sooner than the repair.
             if self.failed.lock(cx).fail(gateway, cx.now) {
                 self.set_gateway_alive(cx, gateway, false);
             }

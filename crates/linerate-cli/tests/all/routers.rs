@@ -1,22 +1,22 @@
 //! Two routers, each with FRR at its side, between two clients: routing protocols over mirrors, a
 //! table of BGP through both, and failures while traffic passes.
 
+mod flood;
+mod stream;
+
 use crate::common::bgp::{Prefix, Speaker, table};
 use crate::common::frr::{Frr, has_frr};
-use crate::common::{Far, Running, isolated_within, kernel, run, station, until, until_every};
+use crate::common::{Far, Running, isolated_within, kernel, run, setting, station, until, until_every};
 use buf::{Burst, Pool, PoolConfig};
+use flood::flood;
 use port::os::netns::Namespace;
 use port::packet::PacketConfig;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
-use wire::checksum::Partial;
+use stream::{lost, outage};
 use wire::control::ControlClass;
-use wire::eth::{self, EtherType};
-use wire::icmp6::nd;
-use wire::{L4Port, Mac, Proto, arp, icmp4, ip4, ip6, tcp};
 
 /// Pause between two checks of FRR's state, since each starts a vtysh.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -108,11 +108,6 @@ impl Routers {
     }
 }
 
-/// Number in an environment variable, for measurements.
-fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap())
-}
-
 /// Returns the configurations of FRR's daemons at router `own`, whose neighbor is router `other`.
 fn confs(own: u8, other: u8) -> [(&'static str, String); 6] {
     let ospf = |family: &str, process: &str| {
@@ -145,59 +140,6 @@ fn confs(own: u8, other: u8) -> [(&'static str, String); 6] {
             ),
         ),
         ("bfdd", format!("bfd\n peer 10.0.0.{other}\n  detect-multiplier 30\n  receive-interval 100\n")),
-    ]
-}
-
-/// Returns a frame of each class of control packets, and one to forward, from the first client to the
-/// router with this MAC address.
-fn flood(router: Mac) -> Vec<Vec<u8>> {
-    let (client, own, peer) = (Mac([2, 0, 0, 0, 9, 9]), Ipv4Addr::new(10, 1, 0, 1), Ipv4Addr::new(10, 1, 0, 2));
-    let frame = |dst: Mac, ethertype: EtherType, payload: &[u8]| {
-        let mut header = [0; eth::HEADER_LEN];
-        eth::Header { dst, src: client, ethertype }.emit(&mut header);
-        [&header, payload].concat()
-    };
-    let packet = |dst: Ipv4Addr, proto: Proto, upper: &[u8]| {
-        let mut header = [0; ip4::HEADER_LEN];
-        ip4::Header::new(peer, dst, proto, upper.len()).unwrap().emit(&mut header);
-        let mac = if dst.is_multicast() { Mac::multicast4(dst) } else { router };
-        frame(mac, EtherType::IPV4, &[&header, upper].concat())
-    };
-    let to_port = |port: u16| [5000u16.to_be_bytes(), port.to_be_bytes(), [0, 12], [0, 0], [7; 2], [7; 2]].concat();
-    let group = |last: u8| Ipv4Addr::new(224, 0, 0, last);
-    let arp = arp::Packet { op: arp::Op::Reply, sha: client, spa: peer, tha: router, tpa: own }.emit();
-    let mut syn = [0; tcp::HEADER_LEN];
-    let ports = (L4Port(5000), L4Port(179));
-    let (seq, ack, header_len, flags, window) = (1, 0, tcp::HEADER_LEN, tcp::Flags::SYN, 1000);
-    let (checksum, urgent) = (0, 0);
-    tcp::Header { src: ports.0, dst: ports.1, seq, ack, header_len, flags, window, checksum, urgent }.emit(&mut syn);
-    tcp::fill_checksum(Partial::pseudo4(peer, own, Proto::TCP, syn.len() as u16), &mut syn);
-    let mut echo = [0; icmp4::HEADER_LEN];
-    icmp4::emit_echo(icmp4::ty::ECHO_REPLY, 1, 1, &[], &mut echo).unwrap();
-    let ends: (Ipv6Addr, Ipv6Addr) = ("fd01::2".parse().unwrap(), "fd01::1".parse().unwrap());
-    let mut advert = [0; 32];
-    let flags = nd::Advert { router: false, solicited: true, replaces: true, target: ends.0 };
-    let len = nd::emit_advert(flags, Some(client), ends, &mut advert).unwrap();
-    let mut six = [0; ip6::HEADER_LEN];
-    let (next, payload_len) = (Proto::IPV6_ICMP, len as u16);
-    ip6::Header { src: ends.0, dst: ends.1, next, payload_len, hop_limit: 255, traffic_class: 0, flow_label: 0 }
-        .emit(&mut six);
-    vec![
-        frame(router, EtherType::ARP, &arp),
-        frame(router, EtherType::IPV6, &[&six, &advert[..len]].concat()),
-        packet(group(251), Proto::IGMP, &[0x16, 0, 0, 0, 224, 0, 0, 251]),
-        packet(own, Proto::TCP, &syn),
-        packet(own, Proto::UDP, &to_port(3784)),
-        packet(group(5), Proto::OSPF, &[2, 1, 0, 0]),
-        frame(Mac([1, 0x80, 0xc2, 0, 0, 0x15]), EtherType(27), &[0xfe, 0xfe, 3, 0x83, 27]),
-        packet(group(18), Proto::VRRP, &[0x21, 1]),
-        packet(group(13), Proto::PIM, &[0x20, 0]),
-        frame(Mac([1, 0x80, 0xc2, 0, 0, 0x0e]), EtherType::LLDP, &[2, 7, 4]),
-        frame(Mac([1, 0x80, 0xc2, 0, 0, 2]), EtherType::SLOW, &[1, 1]),
-        packet(own, Proto::ICMP, &echo),
-        packet(group(9), Proto::UDP, &to_port(520)),
-        packet(own, Proto::UDP, &to_port(5001)),
-        packet(Ipv4Addr::new(10, 2, 0, 2), Proto::UDP, &to_port(5001)),
     ]
 }
 
@@ -347,83 +289,8 @@ fn confs_of_table(own: u8, other: u8) -> [(&'static str, String); 4] {
     [("zebra", String::new()), ("ospfd", ospfd), ("bgpd", bgpd), ("bfdd", bfdd)]
 }
 
-/// A stream of numbered datagrams, one each `LINERATE_STREAM_MS` milliseconds (10 by default), from
-/// the second client to the first.
-struct Stream<'s> {
-    is_over: &'s AtomicBool,
-    receiver: std::thread::ScopedJoinHandle<'s, Vec<bool>>,
-    sender: std::thread::ScopedJoinHandle<'s, u32>,
-}
-
-impl<'s> Stream<'s> {
-    fn start<'e>(
-        scope: &'s std::thread::Scope<'s, 'e>,
-        all: &Routers,
-        to: (Ipv4Addr, u16),
-        is_over: &'s AtomicBool,
-    ) -> Stream<'s> {
-        // Several flows, of which some take each path.
-        let open = || [0; 8].map(|_| UdpSocket::bind("0.0.0.0:0").unwrap());
-        let from = all.client(2).within(open).unwrap();
-        let at = all.client(1).within(|| UdpSocket::bind(to).unwrap()).unwrap();
-        at.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
-        let sender = scope.spawn(move || {
-            let (began, pause, mut n) = (Instant::now(), setting("LINERATE_STREAM_MS", 10) as u64, 0u32);
-            while !is_over.load(Ordering::Relaxed) {
-                // Refused while there is no route.
-                let _ = from[n as usize % from.len()].send_to(&n.to_be_bytes(), to);
-                n += 1;
-                std::thread::sleep(
-                    (began + Duration::from_millis(u64::from(n) * pause)).saturating_duration_since(Instant::now()),
-                );
-            }
-            n
-        });
-        let receiver = scope.spawn(move || {
-            let (mut seen, mut bytes) = (Vec::new(), [0; 4]);
-            loop {
-                match at.recv(&mut bytes) {
-                    Ok(_) => {
-                        let n = u32::from_be_bytes(bytes) as usize;
-                        seen.resize(seen.len().max(n + 1), false);
-                        seen[n] = true;
-                    }
-                    Err(_) if is_over.load(Ordering::Relaxed) => return seen,
-                    Err(_) => {}
-                }
-            }
-        });
-        Stream { is_over, receiver, sender }
-    }
-
-    /// Ends the stream. Returns the number of datagrams sent and of those lost.
-    fn end(self) -> (u32, usize) {
-        std::thread::sleep(Duration::from_millis(300));
-        self.is_over.store(true, Ordering::Relaxed);
-        let sent = self.sender.join().unwrap();
-        let seen = self.receiver.join().unwrap();
-        (sent, sent as usize - seen.iter().filter(|seen| **seen).count())
-    }
-}
-
 /// Time after which a failure must be repaired, on a busy machine and with a detection time of 2 s.
 const REPAIRED: Duration = Duration::from_secs(20);
-
-/// Returns the time for which the datagrams of a stream were lost, at most.
-fn outage((_, lost): (u32, usize)) -> Duration {
-    Duration::from_millis((lost * setting("LINERATE_STREAM_MS", 10)) as u64)
-}
-
-/// Runs `during` while a stream passes. Returns the number of datagrams sent and of those lost.
-fn lost(all: &Routers, to: (Ipv4Addr, u16), during: impl FnOnce()) -> (u32, usize) {
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let stream = Stream::start(scope, all, to, &is_over);
-        std::thread::sleep(Duration::from_millis(300));
-        during();
-        stream.end()
-    })
-}
 
 /// `LINERATE_ROUTES` is the number of IPv4 routes, at least 2,000; there are 22 IPv6 routes for 100
 /// of them.
@@ -438,6 +305,7 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
         let prefixes: Vec<Prefix> = table(count, count * 22 / 100);
         let counts = [count, prefixes.len() - count].map(|n| n as u64);
         let all = Routers::start("table");
+        let ends = [&all.client(2), &all.client(1)];
         let frr1 = all.frr(1, &confs_of_table(1, 2));
         let mut frr2 = all.frr(2, &confs_of_table(2, 1));
         let is_full = |frr: &Frr| {
@@ -467,7 +335,7 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
         }
         let (table, lan) = ((Ipv4Addr::new(11, 0, 0, 1), 4000), (own, 4001));
         // All daemons of a router are killed and start again.
-        let restart = lost(&all, table, || {
+        let restart = lost(ends, table, || {
             frr2.kill();
             std::thread::sleep(Duration::from_secs(1));
             assert_eq!(all.bgp_routes(2), counts);
@@ -483,7 +351,7 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
         let ping = run(all.clients[0].command("ping").args(["-c", "1", "-w", "30", "-I", "10.1.0.3", "10.1.0.1"]));
         assert!(ping.status.success());
         // All routes get another next hop, and the first thousand are withdrawn and come back.
-        let moved = lost(&all, table, || {
+        let moved = lost(ends, table, || {
             speaker.announce(&prefixes[..count], Ipv4Addr::new(10, 1, 0, 3), near);
             until("the other next hop", || all.routers[0].ok("ip route get 11.0.0.1").contains("via 10.1.0.3"));
             speaker.withdraw(&prefixes[count - 1000..count]);
@@ -496,7 +364,7 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
         // A link dies; the second router keeps its carrier, so that only BFD notices.
         let is_repaired = |dst: &str| all.routers[1].ok(&format!("ip route get {dst}")).contains("dev back2");
         for (what, to) in [("OSPF", lan), ("the table", table)] {
-            let broken = lost(&all, to, || {
+            let broken = lost(ends, to, || {
                 kernel("link set core1p down");
                 until("the other link", || is_repaired(&to.0.to_string()));
             });
@@ -517,7 +385,7 @@ fn a_table_passes_two_routers_and_failures_are_repaired() {
         };
         until_every(PAUSE, "both links", || ways().len() == 2);
         frr2.signal_zebra("STOP");
-        let broken = lost(&all, table, || {
+        let broken = lost(ends, table, || {
             kernel("link set core1p down");
             until("the other link", || ways() == [false].into());
         });

@@ -457,3 +457,8 @@ impl Rng {
         of[self.below(of.len())]
     }
 }
+
+/// Number in an environment variable, for measurements.
+pub fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap())
+}
