@@ -7,6 +7,7 @@
 //! without BFD. Only gateways with the address of the session are avoided.
 
 use crate::Stack;
+use crate::family::Family;
 use crate::iface::Iface;
 use crate::sessions::Gateway;
 use buf::Frame;
@@ -40,10 +41,26 @@ impl<L: Locks> Stack<L> {
         }
     }
 
-    /// Ends the repair of sessions whose time is over. Returns the next such time.
-    pub(crate) fn poll_bfd(&self, cx: Cx) -> Instant {
+    /// Ends the repair of sessions whose time is over, and the diversions of next hops with a
+    /// gateway that may be tried again. Returns the time of the next call.
+    pub(crate) fn poll_repair(&self, cx: Cx) -> Instant {
         let (over, next) = self.failed.lock(cx).expire(cx.now);
         over.into_iter().for_each(|gateway| self.set_gateway_alive(cx, gateway, true));
+        next.min(self.poll_diversions::<u32>(cx)).min(self.poll_diversions::<u128>(cx))
+    }
+
+    fn poll_diversions<F: Family>(&self, cx: Cx) -> Instant {
+        if !F::routes_reader(self).has_diverted() {
+            return Instant::NEVER;
+        }
+        let mut routes = F::routes(self).lock(cx);
+        let before = routes.diverted();
+        let next = routes.poll_diversions(cx.now);
+        let has_ended = routes.diverted() != before;
+        drop(routes);
+        if has_ended {
+            self.rerouted();
+        }
         next
     }
 
@@ -54,7 +71,6 @@ impl<L: Locks> Stack<L> {
             (IpAddr::V6(addr), true) => self.revived::<u128>(cx, iface, addr),
             (IpAddr::V6(addr), false) => self.silent::<u128>(cx, iface, addr),
         }
-        self.rerouted(); // for sockets and tunnels that keep the path
     }
 }
 

@@ -67,7 +67,7 @@ impl<L: Locks> Stack<L> {
             && let Ok(header) = ip6::Header::parse(packet.bytes())
         {
             let len = ip6::HEADER_LEN + usize::from(header.payload_len);
-            self.count_route(cx, header.dst.to_bits(), len);
+            self.count_route(cx, header.dst.to_bits(), len.min(packet.len()));
         }
         self.ip6_packet(cx, iface, packet);
     }

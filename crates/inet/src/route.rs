@@ -320,6 +320,9 @@ impl<A: Matched> Routes<A> {
     /// Returns the number of the next hop `via`, creating it if necessary, and increments its use
     /// count.
     fn hold_via(&mut self, via: Via<A::Addr>) -> Result<NextHopId, RouteError> {
+        if A::BITS > 32 && matches!(via, Via::Gateway6(..)) {
+            return Err(RouteError::BadVia); // an IPv6 route has an ordinary gateway
+        }
         let id = match self.by_via.get(&via) {
             Some(&id) => id,
             None => {
@@ -373,6 +376,7 @@ impl<A: Matched> Routes<A> {
             return;
         }
         self.end_diversion(id);
+        self.end_followers(id);
         if self.objects.remove(&id).is_none()
             && let Some(via) = self.via(id)
         {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 /// Time for which a gateway is avoided after its session has failed.
 pub(crate) const REPAIR: Duration = Duration::from_secs(60);
-/// Maximum number of failed sessions; further ones have no effect.
+/// Maximum number of failed sessions. If no repair of them is over, further ones have no effect.
 const FAILED_MAX: usize = 256;
 
 /// The other end of a session: the interface to it, and its address.
@@ -29,8 +29,12 @@ impl FailedSessions {
     pub(crate) fn fail(&mut self, gateway: Gateway, now: Instant) -> bool {
         match self.0.iter().find(|of| of.gateway == gateway) {
             Some(known) => known.until.is_some(),
-            None if self.0.len() >= FAILED_MAX => false,
             None => {
+                if self.0.len() >= FAILED_MAX {
+                    // The oldest whose time is over: its session may have ended.
+                    let Some(over) = self.0.iter().position(|of| of.until.is_none()) else { return false };
+                    self.0.remove(over);
+                }
                 self.0.push(Failed { gateway, until: Some(now.after(REPAIR)) });
                 true
             }
@@ -91,5 +95,8 @@ mod tests {
         let mut failed = FailedSessions::default();
         let count = (0..1000).filter(|n| failed.fail(gateway(*n), Instant::ZERO)).count();
         assert_eq!(count, FAILED_MAX);
+        failed.expire(Instant::ZERO.after(REPAIR));
+        assert!(failed.fail(gateway(2000), Instant::ZERO.after(REPAIR)), "their sessions may have ended");
+        assert_eq!(failed.0.len(), FAILED_MAX);
     }
 }

@@ -313,6 +313,7 @@ impl<L: Locks> Stack<L> {
         // Packets that result from processing the queue, and packets that other threads have queued
         // in the meantime, are due at once.
         let loop_due = if self.loopback_len.load(Ordering::Relaxed) == 0 { Instant::NEVER } else { cx.now };
+        let repair = self.poll_repair(cx); // outside the array, whose guards last until its end
         let next = [
             self.poll_alarm(cx),
             outputs,
@@ -324,7 +325,7 @@ impl<L: Locks> Stack<L> {
             self.neighbors.lock(cx).next_deadline(),
             self.reassembly.lock(cx).next_deadline().unwrap_or(Instant::NEVER),
             self.groups.lock(cx).next_deadline(),
-            self.poll_bfd(cx),
+            repair,
             loop_due,
         ];
         lap.mark(Stage::Timers, 1);

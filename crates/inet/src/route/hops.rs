@@ -140,6 +140,8 @@ pub(super) struct Hops {
     segments: [OnceLock<Box<[Cell]>>; SEGMENTS],
     /// Set once there has been an object.
     has_objects: AtomicBool,
+    /// Number of diverted objects.
+    diverted: AtomicUsize,
     /// Number of dead next hops. It is usually 0, and then path selection avoids no path.
     dead: AtomicUsize,
 }
@@ -179,6 +181,14 @@ impl Hops {
     #[inline(always)]
     pub(super) fn has_objects(&self) -> bool {
         self.has_objects.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn has_diverted(&self) -> bool {
+        self.diverted.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn note_diverted(&self, count: usize) {
+        self.diverted.store(count, Ordering::Relaxed);
     }
 
     /// Replaces objects among the numbers `ids` by their targets. The targets do not change while

@@ -7,14 +7,19 @@
 //! The engine replaces the next hop of one route after another, which takes half a minute for a
 //! million routes. If all paths of an object are dead, the first of its routes that the engine
 //! gives another next hop therefore takes the others along: the object is diverted to that next
-//! hop, until one of its own gateways is alive again, or until the engine changes it. Without this,
-//! the packets of the other routes would be lost meanwhile.
+//! hop, until one of its own gateways is alive or may be tried again, or until the engine changes
+//! it. Without this, the packets of the other routes would be lost meanwhile.
 
-use super::paths::Object;
+use super::paths::{Diversion, Object};
 use super::{Path, RouteError, Routes, Via};
 use crate::iface::IfaceId;
-use clock::Instant;
+use clock::{Duration, Instant};
 use fib::{IpPrefix, Matched, NextHopId};
+
+/// Maximum number of diverted objects. Routes of further ones wait for the engine.
+const DIVERTED_MAX: usize = 4096;
+/// Interval at which the diversions are checked.
+const POLL: Duration = Duration::from_secs(1);
 
 /// Number of a next hop object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -37,7 +42,7 @@ impl<A: Matched> Routes<A> {
         };
         self.ways.set_object(id, target);
         self.add_use(id); // of the caller, until remove_object
-        self.objects.insert(id, Object { paths: paths.to_vec(), is_held: true, diverted_from: None });
+        self.objects.insert(id, Object { paths: paths.to_vec(), is_held: true, diversion: None });
         Ok(ObjectId(id))
     }
 
@@ -50,10 +55,12 @@ impl<A: Matched> Routes<A> {
         if self.objects.get(&id).is_none_or(|object| object.paths == paths) {
             return Ok(false);
         }
+        let own = self.diversion(id).map_or_else(|| self.ways.object_target(id), |diversion| Some(diversion.own));
+        let target = self.hold_target(paths, own)?;
         self.end_diversion(id);
         let before = self.ways.object_target(id);
-        let target = self.hold_target(paths, before)?;
         self.ways.set_object(id, target);
+        self.move_followers(id, id);
         before.into_iter().for_each(|before| self.release(before));
         self.objects.entry(id).and_modify(|object| object.paths = paths.to_vec());
         Ok(true)
@@ -87,34 +94,92 @@ impl<A: Matched> Routes<A> {
     /// Diverts the object `from` to the next hop `to`, which one of its routes has got, if no path
     /// of the object is alive, but one of `to` is.
     pub(super) fn divert(&mut self, from: NextHopId, to: NextHopId) {
-        if !self.ways.any_dead() || from == to || !self.is_dead(from) || self.is_dead(to) {
+        if !self.ways.any_dead() || from == to || !self.objects.contains_key(&from) || !self.is_dead(from) {
             return;
         }
-        let target = self.ways.object_target(to).unwrap_or(to);
-        let sends = self.via(target).is_some_and(|via| via.is_gateway() || matches!(via, Via::Link(_) | Via::Paths(_)));
-        let own = self.ways.object_target(from);
-        let Some(object) = self.objects.get_mut(&from).filter(|object| object.diverted_from.is_none()) else { return };
-        if !sends || own == Some(target) {
+        self.end_diversion(from); // to a next hop that is dead now, too
+        let to = self.diversion(to).map_or(to, |diversion| diversion.to);
+        let Some(own) = self.ways.object_target(from).filter(|_| self.is_dead(from)) else { return };
+        if from == to || self.is_dead(to) || !self.sends(to) || self.diverted.len() >= DIVERTED_MAX {
             return;
         }
-        object.diverted_from = own;
+        self.objects.entry(from).and_modify(|object| object.diversion = Some(Diversion { own, to }));
         self.diverted.push(from);
-        self.add_use(target);
-        self.ways.set_object(from, target);
+        self.take_target(from, to);
+        self.move_followers(from, to);
+        self.ways.note_diverted(self.diverted.len());
     }
 
     /// Returns the routes of a diverted object to its own paths.
     pub(super) fn end_diversion(&mut self, id: NextHopId) {
-        let Some(own) = self.objects.get_mut(&id).and_then(|object| object.diverted_from.take()) else { return };
+        let Some(object) = self.objects.get_mut(&id) else { return };
+        let Some(Diversion { own, .. }) = object.diversion.take() else { return };
         self.diverted.retain(|diverted| *diverted != id);
         let target = self.ways.object_target(id);
         self.ways.set_object(id, own);
         target.into_iter().for_each(|target| self.end_use(target));
+        self.ways.note_diverted(self.diverted.len());
+    }
+
+    /// Makes the objects that are diverted to `before` take the target of `to`, which `before` has
+    /// changed to, or ends their diversions.
+    fn move_followers(&mut self, before: NextHopId, to: NextHopId) {
+        for id in self.followers(before) {
+            let target = self.ways.object_target(id);
+            if id == to || !self.sends(to) {
+                self.end_diversion(id);
+                continue;
+            }
+            if let Some(diversion) = self.objects.get_mut(&id).and_then(|object| object.diversion.as_mut()) {
+                diversion.to = to;
+            }
+            self.take_target(id, to);
+            target.into_iter().for_each(|target| self.end_use(target));
+        }
+    }
+
+    /// Ends the diversions to a next hop that has ended.
+    pub(super) fn end_followers(&mut self, of: NextHopId) {
+        self.followers(of).into_iter().for_each(|id| self.end_diversion(id));
+    }
+
+    fn followers(&self, of: NextHopId) -> Vec<NextHopId> {
+        let follows = |id: &NextHopId| self.diversion(*id).is_some_and(|diversion| diversion.to == of);
+        self.diverted.iter().copied().filter(follows).collect()
+    }
+
+    fn diversion(&self, id: NextHopId) -> Option<Diversion> {
+        self.objects.get(&id)?.diversion
+    }
+
+    /// Makes the routes of the object `id` use the target of the next hop `to`.
+    fn take_target(&mut self, id: NextHopId, to: NextHopId) {
+        let target = self.ways.object_target(to).unwrap_or(to);
+        self.add_use(target);
+        self.ways.set_object(id, target);
+    }
+
+    /// Returns whether packets to a next hop are sent, and not rejected or dropped.
+    fn sends(&self, id: NextHopId) -> bool {
+        self.via(id).is_some_and(|via| via.is_gateway() || matches!(via, Via::Link(_) | Via::Paths(_)))
     }
 
     /// Returns the number of diverted objects.
     pub fn diverted(&self) -> usize {
         self.diverted.len()
+    }
+
+    /// Ends the diversions of objects with a gateway that may be tried again. Returns the time of
+    /// the next call.
+    pub fn poll_diversions(&mut self, now: Instant) -> Instant {
+        let may_try = |id: NextHopId| self.ways.dead_until(id).is_none_or(|until| until <= now);
+        let is_over = |id: &NextHopId| {
+            let paths = self.objects.get(id).map_or(&[][..], |object| &object.paths);
+            paths.iter().any(|path| self.hop_to(path.via).is_none_or(may_try))
+        };
+        let over: Vec<NextHopId> = self.diverted.iter().copied().filter(is_over).collect();
+        over.into_iter().for_each(|id| self.end_diversion(id));
+        if self.diverted.is_empty() { Instant::NEVER } else { now.after(POLL) }
     }
 
     /// Ends the diversions of objects of which the target of a path satisfies `is_such`.

@@ -42,8 +42,17 @@ pub(super) struct Object<G> {
     pub(super) paths: Vec<Path<G>>,
     /// Set until the caller has called `Routes::remove_object`.
     pub(super) is_held: bool,
-    /// Next hop of the paths, which is kept while the routes take that of another object.
-    pub(super) diverted_from: Option<NextHopId>,
+    /// Set while the routes take the next hop of another object.
+    pub(super) diversion: Option<Diversion>,
+}
+
+/// Diversion of an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Diversion {
+    /// Next hop of the object's own paths, which is kept meanwhile.
+    pub(super) own: NextHopId,
+    /// Object or other next hop whose target the routes take. It is not diverted itself.
+    pub(super) to: NextHopId,
 }
 
 /// A path set as readers use it: for each bucket, the number of its next hop plus one; 0 if it has

@@ -141,6 +141,15 @@ impl<A: Matched> RouteReader<A> {
         self.has_paths() || self.hops.hops.has_objects()
     }
 
+    /// Returns whether routes of a next hop object take that of another one.
+    pub fn has_diverted(&self) -> bool {
+        self.hops.hops.has_diverted()
+    }
+
+    pub(super) fn note_diverted(&self, count: usize) {
+        self.hops.hops.note_diverted(count);
+    }
+
     pub(super) fn note_sets(&self, used: usize) {
         self.hops.sets.note(used);
     }

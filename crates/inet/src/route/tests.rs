@@ -1,7 +1,7 @@
 use super::*;
 use crate::iface::IfaceId;
 use fib::Prefix;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 fn gateway(i: u8) -> Via {
     Via::Gateway(IfaceId(1), Ipv4Addr::new(10, 0, 0, i))
@@ -451,4 +451,65 @@ fn no_route_is_diverted_to_an_iface_that_was_removed() {
     routes.forget_iface(IfaceId(2));
     assert_eq!((used(&routes, route_of(one, 1)), routes.diverted()), (Some(gateway(1)), 0));
     assert_eq!(used(&routes, route_of(one, 0)), Some(Via::Reject));
+}
+
+#[test]
+fn diverted_routes_follow_what_happens_to_their_target() {
+    let dead = Some(clock::Instant::NEVER);
+    let (mut routes, [one, two]) = two_objects(&[path(1)], &[path(2)]);
+    let three = routes.new_object(&[path(3)]).unwrap();
+    let rest = |routes: &Routes, of: ObjectId| used(routes, route_of(of, 2)).unwrap();
+    let learn = |routes: &mut Routes, prefix, to| {
+        routes.learn(prefix, Target::Object(to), engine(1)).unwrap();
+    };
+    routes.mark_gateway(gateway(1), dead);
+    learn(&mut routes, route_of(one, 0), two);
+    // The engine changes the target.
+    routes.set_object(two, &[path(4)]).unwrap();
+    assert_eq!(rest(&routes, one), gateway(4));
+    routes.set_object(two, &[]).unwrap();
+    assert_eq!((rest(&routes, one), routes.diverted()), (gateway(1), 0), "the target rejects");
+    // The target dies, and the next route leads elsewhere.
+    routes.set_object(two, &[path(2)]).unwrap();
+    learn(&mut routes, route_of(one, 1), two);
+    assert_eq!(rest(&routes, one), gateway(2));
+    routes.mark_gateway(gateway(2), dead);
+    learn(&mut routes, route_of(one, 0), one);
+    learn(&mut routes, route_of(one, 0), three);
+    assert_eq!(rest(&routes, one), gateway(3));
+    // The target is diverted itself, and comes back.
+    learn(&mut routes, route_of(two, 0), three);
+    assert_eq!((rest(&routes, two), routes.diverted()), (gateway(3), 2));
+    routes.mark_gateway(gateway(2), None);
+    assert_eq!((rest(&routes, one), rest(&routes, two), routes.diverted()), (gateway(3), gateway(2), 1));
+    // The target ends.
+    let rejected = routes.set_object(one, &[path(1), Path { via: Via::Reject, weight: 1 }]);
+    assert_eq!((rejected, rest(&routes, one)), (Err(RouteError::BadPaths), gateway(3)), "unchanged");
+    routes.sweep(1, None, 1000);
+    [one, two, three].into_iter().for_each(|object| routes.remove_object(object));
+    (0..4).for_each(|_| routes.look_after());
+    assert!(routes.by_via.is_empty() && routes.waiting.is_empty() && routes.free.len() == routes.uses.len());
+}
+
+#[test]
+fn a_diversion_ends_when_its_gateway_may_be_tried_again() {
+    let at = |seconds| clock::Instant::ZERO.after(clock::Duration::from_secs(seconds));
+    let (mut routes, [one, two]) = two_objects(&[path(1)], &[path(2)]);
+    let reader = routes.reader();
+    routes.mark_gateway(gateway(1), Some(at(20)));
+    routes.learn(route_of(one, 0), Target::Object(two), engine(1)).unwrap();
+    assert!(reader.has_diverted() && routes.poll_diversions(at(19)) == at(20));
+    assert_eq!(used(&routes, route_of(one, 1)), Some(gateway(2)));
+    assert_eq!(routes.poll_diversions(at(20)), clock::Instant::NEVER);
+    assert_eq!((used(&routes, route_of(one, 1)), reader.has_diverted()), (Some(gateway(1)), false));
+}
+
+#[test]
+fn ipv6_routes_have_ordinary_gateways() {
+    let mut routes: Routes<u128> = Routes::new(fib::DEFAULT_LIMIT, 1);
+    let via = Via::Gateway6(IfaceId(1), Ipv6Addr::LOCALHOST);
+    assert_eq!(routes.insert("2001:db8::/32".parse().unwrap(), via), Err(RouteError::BadVia));
+    let paths = [Path { via, weight: 1 }, Path { via: Via::Link(IfaceId(1)), weight: 1 }];
+    assert_eq!(routes.insert_paths("2001:db8::/32".parse().unwrap(), &paths), Err(RouteError::BadVia));
+    assert_eq!(routes.hops_in_use(), 0);
 }

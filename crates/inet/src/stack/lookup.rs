@@ -167,6 +167,8 @@ impl<L: Locks> Stack<L> {
         let mut routes = F::routes(self).lock(cx);
         if gateway.iface().is_some_and(|iface| self.has_live_link(iface)) {
             routes.mark_gateway(gateway, if is_alive { None } else { Some(cx.now.after(DEAD_FOR)) });
+            drop(routes);
+            self.rerouted(); // for sockets and tunnels that keep the path
         }
     }
 
