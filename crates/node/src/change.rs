@@ -342,9 +342,12 @@ impl<L: Locks> Host<L> {
 
     fn hop_of(&self, route: &RouteConfig) -> Result<Hop, CommandError> {
         let dev = self.dev(route.dev.as_deref())?;
-        if route.to6.is_some() || route.via6.is_some() {
-            return Ok(Hop::V6(route.to6.unwrap_or(Prefix6::DEFAULT), self.hop6(route.via6, dev)?));
+        match route.destination6() {
+            Some(to) => Ok(Hop::V6(to, self.hop6(route.via6, dev)?)),
+            None => {
+                let gateway = route.via6.map(IpAddr::V6).or(route.via.map(IpAddr::V4));
+                Ok(Hop::V4(route.to, self.hop(gateway, dev)?))
+            }
         }
-        Ok(Hop::V4(route.to, self.hop(route.via.map(IpAddr::V4), dev)?))
     }
 }

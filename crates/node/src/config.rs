@@ -324,16 +324,23 @@ pub struct RouteConfig {
     pub via: Option<Ipv4Addr>,
     /// IPv6 destination prefix; `None` for an IPv4 route or an IPv6 default route.
     pub to6: Option<inet::fib::Prefix6>,
-    /// IPv6 gateway. If it is set and `to6` is `None`, the route is an IPv6 default route.
+    /// IPv6 gateway, also of an IPv4 route (RFC 8950).
     pub via6: Option<std::net::Ipv6Addr>,
     /// Outgoing iface; `None` for the iface on whose link the gateway is.
     pub dev: Option<String>,
 }
 
 impl RouteConfig {
+    /// Returns the IPv6 destination; `None` for an IPv4 route. Without another destination, a route
+    /// through an IPv6 gateway is the IPv6 default route.
+    pub fn destination6(&self) -> Option<inet::fib::Prefix6> {
+        let is_default = self.via6.is_some() && self.to == Prefix::DEFAULT;
+        self.to6.or(is_default.then_some(inet::fib::Prefix6::DEFAULT))
+    }
+
     /// Returns whether this is an IPv4 route.
     pub fn is_v4(&self) -> bool {
-        self.to6.is_none() && self.via6.is_none()
+        self.destination6().is_none()
     }
 }
 

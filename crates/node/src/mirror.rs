@@ -38,6 +38,8 @@ struct DeviceState {
     /// Epoch of the stack's links with which the device was last compared; `None` before the first
     /// time.
     epoch: Option<u64>,
+    /// Set if it also sets the addresses of the router itself.
+    has_own: bool,
     /// Addresses that the device and the namespace have; `None` if they must be set again.
     addresses: Option<[Addresses; 2]>,
     /// Error of the last change of the device.
@@ -46,13 +48,15 @@ struct DeviceState {
     retry: Instant,
 }
 
-/// Properties that the device of a mirror is to have.
+/// Required properties of the device of a mirror.
 #[derive(Debug)]
 pub(crate) struct Wanted {
     /// Epoch of the stack's links; the addresses are the same while it is the same.
     pub(crate) epoch: u64,
     pub(crate) has_carrier: bool,
     pub(crate) mtu: u16,
+    /// Set for one mirror of a host, which also sets the addresses of the router itself.
+    pub(crate) has_own: bool,
 }
 
 /// State of a mirror, for commands.
@@ -108,6 +112,7 @@ impl Mirror {
             requested_carrier: true,
             mtu,
             epoch: None,
+            has_own: false,
             addresses: None,
             fault: None,
             retry: Instant::ZERO,
@@ -135,8 +140,9 @@ impl Mirror {
     }
 
     /// Applies carrier, MTU and addresses to the device. `addresses` returns those of the iface and
-    /// those of the router itself. A change that fails is tried again after a while; `notice` is
-    /// called with the reason once. Returns what another program has changed.
+    /// those of the router itself. A change of MTU or addresses that fails is tried again after a
+    /// while, one of the carrier is not, since an old kernel never accepts it; `notice` is called
+    /// with the reason once. Returns what another program has changed.
     pub(crate) fn follow(
         &self,
         now: Instant,
@@ -166,8 +172,9 @@ impl Mirror {
             of.addresses = None; // the kernel removes some when the device goes down
         }
         let is_due = of.fault.is_some() && now >= of.retry;
-        if of.epoch != Some(wanted.epoch) || of.addresses.is_none() || is_due {
-            of.epoch = Some(wanted.epoch);
+        let is_same = of.epoch == Some(wanted.epoch) && of.has_own == wanted.has_own;
+        if !is_same || of.addresses.is_none() || is_due {
+            (of.epoch, of.has_own) = (Some(wanted.epoch), wanted.has_own);
             let fault = of.set(wanted.mtu, addresses()).err();
             if let Some(why) = fault.as_ref().filter(|_| of.fault != fault) {
                 notice(why);
@@ -204,12 +211,13 @@ impl DeviceState {
             return Ok(());
         }
         let _rights = dispatch::sandbox::port_rights();
+        let mut done = Ok(());
         if self.mtu != mtu {
-            self.device.set_mtu(mtu)?;
-            self.mtu = mtu;
+            done = self.device.set_mtu(mtu);
+            self.mtu = if done.is_ok() { mtu } else { self.mtu };
         }
         let [of_iface, own] = &addresses;
-        let done = self.device.set_addresses(of_iface).and(self.device.set_own_addresses(own));
+        let done = done.and(self.device.set_addresses(of_iface)).and(self.device.set_own_addresses(own));
         self.addresses = Some(addresses);
         done
     }

@@ -402,11 +402,10 @@ fn netns(name: String) -> Option<String> {
 
 /// Returns the value of `to`.
 fn destination(route: &RouteConfig) -> Option<Item> {
-    match (route.to6, route.via6) {
+    match (route.to6, route.destination6()) {
         (Some(to), _) => shown(to),
-        (None, Some(_)) => shown("default"),
-        (None, None) if route.to == Prefix::DEFAULT => shown("default"),
-        (None, None) => shown(route.to),
+        (None, None) if route.to != Prefix::DEFAULT => shown(route.to),
+        _ => shown("default"),
     }
 }
 

@@ -36,13 +36,19 @@ impl Inline {
         if paths.is_empty() {
             return Err(Absent::Unusable);
         }
-        if self.all.len() >= FREE_AT.max(2 * self.used) {
+        if self.all.len() >= FREE_AT.max(2 * self.used) || self.all.len() >= INLINE_MAX && self.all.len() > self.used {
             self.free(tables);
         }
         if self.all.len() >= INLINE_MAX {
             return Err(Absent::Error(RouteError::TooManyNextHops));
         }
-        let object = A::routes(tables).new_object(&paths).map_err(Absent::Error)?;
+        let mut object = A::routes(tables).new_object(&paths);
+        if object == Err(RouteError::TooManyNextHops) && self.all.len() > self.used {
+            self.free(tables);
+            A::routes(tables).hops_in_use(); // frees the sets and next hops of the objects
+            object = A::routes(tables).new_object(&paths);
+        }
+        let object = object.map_err(Absent::Error)?;
         *A::objects(self.all.entry(hops).or_default()) = Some(object);
         Ok(object)
     }

@@ -83,11 +83,14 @@ pub(super) fn path<A: Addressed>(hop: Hop, weight: u16, links: &Links) -> Option
     Some(Path { via, weight })
 }
 
+/// Maximum number of next hops that are read from a route. Some may be those of other devices.
+const INLINE_HOPS_MAX: usize = 4 * PATHS_MAX;
+
 /// Returns the next hops of a route that has them itself, with their weights.
 pub(super) fn inline_hops(to: NextHop<'_>) -> Vec<(Hop, u16)> {
     match to {
         NextHop::Path(hop) => vec![(hop, 1)],
-        NextHop::Multipath(all) => all.paths().collect(),
+        NextHop::Multipath(all) => all.paths().take(INLINE_HOPS_MAX).collect(),
         NextHop::None | NextHop::Blackhole | NextHop::Group(_) => Vec::new(),
     }
 }

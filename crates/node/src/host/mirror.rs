@@ -97,17 +97,18 @@ impl<L: Locks> Host<L> {
         let first = mirrors.iter().position(|mirror| mirror.exists());
         for (at, mirror) in mirrors.iter().enumerate() {
             let Some(iface) = self.stack.iface(mirror.iface) else { continue };
-            let cx = self.cx();
+            let (cx, has_own) = (self.cx(), Some(at) == first);
             let addresses = || {
                 let v4 = iface.addrs(cx).into_iter().map(|own| (IpAddr::V4(own.addr), own.len));
                 let v6 = iface.addrs6(cx).into_iter().filter(|own| own.state.is_valid());
-                let own = if Some(at) == first { self.own_addresses() } else { Vec::new() };
+                let own = if has_own { self.own_addresses() } else { Vec::new() };
                 [v4.chain(v6.map(|own| (own.addr.into(), own.len))).collect(), own]
             };
             let wanted = Wanted {
                 epoch: self.stack.links_epoch(),
                 has_carrier: iface.is_up() && iface.has_link(),
                 mtu: u16::try_from(iface.mtu()).unwrap_or(u16::MAX),
+                has_own,
             };
             let followed = mirror.follow(now, &wanted, addresses, &mut |why| {
                 notices.push(format!("{}: {}: mirror: {why}", self.stack.name, iface.name));

@@ -118,10 +118,9 @@ struct Words<T>(T);
 impl fmt::Display for Words<&RouteConfig> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Words(route) = self;
-        match (route.to6, route.via6) {
-            (Some(to), _) => write!(f, "{to}")?,
-            (None, Some(_)) => f.write_str("::/0")?,
-            (None, None) => write!(f, "{}", route.to)?,
+        match route.destination6() {
+            Some(to) => write!(f, "{to}")?,
+            None => write!(f, "{}", route.to)?,
         }
         if let Some(gateway) = gateway(route) {
             write!(f, " via {gateway}")?;
@@ -401,7 +400,7 @@ fn addrs(iface: &IfaceConfig) -> Vec<(IpAddr, u8)> {
 
 /// Returns the family and the prefix of a route's destination.
 fn prefix(route: &RouteConfig) -> (Option<Prefix6>, inet::fib::Prefix) {
-    let to6 = route.to6.or(route.via6.map(|_| Prefix6::DEFAULT));
+    let to6 = route.destination6();
     (to6, if to6.is_some() { inet::fib::Prefix::DEFAULT } else { route.to })
 }
 

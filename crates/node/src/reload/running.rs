@@ -138,6 +138,13 @@ impl<L: Locks> Host<L> {
                 Via::Gateway(_, gateway) => {
                     out.push(RouteConfig { to, via: Some(gateway), dev, ..RouteConfig::default() });
                 }
+                Via::Gateway6(_, gateway) if to != Prefix::DEFAULT => {
+                    out.push(RouteConfig { to, via6: Some(gateway), dev, ..RouteConfig::default() });
+                }
+                Via::Gateway6(_, gateway) => {
+                    let dev = dev.unwrap_or_default();
+                    other.push(format!("ip -4 route add default via inet6 {gateway} dev {dev}"));
+                }
                 Via::Link(_) => out.push(RouteConfig { to, dev, ..RouteConfig::default() }),
                 _ => other.push(in_words(to, via)),
             }
@@ -152,9 +159,7 @@ impl<L: Locks> Host<L> {
             let (to, via) = (route.prefix, route.via);
             let is_added =
                 self.came_with_addr6(to, via) || self.was_advertised(to, via) || self.stack.is_redirect6(cx, to, via);
-            let is_configured = |route: &RouteConfig| {
-                !route.is_v4() && route.to6.unwrap_or(Prefix6::DEFAULT) == to && !is_host_itself(via)
-            };
+            let is_configured = |route: &RouteConfig| route.destination6() == Some(to) && !is_host_itself(via);
             if is_added && !base.routes.iter().any(is_configured) {
                 continue;
             }

@@ -262,6 +262,27 @@ fn what_needs_a_restart_is_named_and_nothing_changes() {
     }
 }
 
+/// An IPv4 route with an IPv6 gateway (RFC 8950) is applied, and saved as it was read. A default
+/// route through one is IPv6 in a file.
+#[test]
+fn ipv4_routes_with_ipv6_gateways_are_saved() {
+    let text = "[[host]]\nname = \"r\"\n[[host.iface]]\nport = \"null:n0\"\naddresses = [\"10.0.0.1/24\", \"fd00::1/64\"]\n\
+                [[host.route]]\nto = \"20.0.0.0/8\"\nvia = \"fe80::2\"\ndev = \"n0\"\n";
+    let bench = Bench::new(text);
+    let (host, cx) = (&bench.host, bench.host.cx());
+    let via = inet::route::Via::Gateway6(bench.iface("n0"), "fe80::2".parse().unwrap());
+    assert_eq!(host.stack.route_at(cx, "20.0.0.0/8".parse().unwrap()), Some(via));
+    let running = host.running_toml();
+    assert!(running.contains("to = \"20.0.0.0/8\"\nvia = \"fe80::2\"\ndev = \"n0\""), "{running}");
+    assert_eq!(config(&running).routes, config(text).routes);
+    assert!(bench.change(text).is_empty());
+    host.stack.add_route(cx, inet::fib::Prefix::DEFAULT, via).unwrap();
+    assert_eq!(host.running_config().other, ["ip -4 route add default via inet6 fe80::2 dev n0"]);
+    let removed = bench.change(&text[..text.find("[[host.route]]").unwrap()]);
+    assert!(removed.contains(&"- route 20.0.0.0/8 via fe80::2 dev n0".to_owned()), "{removed:?}");
+    assert_eq!(host.stack.route_at(cx, "20.0.0.0/8".parse().unwrap()), None);
+}
+
 /// Changes by commands are part of the running configuration, and what a file has no keys for is
 /// listed apart.
 #[test]

@@ -8,7 +8,6 @@ use crate::split::{self, Shard};
 use crate::topology::Topology;
 use clock::{Clock, Instant};
 use grammar::CommandError;
-use inet::fib::Prefix6;
 use inet::iface::IfaceId;
 use inet::resolvers::ResolverSource;
 use lock::{Locks, Up};
@@ -187,7 +186,7 @@ fn build_with<L: Locks>(
     let rejected = |what, why| BuildError::Rejected { host: name(), what, why: Box::new(why) };
     for route in &config.routes {
         host.replace_route(route).map_err(|why| {
-            let to = route.to6.or(route.via6.map(|_| Prefix6::DEFAULT)).map(|to| to.to_string());
+            let to = route.destination6().map(|to| to.to_string());
             rejected(format!("route {}", to.unwrap_or_else(|| route.to.to_string())), why)
         })?;
     }
