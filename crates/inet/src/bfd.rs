@@ -92,6 +92,6 @@ fn session_in(frame: &[u8]) -> Option<(IpAddr, Packet)> {
 }
 
 fn packet_in(proto: Proto, upper: &[u8]) -> Option<Packet> {
-    let header = udp::Header::parse(upper).ok().filter(|header| proto == Proto::UDP && header.dst == bfd::L4PORT)?;
+    let header = udp::Header::parse(upper).ok().filter(|header| proto == Proto::UDP && header.dst == bfd::PORT)?;
     Packet::parse(header.payload(upper))
 }

@@ -3,7 +3,7 @@
 use crate::L4Port;
 
 /// UDP destination port of control packets over one hop (RFC 5881 4).
-pub const L4PORT: L4Port = L4Port(3784);
+pub const PORT: L4Port = L4Port(3784);
 /// Length of the mandatory part of a control packet.
 const LEN: usize = 24;
 const VERSION: u8 = 1;

@@ -141,7 +141,13 @@ impl<L: Locks> Stack<L> {
 
     #[inline(never)]
     fn forward_each<F: Input>(&self, cx: Cx, from: Option<&Iface<L>>, packets: &mut Burst, hop: Option<&Hop<F::Addr>>) {
-        let sent = packets.drain().map(|packet| u64::from(F::forward_slow(self, cx, from, packet, hop))).sum();
+        let pinned = F::routes_reader(self).pin(cx);
+        let forward = |packet: Frame| {
+            // A next hop object may have got several paths since the caller chose one for each flow.
+            let hop = hop.and_then(|hop| self.choose_path::<F>(cx, &pinned, *hop, &packet));
+            F::forward_slow(self, cx, from, packet, hop.as_ref())
+        };
+        let sent = packets.drain().map(|packet| u64::from(forward(packet))).sum();
         F::counts(self.count(cx)).forwarded.add(sent);
     }
 
@@ -228,4 +234,44 @@ fn pass_on_large<const H: usize>(
     write: impl Fn(&mut [u8; eth::HEADER_LEN], &mut [u8; H]) -> bool,
 ) -> bool {
     link_len(packet) <= mtu && packet.push_if(write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::iface::{IfaceAddr, Offload};
+    use crate::route::{Origin, Path, Protocol, Target};
+    use buf::{Pool, PoolConfig};
+    use lock::{How, Light};
+    use wire::{Proto, ip4};
+
+    /// A packet whose next hop gets its first path set after the caller has looked for path sets.
+    #[test]
+    fn a_packet_with_a_path_set_as_next_hop_takes_a_path() {
+        let cx = Cx::enter(How::Inline, clock::Instant::from_millis(1));
+        let pool = Pool::new(&PoolConfig { buffers: 8, ..PoolConfig::default() }).unwrap();
+        let stack = Stack::<Light>::new(cx, Config::new("r", pool.clone()));
+        let out = stack.add_iface("em0", Mac([2, 0, 0, 0, 0, 1]), 1500, Offload::default()).unwrap();
+        stack.add_addr(cx, out, IfaceAddr { addr: [10, 0, 0, 1].into(), len: 24 }).unwrap();
+        stack.sysctls.forwarding.set(1);
+        let paths = [2, 3].map(|n| {
+            let gateway = [10, 0, 0, n].into();
+            stack.set_neighbor(cx, out, gateway, Mac([2, 0, 0, 0, 0, n]));
+            Path { via: Via::Gateway(out, gateway), weight: 1 }
+        });
+        stack.with_routes(cx, |routes| {
+            let object = routes.new_object(&paths).unwrap();
+            let origin = Origin::engine(Protocol(186), 1, cx.now);
+            routes.learn("20.0.0.0/8".parse().unwrap(), Target::Object(object), origin).unwrap();
+        });
+        let hop = stack.ways.lookup(cx, [20, 0, 0, 1].into()).unwrap();
+        assert!(matches!(hop.via, Via::Paths(_)));
+        let mut packet = pool.get().unwrap();
+        let mut header = [0; ip4::HEADER_LEN];
+        ip4::Header::new([10, 0, 0, 9].into(), [20, 0, 0, 1].into(), Proto::UDP, 0).unwrap().emit(&mut header);
+        packet.extend(&header).unwrap();
+        stack.ip_forward::<u32>(cx, None, &mut Burst::of(packet), Some(&hop));
+        assert_eq!(stack.counter("inet.ip4.forwarded"), 1);
+    }
 }

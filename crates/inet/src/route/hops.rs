@@ -4,7 +4,7 @@
 //! any route uses the cell. The cell is reused only when no pinned reader can have its number. The
 //! cached Ethernet header is written, under a seqlock, by the thread that resolved the gateway's
 //! address. A reader that observes a write in progress treats the header as missing and uses the
-//! neighbor table. Cells are in segments of 32, 32, 64, 128 ..., which never move.
+//! neighbor table. Cells are in segments of 64, 64, 128, 256 ..., which never move.
 //!
 //! The cell of a next hop object ([`super::objects`]) contains the number of another next hop, its
 //! target. Readers of the object read the target, so that one store changes the target of all its
@@ -18,8 +18,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
-const FIRST: usize = 32;
-const SEGMENTS: usize = 16;
+const FIRST: usize = 64;
+const SEGMENTS: usize = 15;
 /// Maximum number of next hops: two million, of 64 bytes each.
 pub(super) const HOPS_MAX: usize = FIRST << SEGMENTS;
 
@@ -133,7 +133,6 @@ impl Cell {
 }
 
 /// Next hops by number.
-#[derive(Default)]
 pub(super) struct Hops {
     /// Cells of the first next hops. Hosts and most routers need no other cells.
     first: [Cell; FIRST],
@@ -144,6 +143,18 @@ pub(super) struct Hops {
     diverted: AtomicUsize,
     /// Number of dead next hops. It is usually 0, and then path selection avoids no path.
     dead: AtomicUsize,
+}
+
+impl Default for Hops {
+    fn default() -> Self {
+        Hops {
+            first: std::array::from_fn(|_| Cell::default()), // `Default` is for at most 32 elements
+            segments: Default::default(),
+            has_objects: AtomicBool::default(),
+            diverted: AtomicUsize::default(),
+            dead: AtomicUsize::default(),
+        }
+    }
 }
 
 impl Hops {
@@ -191,22 +202,6 @@ impl Hops {
         self.diverted.store(count, Ordering::Relaxed);
     }
 
-    /// Replaces objects among the numbers `ids` by their targets. The targets do not change while
-    /// the caller is pinned.
-    #[inline(always)]
-    pub(super) fn resolve(&self, ids: &mut [Option<NextHopId>]) {
-        if self.has_objects() {
-            self.resolve_all(ids);
-        }
-    }
-
-    #[inline(never)]
-    fn resolve_all(&self, ids: &mut [Option<NextHopId>]) {
-        for id in ids {
-            *id = id.map(|id| self.object_target(id).unwrap_or(id));
-        }
-    }
-
     /// Returns next hop `id`. The caller must be pinned.
     #[inline(always)]
     pub(super) fn get<A: AddrBits>(&self, id: NextHopId) -> Option<Hop<A::Addr>> {
@@ -219,7 +214,7 @@ impl Hops {
     /// and the header is valid at `epoch`. The caller must be pinned.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn adjacency_to(&self, id: NextHopId, out: IfaceId, epoch: u64) -> Option<Adjacency> {
-        let cell = self.cell(id)?;
+        let (_, cell) = self.target(id)?;
         let sequence = cell.sequence.load(Ordering::Acquire);
         let to = cell.via.load(Ordering::Acquire) >> 32;
         let leads_there = to & !((GATEWAY ^ GATEWAY6) << 24) == GATEWAY << 24 | u64::from(out.0);

@@ -75,10 +75,10 @@ impl<A: Matched> RouteReader<A> {
         self.hop(pinned, self.fib.lookup(pinned, dst)?)
     }
 
-    /// Writes the next hop number of each address in `dst` to `ids`, with objects replaced by their
-    /// targets, so that the next hops do not change until `pinned` is dropped. Returns the next hop
-    /// if it is the same for all, as on a host or behind a single gateway. Looks up nothing if
-    /// `ids` is shorter than `dst`.
+    /// Writes the next hop number of each address in `dst` to `ids`. The numbers are valid until
+    /// `pinned` is dropped, but the target of a next hop object may change. Returns the next hop if
+    /// all numbers are the same, as on a host or behind a single gateway. Looks up nothing if `ids`
+    /// is shorter than `dst`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn lookup_chunk(&self, pinned: &Pinned<'_>, dst: &[A], ids: &mut [Option<NextHopId>]) -> Option<Hop<A::Addr>> {
         let (&first, _) = dst.split_first()?;
@@ -88,7 +88,6 @@ impl<A: Matched> RouteReader<A> {
         } else {
             self.fib.lookup_burst(pinned, dst, ids);
         }
-        self.hops.hops.resolve(ids);
         let first = *ids.first()?;
         if ids.iter().all(|id| *id == first) { self.hop(pinned, first?) } else { None }
     }

@@ -36,6 +36,7 @@ conversations! {
     forwarded_packets_do_not_reach_the_mirror
     ip6_has_the_same_rules
     a_gateway_whose_bfd_session_failed_is_avoided
+    an_ipv6_gateway_of_ipv4_routes_is_avoided_as_well
     an_interface_has_one_mirror
 }
 
@@ -359,9 +360,13 @@ fn ip6_has_the_same_rules<L: Locks>() {
 
 /// A BFD packet of a daemon, with the state and the diagnostic of its session with `to`.
 fn bfd(to: Ipv4Addr, state: u8, diagnostic: u8) -> Vec<u8> {
+    Ip::udp((ME2.ip, 49_152), (to, 3784), &control(state, diagnostic)).frame(FAR.mac, ME2.mac)
+}
+
+fn control(state: u8, diagnostic: u8) -> Vec<u8> {
     let mut control = vec![0; 24];
     (control[0], control[1], control[3]) = (1 << 5 | diagnostic, state << 6, 24);
-    Ip::udp((ME2.ip, 49_152), (to, 3784), &control).frame(FAR.mac, ME2.mac)
+    control
 }
 
 fn a_gateway_whose_bfd_session_failed_is_avoided<L: Locks>() {
@@ -417,6 +422,34 @@ fn a_gateway_whose_bfd_session_failed_is_avoided<L: Locks>() {
     // Only the daemon of this router is believed, not a packet that arrives by the link.
     h.inject(EM1, Ip::udp((FAR.ip, 49_152), (ME2.ip, 3784), &bfd(gateway(11), 1, 1)[42..]).between(FAR, ME2));
     assert_eq!(h.sent(m).len(), 1);
+    assert_eq!(ways(), [11, 12].into());
+    h.audit();
+}
+
+fn an_ipv6_gateway_of_ipv4_routes_is_avoided_as_well<L: Locks>() {
+    let h = Host::<L>::router6();
+    let m = mirror(&h, EM1);
+    let gateway = |n: u16| Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, n);
+    let by = |n: u16| Path { via: Via::Gateway6(EM1, gateway(n)), weight: 1 };
+    [11, 12].into_iter().for_each(|n| h.stack.set_neighbor6(h.cx(), EM1, gateway(n), Mac([2, 0, 0, 0, 1, n as u8])));
+    h.stack.add_paths(h.cx(), prefix("10.9.0.0/16"), &[by(11), by(12)]).unwrap();
+    h.set_checked(EM1, Checked::Network);
+    let ways = || {
+        let flow = |n: u16| Ip::udp((PEER.ip, 1000 + n), (Ipv4Addr::new(10, 9, 0, 1), 9), b"flow").between(PEER, ME);
+        h.inject_all(EM0, (0..32).map(flow));
+        h.sent(EM1).iter().map(|frame| frame[5]).collect::<BTreeSet<u8>>()
+    };
+    let send = |n: u16, state: u8, diagnostic: u8| {
+        let control = control(state, diagnostic);
+        h.inject(m, udp6((MY6.near, 49_152), (gateway(n), 3784), &control).hops(255).frame(FAR.mac, ME2.mac));
+        assert_eq!(h.sent_at_once(EM1).len(), 1);
+    };
+    assert_eq!(ways(), [11, 12].into());
+    send(77, 1, 1); // another neighbor
+    assert_eq!(ways(), [11, 12].into());
+    send(12, 1, 1); // no packets for the detection time
+    assert_eq!(ways(), [11].into());
+    send(12, 3, 0);
     assert_eq!(ways(), [11, 12].into());
     h.audit();
 }

@@ -6,6 +6,7 @@ use crate::common::*;
 use buf::{Burst, Pool, PoolConfig, PoolLocks};
 use clock::{Duration, Instant};
 use linerate_inet::iface::{IfaceAddr, Offload, Output};
+use linerate_inet::route::{Origin, Path, Protocol, Target, Via};
 use linerate_inet::tunnel::{self, Kind};
 use linerate_inet::udp::Domain;
 use linerate_inet::{Config, Stack};
@@ -216,6 +217,50 @@ fn sockets_routes_and_ifaces_are_added_and_removed_under_traffic() {
             h.stack.poll(cx());
         }
     });
+    h.finish();
+}
+
+/// A next hop object gets a second path, and loses it again, while packets are forwarded by it: no
+/// packet is dropped.
+#[test]
+fn packets_are_forwarded_while_their_next_hop_gets_and_loses_paths() {
+    let h = shared::<Light>();
+    assert_eq!(h.stack.add_iface("em1", ME2.mac, 1500, Offload::default()), Some(EM1));
+    h.stack.add_addr(cx(), EM1, IfaceAddr { addr: ME2.ip, len: 24 }).unwrap();
+    h.stack.set_output(cx(), EM1, Some(Box::new(Sink(Arc::clone(&h.left)))));
+    h.stack.sysctls.forwarding.set(1);
+    let path = |gateway: Station| {
+        h.stack.set_neighbor(cx(), EM1, gateway.ip, gateway.mac);
+        Path { via: Via::Gateway(EM1, gateway.ip), weight: 1 }
+    };
+    let paths = [path(FAR), path(FAR_GATEWAY)];
+    let object = h.stack.with_routes(cx(), |routes| {
+        let object = routes.new_object(&paths[..1]).unwrap();
+        let origin = Origin::engine(Protocol(186), 1, cx().now);
+        routes.learn(prefix("198.51.100.0/24"), Target::Object(object), origin).unwrap();
+        object
+    });
+    let over = AtomicBool::new(false);
+    let bursts = thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..20_000 {
+                let paths = &paths[..1 + n % 2];
+                h.stack.change_routes(cx(), |routes, _| (routes.set_object(object, paths).unwrap(), ()));
+            }
+            over.store(true, Ordering::Release);
+        });
+        let packets = |net| (1..=8).map(move |n| Ip::udp((PEER.ip, n), ([198, 51, 100, net].into(), 9), b"x"));
+        let frames: Vec<_> = packets(1).chain(packets(2)).map(|packet| packet.between(PEER, ME)).collect();
+        let mut bursts = 0;
+        while !over.load(Ordering::Acquire) {
+            h.inject(&frames[..1 + bursts % frames.len()]);
+            bursts += 1;
+            h.stack.poll(cx());
+        }
+        bursts
+    });
+    let sent: usize = (0..bursts).map(|n| 1 + n % 16).sum();
+    assert_eq!(h.stack.audit(cx()).sent, sent as u64);
     h.finish();
 }
 
