@@ -3,9 +3,9 @@
 use crate::ctl;
 use crate::exit::{Exit, Fault, notice, print};
 use crate::hosts;
+use crate::metrics_server::MetricsArgs;
 use crate::ready::Ready;
 use crate::sandbox::{SandboxArgs, warn_if_unavailable};
-use crate::scrape::{Metrics, MetricsArgs};
 use anyhow::Context;
 use bridge::{ADDRESSES, FdbConfig, MAX_PORTS, StpVersion};
 use clap::{Args, ValueHint};
@@ -142,14 +142,14 @@ pub fn run(args: &BridgeArgs) -> anyhow::Result<Exit> {
         print(&answer)?;
     }
     let mut socket = args.control.as_deref().map(serve).transpose()?;
-    if let Some(metrics) = &metrics {
-        switch.report_to(&metrics.collector).context("--metrics")?;
+    if let Some(collector) = &metrics.collector {
+        switch.report_to(collector).context("metrics")?;
     }
     args.sandbox.with_control(socket.is_some()).enter()?.into_iter().for_each(notice);
     let path = socket.as_ref().map(|socket| socket.server.path().to_path_buf());
     let running = Event::Running { name: args.name.clone(), control: path };
     hosts::print_event(&running, &mut ready);
-    metrics.as_mut().map_or(Ok(()), Metrics::serve)?;
+    metrics.serve();
     let at_start = control::warnings(&switch);
     at_start.iter().for_each(|warning| notice(warning));
     let until = if args.stay { Until::Stopped } else { Until::Over };

@@ -4,9 +4,9 @@
 use crate::args::{AloneArgs, HostArgs};
 use crate::exit::{Exit, Fault, notice, print};
 use crate::log::{self, LogFormat};
+use crate::metrics_server::{Metrics, MetricsArgs};
 use crate::ready::Ready;
 use crate::sandbox::warn_if_unavailable;
-use crate::scrape::{Metrics, MetricsArgs};
 use anyhow::Context;
 use dispatch::sandbox::Sandbox;
 use node::config::{ConfigFile, HostConfig, IfaceConfig, MetricsConfig, Network};
@@ -83,7 +83,7 @@ pub fn run(
         dispatch::install_reload_handler().context("cannot catch SIGHUP")?;
     }
     let mut metrics = metrics.bind(&network.metrics)?;
-    let (programs, collector) = (programs::servers::Servers::LIVE, metrics.as_ref().map(|of| of.collector.clone()));
+    let (programs, collector) = (programs::servers::Servers::LIVE, metrics.collector.clone());
     let has_terminal = || std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
     let had_terminal = has_terminal();
     let outcomes =
@@ -95,7 +95,7 @@ pub fn run(
                 dispatch::request_stop();
             }
             // The first event is passed on when all nodes run and the privileges are dropped.
-            serve(metrics.as_mut());
+            metrics.serve();
         });
     drop(metrics);
     let outcomes = outcomes.map_err(|error| match error {
@@ -142,16 +142,11 @@ pub fn print_event(event: &Event, ready: &mut Ready) {
 
 /// Reports an event of the only host of a process, and starts the server of its metrics once the
 /// host runs.
-pub fn print_event_and_serve(event: &Event, ready: &mut Ready, metrics: Option<&mut Metrics>) {
+pub fn print_event_and_serve(event: &Event, ready: &mut Ready, metrics: &mut Metrics) {
     print_event(event, ready);
     if matches!(event, Event::Running { .. }) {
-        serve(metrics);
+        metrics.serve();
     }
-}
-
-/// Starts the server of metrics, unless it runs, and reports an error.
-fn serve(metrics: Option<&mut Metrics>) {
-    metrics.map_or(Ok(()), Metrics::serve).unwrap_or_else(|why| notice(&format!("{why:#}")));
 }
 
 /// Prints the audits. Returns a failure if an audit has frames unaccounted for, or if a host lost

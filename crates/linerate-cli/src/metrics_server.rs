@@ -24,36 +24,40 @@ impl MetricsArgs {
     }
 
     /// Listens at the address of the flag or else of the configuration `file`, and prints it.
-    /// Returns `None` if there is no address.
-    pub fn bind(&self, file: &MetricsConfig) -> anyhow::Result<Option<Metrics>> {
+    /// Without an address, the process has no metrics.
+    pub fn bind(&self, file: &MetricsConfig) -> anyhow::Result<Metrics> {
         let from = if self.metrics.is_some() { "--metrics" } else { "metrics.listen" };
-        let MetricsConfig { listen: Some(address), series_max } = self.over(file) else { return Ok(None) };
+        let MetricsConfig { listen: Some(address), series_max } = self.over(file) else {
+            return Ok(Metrics::default());
+        };
         let bound = Bound::new(&address).with_context(|| format!("{from} {address}"))?;
         match bound.address() {
             MetricsAddress::Tcp(addr) => notice(&format!("metrics at http://{addr}/metrics")),
             unix => notice(&format!("metrics at {unix}")),
         }
-        Ok(Some(Metrics { collector: Arc::default(), series_max, bound: Some(bound), server: None }))
+        Ok(Metrics { collector: Some(Arc::default()), series_max, bound: Some((bound, from)), server: None })
     }
 }
 
-/// Metrics of a process.
+/// Metrics of a process. The server ends when this is dropped.
+#[derive(Default)]
 pub struct Metrics {
-    /// Collector to which the nodes report.
-    pub collector: Arc<Collector>,
+    /// Collector to which the nodes report; `None` if the process has no metrics.
+    pub collector: Option<Arc<Collector>>,
     series_max: usize,
-    /// The address, until the server is started.
-    bound: Option<Bound>,
+    /// The address, and the flag or key that it is from, until the server is started.
+    bound: Option<(Bound, &'static str)>,
     server: Option<Server>,
 }
 
 impl Metrics {
-    /// Starts the server, unless it runs. Called when all nodes run and the process has dropped its
-    /// privileges.
-    pub fn serve(&mut self) -> anyhow::Result<()> {
-        if let Some(bound) = self.bound.take() {
-            self.server = Some(bound.serve(self.collector.clone(), self.series_max).context("--metrics")?);
+    /// Starts the server, unless it runs, and reports an error. Called when all nodes run and the
+    /// process has dropped its privileges.
+    pub fn serve(&mut self) {
+        let Some((bound, from)) = self.bound.take() else { return };
+        match bound.serve(self.collector.clone().unwrap_or_default(), self.series_max) {
+            Ok(server) => self.server = Some(server),
+            Err(why) => notice(&format!("{from}: {why}")),
         }
-        Ok(())
     }
 }

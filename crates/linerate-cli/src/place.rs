@@ -164,9 +164,9 @@ pub fn serve_ours<A: FarEnd>(
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
     let mut metrics = args.metrics.bind(&MetricsConfig::default())?;
-    let collector = metrics.as_ref().map(|of| of.collector.clone());
+    let collector = metrics.collector.clone();
     let sandbox = args.sandbox.with_control(config.control.is_some());
-    let mut each = |event: &_| hosts::print_event_and_serve(event, &mut ready, metrics.as_mut());
+    let mut each = |event: &_| hosts::print_event_and_serve(event, &mut ready, &mut metrics);
     let at = everywhere_of(family.families(), port);
     let ended = ends::serve::<A>(&config, at, limits, collector.as_deref(), &sandbox, &mut each);
     drop(metrics);

@@ -116,7 +116,7 @@ pub fn run_as<A: App>(
     dispatch::install_stop_handler().context("cannot catch Ctrl-C")?;
     let mut ready = Ready::new(args.host.ready_fd, 1)?;
     let mut metrics = args.metrics.bind(&MetricsConfig::default())?;
-    let collector = metrics.as_ref().map(|of| of.collector.clone());
+    let collector = metrics.collector.clone();
     let mut failed = None;
     let mut is_enough = |app: &mut A| {
         turned(app).unwrap_or_else(|why| {
@@ -126,7 +126,7 @@ pub fn run_as<A: App>(
         })
     };
     let sandbox = args.sandbox.with_control(config.control.is_some());
-    let mut each = |event: &_| hosts::print_event_and_serve(event, &mut ready, metrics.as_mut());
+    let mut each = |event: &_| hosts::print_event_and_serve(event, &mut ready, &mut metrics);
     let ended = programs::run_as(&config, role, collector.as_deref(), &sandbox, app, &mut each, &mut is_enough);
     drop(metrics);
     let mut ended = ended.map_err(|why| match why {

@@ -1,8 +1,8 @@
 //! Flags that describe a host, and those of hosts that run one application.
 
 use crate::log::LogFormat;
+use crate::metrics_server::MetricsArgs;
 use crate::sandbox::SandboxArgs;
-use crate::scrape::MetricsArgs;
 use apps::slots::Limits;
 use clap::{Args, ValueHint};
 use node::remote::Families;

@@ -81,7 +81,7 @@ fn same(frr: &Frr, host: &Running, count: usize) {
     panic!("expected {count} routes\nzebra: {:?}\nhost:  {:?}\n{}", both.0, both.1, host.ok("show fpm"));
 }
 
-/// Makes the devices v0 and v1; their other ends are v0p and v1p.
+/// Creates the devices v0 and v1; their other ends are v0p and v1p.
 fn devices() {
     kernel("link set lo up");
     for dev in ["v0", "v1"] {

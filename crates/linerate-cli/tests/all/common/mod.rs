@@ -336,7 +336,7 @@ impl Drop for Far {
     }
 }
 
-/// Makes the device `dev`, and a namespace with its other end, which has the address `addr`.
+/// Creates the device `dev`, and a namespace with its other end, which has the address `addr`.
 pub fn station(dev: &str, addr: &str) -> Far {
     kernel(&format!("link add {dev} type veth peer name {dev}p"));
     kernel(&format!("link set {dev} up"));
