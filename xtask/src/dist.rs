@@ -45,10 +45,7 @@ pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
     build.args(["build", "--release", "-p", "linerate-cli"]);
     let mut built = target.join("release/linerate");
     if wanted.is_static {
-        // With a target given, build scripts and macros are still linked dynamically.
-        let machine = machine()?;
-        build.args(["--target", &machine]).env("RUSTFLAGS", "-C target-feature=+crt-static");
-        built = target.join(machine).join("release/linerate");
+        built = target.join(link_statically(&mut build)?).join("release/linerate");
     }
     succeed(&mut build)?;
     let dir = wanted.dir.unwrap_or_else(|| target.join("dist"));
@@ -62,6 +59,17 @@ pub fn command(root: &Path, wanted: Wanted) -> anyhow::Result<ExitCode> {
         println!("{}: {:.1} MB", file.display(), bytes as f64 / 1e6);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a build link the C library statically. Returns the directory of its results, relative to
+/// the target directory. Build scripts and macros are linked dynamically, since a target is given.
+///
+/// # Errors
+/// rustc does not run.
+pub fn link_statically(build: &mut Command) -> anyhow::Result<String> {
+    let machine = machine()?;
+    build.args(["--target", &machine]).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    Ok(machine)
 }
 
 /// Returns the target that the compiler builds for by default, as in `x86_64-unknown-linux-gnu`.

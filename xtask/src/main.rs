@@ -6,6 +6,7 @@ mod cargo;
 mod deb;
 mod dist;
 mod fuzz;
+mod image;
 mod ladder;
 mod licenses;
 mod miri;
@@ -41,6 +42,8 @@ usage: cargo xtask <command>
                              into DIR (default target/dist); --static: without shared libraries
   deb [--program FILE] [DIR] build a package for Debian into DIR (default target/deb), from FILE instead of a release
                              build if given
+  image [--program FILE]     run the content of the image of examples/container/ in a chroot, with FILE instead of
+                             a static build for development if given
   ladder                     build linerate-rung in each variant that the ladder needs
   bench <group> [args]       build and run linerate-bench in release mode: `cargo xtask bench udp`, `tcp`";
 
@@ -70,6 +73,7 @@ enum Task<'a> {
     Packetdrill(packetdrill::Wanted),
     Dist(dist::Wanted),
     Deb(deb::Wanted),
+    Image(image::Wanted),
     Ladder,
     Bench(&'a [String]),
     Help,
@@ -91,12 +95,13 @@ impl Task<'_> {
             "packetdrill" => Task::Packetdrill(packetdrill::Wanted::parse(rest)?),
             "dist" => Task::Dist(dist::Wanted::parse(rest)?),
             "deb" => Task::Deb(deb::Wanted::parse(rest)?),
+            "image" => Task::Image(image::Wanted::parse(rest)?),
             "ladder" => Task::Ladder,
             "bench" if rest.is_empty() => bail!("bench needs a group: udp or tcp"),
             "bench" => Task::Bench(rest),
             "help" | "--help" | "-h" => Task::Help,
             other => bail!(
-                "unknown command '{other}': expected tidy, licenses, fuzz, loom, miri, tsan, features, targets, sim, packetdrill, dist, deb, ladder or bench\n{USAGE}"
+                "unknown command '{other}': expected tidy, licenses, fuzz, loom, miri, tsan, features, targets, sim, packetdrill, dist, deb, image, ladder or bench\n{USAGE}"
             ),
         })
     }
@@ -117,6 +122,7 @@ fn run(words: &[String]) -> anyhow::Result<ExitCode> {
         Task::Packetdrill(wanted) => packetdrill::command(&root, &wanted),
         Task::Dist(wanted) => dist::command(&root, wanted),
         Task::Deb(wanted) => deb::command(&root, wanted),
+        Task::Image(wanted) => image::command(&root, &wanted),
         Task::Ladder => ladder::command(&root),
         Task::Bench(args) => cargo::bench(&root, args),
         Task::Help => {
