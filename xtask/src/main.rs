@@ -42,8 +42,8 @@ usage: cargo xtask <command>
                              into DIR (default target/dist); --static: without shared libraries
   deb [--program FILE] [DIR] build a package for Debian into DIR (default target/deb), from FILE instead of a release
                              build if given
-  image [--program FILE]     run the content of the image of examples/container/ in a chroot, with FILE instead of
-                             a static build for development if given
+  image [--program FILE]     run the content of the image of examples/container/ in a chroot, with FILE and its
+                             libraries instead of a static build for development if given
   ladder                     build linerate-rung in each variant that the ladder needs
   bench <group> [args]       build and run linerate-bench in release mode: `cargo xtask bench udp`, `tcp`";
 

@@ -143,7 +143,7 @@ impl<L: Locks> Stack<L> {
     fn forward_each<F: Input>(&self, cx: Cx, from: Option<&Iface<L>>, packets: &mut Burst, hop: Option<&Hop<F::Addr>>) {
         let pinned = F::routes_reader(self).pin(cx);
         let forward = |packet: Frame| {
-            // A next hop object may have got several paths since the caller chose one for each flow.
+            // A next hop object may have got several paths since the caller chose the paths.
             let hop = hop.and_then(|hop| self.choose_path::<F>(cx, &pinned, *hop, &packet));
             F::forward_slow(self, cx, from, packet, hop.as_ref())
         };
