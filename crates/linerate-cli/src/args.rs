@@ -7,7 +7,9 @@ mod running;
 mod serve;
 mod tools;
 
-pub use host::{AloneArgs, FamilyArgs, HostArgs, LimitArgs, PeerArgs, ServedArgs, UpArgs, control_path, key_value};
+pub use host::{
+    AloneArgs, FamilyArgs, HostArgs, LimitArgs, PeerArgs, RunArgs, ServedArgs, UpArgs, control_path, key_value,
+};
 pub use measure::{
     BenchArgs, BenchGroup, DmaName, LabArgs, LabCommand, LadderArgs, LadderName, ReportName, ReproArgs, StudyArgs,
     TesttoolArgs, ToolMode, usable_core,
@@ -124,6 +126,8 @@ pub enum Command {
     Up(UpArgs),
     /// Run one host configured by flags until Ctrl-C or until no port is left
     Host(Box<AloneArgs>),
+    /// Run a program whose TCP sockets are those of a host configured by flags
+    Run(Box<RunArgs>),
     /// Run a learning bridge over ports, or send a command to a running one
     #[command(visible_alias = "switch")]
     Bridge(BridgeArgs),

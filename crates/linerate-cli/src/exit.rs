@@ -21,6 +21,8 @@ pub enum Exit {
     Nobody,
     /// Outcome of `gate`, which has its own exit codes.
     Judged(Outcome),
+    /// Exit code of the program that `run` has run.
+    Program(u8),
 }
 
 impl Exit {
@@ -31,6 +33,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::Nobody => 3,
             Exit::Judged(outcome) => outcome as u8,
+            Exit::Program(code) => code,
         })
     }
 }

@@ -27,6 +27,7 @@ mod pkt;
 mod place;
 mod ports;
 mod profile;
+mod program;
 mod ready;
 mod results;
 mod rfc2544;
@@ -103,6 +104,7 @@ fn run_command(command: Command, words: &[OsString]) -> anyhow::Result<Exit> {
         Command::Up(args) => up::up(args),
         Command::Bridge(args) => bridge::run(&args),
         Command::Host(args) => hosts::host(&args, words),
+        Command::Run(args) => program::run(&args, words),
         Command::Ftpd(args) => serve::ftpd(&args, words),
         Command::Httpd(args) => serve::httpd(&args, words),
         Command::Iperf3(args) => iperf3::run(&args, words),

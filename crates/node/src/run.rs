@@ -29,6 +29,7 @@ use links::Links;
 use lock::Locks;
 use port::Pairs;
 use socket::Errno;
+use std::os::fd::BorrowedFd;
 
 /// Interval at which a busy host checks its control socket and the state of its ports.
 const LOOK: Duration = Duration::from_millis(1);
@@ -136,18 +137,19 @@ impl<L: Locks> Runner<L> {
     /// the control socket every millisecond. Calls `notice` with a message for each port that has
     /// ended.
     pub fn round(&mut self, host: &Host<L>, pairs: &Pairs, notice: &mut dyn FnMut(String)) {
-        self.round_with(host, pairs, notice, IDLE, || 0);
+        self.round_with(host, pairs, notice, IDLE, &[], || 0);
     }
 
     /// Runs one round like [`Runner::round`], together with other work on this thread. `others`
     /// runs after the host's round and returns the amount of work done. The round sleeps only if
-    /// this amount is 0, and at most for `patience`.
+    /// this amount is 0, and at most for `patience` or until one of `also` is readable.
     pub fn round_with(
         &mut self,
         host: &Host<L>,
         pairs: &Pairs,
         notice: &mut dyn FnMut(String),
         patience: Duration,
+        also: &[BorrowedFd<'_>],
         others: impl FnOnce() -> usize,
     ) {
         let step = host.step();
@@ -169,6 +171,7 @@ impl<L: Locks> Runner<L> {
         let most = if is_writing { LOOK } else { IDLE }.min(patience);
         let until = step.now.after(most).min(step.next.unwrap_or(Instant::NEVER));
         let mut fds = self.control.as_ref().map(|control| control.server.fds()).unwrap_or_default();
+        fds.extend(also);
         fds.extend(host.figures.get().map(Source::fd));
         fds.extend(self.links.fds());
         if host.fpm().is_some_and(FpmServer::is_pending) {

@@ -9,6 +9,7 @@
 //!  servers::Servers     implements the services of the hosts in a configuration file
 //!  streams::HostStreams sockets for applications; polling them runs the host
 //!  netperf::OurSockets  sockets for netperf, netrate and workloads; netperf::serve: one end
+//!  command              runs a program of the system on the sockets of a host
 //!  testtool             the test tool of rump-pktgenif
 //! ```
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@
     deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unreachable)
 )]
 
+pub mod command;
 pub mod netperf;
 pub mod run;
 pub mod servers;

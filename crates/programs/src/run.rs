@@ -45,6 +45,13 @@ pub enum RunError {
     /// A service of the host could not be opened.
     #[error("cannot open {} on port {}: {why}", service.kind, service.port.0)]
     Service { service: ServiceConfig, why: String },
+    /// A program could not be started on the sockets of the host.
+    #[error("cannot start {program}: {why}")]
+    Start {
+        /// Name of the program.
+        program: String,
+        why: io::Error,
+    },
     /// The process could not enter the sandbox.
     #[error(transparent)]
     Sandbox(#[from] SandboxError),

@@ -97,7 +97,7 @@ impl<'h, L: Locks> Wait<Rc<Calls<'h, L>>> for Rounds<'h, L> {
             Some(Around { runner, programs, pairs }) => {
                 let patience = programs.patience(|| host.clock.now(), timeout);
                 let mut others = || look() + programs.turn(host);
-                runner.round_with(host, pairs, &mut |text| notices.push(text), patience, &mut others);
+                runner.round_with(host, pairs, &mut |text| notices.push(text), patience, &[], &mut others);
                 programs.report(&mut |line| notices.push(format!("{}: {line}", host.stack.name)));
             }
             None => _ = look(),

@@ -34,6 +34,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/lab", why: "measures" },
     Room { path: "crates/linerate/src", why: "starts the hosts and bridges of a program" },
     Room { path: "crates/linerate-cli", why: "interacts with a user" },
+    Room { path: "crates/programs/src/command", why: "the host of a program runs live" },
     Room { path: "crates/programs/src/run", why: "the loop of a host with one application" },
     Room { path: "crates/programs/src/netperf/serve", why: "the loop of a host with one end of a test" },
     Room { path: "crates/apps/src/netperf/session", why: "an interim result has the time of day" },

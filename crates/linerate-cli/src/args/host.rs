@@ -126,6 +126,32 @@ fn service_help() -> String {
     format!("Run a service: {}; a port may follow, as in echo:7", node::config::ServiceKind::WORDS)
 }
 
+const RUN_HELP: &str = "\
+The program and its children run unmodified, also if they are linked statically: their calls that open TCP sockets are \
+answered by the host, through a seccomp filter. They have a network namespace of their own without devices, so nothing else \
+of them reaches a network. --addr and the like apply to the preceding --port. Exit code: that of the program; 128 and the \
+signal that ended it; 126 if it cannot be started, 127 if it was not found.
+
+Examples: a page from a server of the kernel, and a server on the host
+  linerate run --port tap:tap0 --addr 10.0.0.2/24 -- curl http://10.0.0.1/
+  linerate run --port tap:tap0 --addr 10.0.0.2/24 -- python3 -m http.server 80";
+
+/// Arguments of `run`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = RUN_HELP)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub host: HostArgs,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+    /// Print the audit of the host's frames on standard error at the end
+    #[arg(long)]
+    pub audit: bool,
+    /// Run this program with these arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<std::ffi::OsString>,
+}
+
 /// Arguments of `host`.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = HOST_HELP)]

@@ -165,6 +165,7 @@ const PAGES: &[&str] = &[
     "measuring",
     "metrics",
     "pipes",
+    "programs",
     "routing-engine",
     "service",
     "simulation",
@@ -244,6 +245,14 @@ fn pipes() {
         return println!("skipped: pipes: /dev/fuse, fuse3 and iproute2 are not all there");
     }
     isolated("pipes", || runs("pipes", None));
+}
+
+#[test]
+fn programs() {
+    if !has("redis-server") || !has("redis-cli") {
+        return println!("skipped: programs: redis is not installed");
+    }
+    isolated("programs", || runs("programs", None));
 }
 
 #[test]

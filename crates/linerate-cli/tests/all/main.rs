@@ -32,6 +32,7 @@ mod oneliners;
 mod pipes;
 mod pkt;
 mod profile;
+mod program;
 mod raw;
 mod readme;
 mod recovery;

@@ -456,7 +456,7 @@ fn run_with<L: Locks, P: Programs>(
         for event in runner.take_events() {
             let _ = say.send(Report::Log(event)); // fails only when everything has ended
         }
-        runner.round_with(host, &shared.pairs, &mut notice, patience, || programs.turn(host));
+        runner.round_with(host, &shared.pairs, &mut notice, patience, &[], || programs.turn(host));
         programs.report(&mut |line| notice(format!("{}: {line}", config.name)));
     }
     programs.end();

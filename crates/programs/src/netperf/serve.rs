@@ -63,7 +63,7 @@ fn live<L: Locks, A: FarEnd>(
             let now = sockets.set_now();
             usize::from(far.turn(&mut sockets, now)) + programs.turn(&host)
         };
-        runner.round_with(&host, &pairs, &mut |text| each(&Event::Notice(text)), patience, turn);
+        runner.round_with(&host, &pairs, &mut |text| each(&Event::Notice(text)), patience, &[], turn);
         programs.report(&mut |line| each(&Event::Notice(format!("{}: {line}", config.name))));
     }
     programs.end();
