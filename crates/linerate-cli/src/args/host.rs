@@ -134,7 +134,7 @@ signal that ended it; 126 if it cannot be started, 127 if it was not found.
 
 Examples: a page from a server of the kernel, and a server on the host
   linerate run --port tap:tap0 --addr 10.0.0.2/24 -- curl http://10.0.0.1/
-  linerate run --port tap:tap0 --addr 10.0.0.2/24 -- python3 -m http.server 80";
+  linerate run --port tap:tap0 --addr 10.0.0.2/24 -- redis-server --protected-mode no";
 
 /// Arguments of `run`.
 #[derive(Args, Clone, Debug)]

@@ -17,7 +17,7 @@ const END: &str = "60";
 /// Maximum time of one example, including the commands before it.
 const LONGEST: Duration = Duration::from_secs(240);
 /// Shell code that configures the kernel's side of tap0 once a program has created it.
-const TAP_UP: &str = "ip addr add 10.0.0.1/24 dev tap0; ip link set tap0 up;";
+const TAP_UP: &str = "for i in $(seq 200); do ip link show tap0 >/dev/null 2>&1 && break; sleep 0.05; done; ip addr add 10.0.0.1/24 dev tap0; ip link set tap0 up;";
 
 /// Examples that are not run, as a part of the line and the reason.
 const NOT_RUN: &[(&str, &str)] = &[
@@ -44,10 +44,11 @@ const BEFORE: &[(&str, &str)] = &[
     ("iperf3 -c 10.0.0.2", "linerate iperf3 -s --port tap:tap0 --addr 10.0.0.2/24 & sleep 0.5; TAP_UP"),
     ("redis-benchmark -h", "linerate kvd --port tap:tap0 --addr 10.0.0.2/24 & sleep 0.5; TAP_UP"),
     ("fileload -H 10.0.0.2", "linerate filed --port tap:tap0 --addr 10.0.0.2/24 & sleep 0.5; TAP_UP"),
-    ("iperf3 -c 10.0.0.1", "iperf3 -s >&2 & (sleep 0.3; TAP_UP) &"),
-    ("netperf -H 10.0.0.1", "linerate netserver --native & (sleep 0.3; TAP_UP) &"),
+    ("iperf3 -c 10.0.0.1", "iperf3 -s >&2 & (TAP_UP) &"),
+    ("netperf -H 10.0.0.1", "linerate netserver --native & (TAP_UP) &"),
     ("kvload -H 127.0.0.1", "redis-server --port 6379 --save '' >&2 & sleep 0.5;"),
-    ("nanoping 10.0.0.1", "(sleep 0.3; TAP_UP) &"),
+    ("curl http://10.0.0.1/", "(TAP_UP printf 'HTTP/1.0 200 OK\\r\\n\\r\\n' | nc -l -N 10.0.0.1 80) >&2 &"),
+    ("nanoping 10.0.0.1", "(TAP_UP) &"),
     ("ctl --url /tmp/lr/a.sock", "linerate up topo/pair.toml --control-dir /tmp/lr & sleep 0.7;"),
     ("ctl --url /tmp/lr/s1.sock", "linerate up topo/switched-ring.toml --control-dir /tmp/lr & sleep 0.7;"),
     ("top --url a", "linerate up topo/pair.toml & sleep 0.7;"),
@@ -95,6 +96,7 @@ const RUNNING_ON: &[&str] = &[
     "rate",
     "rewrite",
     "rfc2544",
+    "run",
     "serve",
     "split",
     "tcpdump",
