@@ -358,6 +358,13 @@ fn ip6_has_the_same_rules<L: Locks>() {
     h.audit();
 }
 
+/// Returns the last bytes of the MAC addresses to which 32 flows to 10.9.0.1 are forwarded.
+fn ways<L: Locks>(h: &Host<L>) -> BTreeSet<u8> {
+    let flow = |n: u16| Ip::udp((PEER.ip, 1000 + n), (Ipv4Addr::new(10, 9, 0, 1), 9), b"flow").between(PEER, ME);
+    h.inject_all(EM0, (0..32).map(flow));
+    h.sent(EM1).iter().map(|frame| frame[5]).collect()
+}
+
 /// A BFD packet of a daemon, with the state and the diagnostic of its session with `to`.
 fn bfd(to: Ipv4Addr, state: u8, diagnostic: u8) -> Vec<u8> {
     Ip::udp((ME2.ip, 49_152), (to, 3784), &control(state, diagnostic)).frame(FAR.mac, ME2.mac)
@@ -377,11 +384,7 @@ fn a_gateway_whose_bfd_session_failed_is_avoided<L: Locks>() {
     [11, 12].into_iter().for_each(|n| h.stack.set_neighbor(h.cx(), EM1, gateway(n), Mac([2, 0, 0, 0, 1, n])));
     h.stack.add_paths(h.cx(), prefix("10.9.0.0/16"), &[by(11), by(12)]).unwrap();
     h.set_checked(EM1, Checked::Network);
-    let ways = || {
-        let flow = |n: u16| Ip::udp((PEER.ip, 1000 + n), (Ipv4Addr::new(10, 9, 0, 1), 9), b"flow").between(PEER, ME);
-        h.inject_all(EM0, (0..32).map(flow));
-        h.sent(EM1).iter().map(|frame| frame[5]).collect::<BTreeSet<u8>>()
-    };
+    let ways = || ways(&h);
     let send = |frame: Vec<u8>| {
         h.inject(m, &frame);
         assert_eq!(h.sent_at_once(EM1), [frame], "the packet itself leaves unchanged");
@@ -434,11 +437,7 @@ fn an_ipv6_gateway_of_ipv4_routes_is_avoided_as_well<L: Locks>() {
     [11, 12].into_iter().for_each(|n| h.stack.set_neighbor6(h.cx(), EM1, gateway(n), Mac([2, 0, 0, 0, 1, n as u8])));
     h.stack.add_paths(h.cx(), prefix("10.9.0.0/16"), &[by(11), by(12)]).unwrap();
     h.set_checked(EM1, Checked::Network);
-    let ways = || {
-        let flow = |n: u16| Ip::udp((PEER.ip, 1000 + n), (Ipv4Addr::new(10, 9, 0, 1), 9), b"flow").between(PEER, ME);
-        h.inject_all(EM0, (0..32).map(flow));
-        h.sent(EM1).iter().map(|frame| frame[5]).collect::<BTreeSet<u8>>()
-    };
+    let ways = || ways(&h);
     let send = |n: u16, state: u8, diagnostic: u8| {
         let control = control(state, diagnostic);
         h.inject(m, udp6((MY6.near, 49_152), (gateway(n), 3784), &control).hops(255).frame(FAR.mac, ME2.mac));
