@@ -76,12 +76,15 @@ struct Socket {
     seen: Option<(Process, i32)>,
     /// A close resets the connection (SO_LINGER with a time of 0).
     resets: bool,
+    /// The program has not seen yet that its connect has succeeded: it did not wait, or was
+    /// interrupted. A further connect returns it.
+    owes_result: bool,
     phase: Phase,
 }
 
 impl Socket {
     fn new(fd: Fd, number: u32, domain: Domain, phase: Phase) -> Socket {
-        Socket { fd, number, domain, inode: None, name: None, seen: None, resets: false, phase }
+        Socket { fd, number, domain, inode: None, name: None, seen: None, resets: false, owes_result: false, phase }
     }
 
     /// Resets the token of an open connection: the program reads what has arrived, and then gets
@@ -134,7 +137,8 @@ impl<'s, L: Locks> Door<'s, L> {
     pub fn start(calls: &Rc<Calls<'s, L>>, command: &mut Command) -> io::Result<Door<'s, L>> {
         let mut files = Files::new()?;
         let (hub, path) = (os::socket(true)?, files.path());
-        os::listen(hub.as_fd(), Some(&path), BACKLOG)?;
+        let named = |why| io::Error::other(format!("{}: {why}", path.display()));
+        os::listen(hub.as_fd(), Some(&path), BACKLOG).map_err(named)?;
         let (child, notifications) = os::spawn(command)?;
         os::raise_descriptor_limit(); // after the start of the program, which keeps its limit
         let epoll = Epoll::new()?;
@@ -243,8 +247,8 @@ impl<'s, L: Locks> Door<'s, L> {
             let process = Process::new(stopped.tid);
             let answer = Call::of(&stopped).map_or(Answer::Kernel, |call| self.answer(stopped.id, process, call));
             match answer {
-                Answer::Value(value) => self.notifications.answer(stopped.id, Ok(value)),
-                Answer::Error(errno) => self.notifications.answer(stopped.id, Err(errno)),
+                Answer::Value(value) => _ = self.notifications.answer(stopped.id, Ok(value)),
+                Answer::Error(errno) => _ = self.notifications.answer(stopped.id, Err(errno)),
                 Answer::Kernel => self.notifications.proceed(stopped.id),
                 Answer::Later => {}
             }
@@ -281,7 +285,9 @@ impl<'s, L: Locks> Door<'s, L> {
         }
         if let Phase::Listening { path, waiting, stalled } = socket.phase {
             let _ = std::fs::remove_file(path);
-            waiting.iter().for_each(|accept| self.notifications.answer(accept.id, Err(libc::EINVAL)));
+            for accept in waiting {
+                self.notifications.answer(accept.id, Err(libc::EINVAL));
+            }
             if let Some((fd, ..)) = stalled {
                 self.abort(fd);
             }
@@ -326,6 +332,10 @@ impl<'s, L: Locks> Door<'s, L> {
                     Fate::Alive if pump.has_more() || pump.is_waiting() => self.again.push(index),
                     Fate::Alive => {}
                     Fate::Over => self.remove(index),
+                    Fate::Aborted => {
+                        socket.resets = true;
+                        self.remove(index);
+                    }
                     Fate::Reset => {
                         socket.reset_token();
                         self.remove(index);
@@ -339,7 +349,7 @@ impl<'s, L: Locks> Door<'s, L> {
         let Some(number) = self.sockets.get(index).map(|socket| socket.number) else { return };
         let event = self.token(index, number);
         let Some(socket) = self.sockets.get_mut(index) else { return };
-        let done = match self.calls.connected(socket.fd) {
+        let mut done = match self.calls.connected(socket.fd) {
             Err(Errno::EAGAIN) => return,
             done => done,
         };
@@ -352,19 +362,21 @@ impl<'s, L: Locks> Door<'s, L> {
                 os::set_option(token.as_fd(), libc::SO_SNDBUF, SEND_BUFFER);
                 drop(token); // otherwise its end would not be noticed
                 let mut plug = PLUG;
-                let pulled = os::read(far.as_fd(), &mut plug);
-                let watched = self.epoll.add(far.as_fd(), event, true);
-                socket.phase = Phase::Open(Pump::new(far));
-                if pulled.is_err() || watched.is_err() {
-                    return self.remove(index);
+                let pulled = os::read(far.as_fd(), &mut plug).is_ok();
+                if pulled && self.epoll.add(far.as_fd(), event, true).is_ok() {
+                    socket.phase = Phase::Open(Pump::new(far));
+                    self.again.push(index);
+                } else {
+                    done = Err(Errno::ENOBUFS); // no memory is left
                 }
-                self.again.push(index);
             }
-            // The far end is closed with the plug unread, which resets the token.
-            Err(why) => socket.phase = Phase::Failed(waiting.is_none().then_some(why as i32)),
+            Err(_) => drop(far), // with the plug unread, which resets the token
         }
-        if let Some(id) = waiting {
-            self.notifications.answer(id, done.map(|()| 0).map_err(|why| why as i32));
+        let result = done.map(|()| 0).map_err(|why| why as i32);
+        let is_seen = waiting.is_some_and(|id| self.notifications.answer(id, result));
+        match result {
+            Ok(_) => socket.owes_result = !is_seen,
+            Err(why) => socket.phase = Phase::Failed((!is_seen).then_some(why)),
         }
     }
 
@@ -437,7 +449,8 @@ impl<'s, L: Locks> Door<'s, L> {
 
 /// Returns the numbers of all UNIX sockets of a network namespace.
 fn live_inodes(path: &Path) -> Option<HashSet<u64>> {
-    let text = std::fs::read_to_string(path).ok()?;
+    let bytes = std::fs::read(path).ok()?;
+    let text = String::from_utf8_lossy(&bytes); // names may have any bytes
     Some(text.lines().filter_map(|line| line.split_ascii_whitespace().nth(6)?.parse().ok()).collect())
 }
 

@@ -111,8 +111,8 @@ pub fn program() -> Vec<Instruction> {
         always(libc::SYS_getpeername, NOTIFY),
         always(libc::SYS_getsockopt, NOTIFY),
         setsockopt(),
-        with_pointer(libc::SYS_accept, 1),
-        with_pointer(libc::SYS_accept4, 1),
+        always(libc::SYS_accept, NOTIFY),
+        always(libc::SYS_accept4, NOTIFY),
         with_pointer(libc::SYS_sendto, 4),
         always(libc::SYS_io_uring_setup, errno(libc::ENOSYS)),
     ];
@@ -178,8 +178,9 @@ mod tests {
         assert_eq!([set(libc::IPPROTO_IP, 1), set(libc::IPPROTO_IPV6, 26)], [NOTIFY; 2]);
         assert_eq!([set(libc::SOL_SOCKET, libc::SO_KEEPALIVE), set(41_000, libc::SO_LINGER)], [ALLOW; 2]);
         assert_eq!(set(libc::SOL_SOCKET, libc::SO_LINGER), NOTIFY);
-        let accept = |pointer| run(libc::SYS_accept4, [3, pointer, 0, 0, 0, 0]);
-        assert_eq!([accept(0), accept(8), accept(1 << 32)], [ALLOW, NOTIFY, NOTIFY]);
+        let send = |pointer| run(libc::SYS_sendto, [3, 0, 0, 0, pointer, 0]);
+        assert_eq!([send(0), send(8), send(1 << 32)], [ALLOW, NOTIFY, NOTIFY]);
+        assert_eq!(run(libc::SYS_accept4, [0; 6]), NOTIFY);
         assert_eq!(run(libc::SYS_io_uring_setup, [0; 6]), errno(libc::ENOSYS));
         assert_eq!([run(libc::SYS_read, [0; 6]), run(libc::SYS_connect, [0; 6])], [ALLOW, NOTIFY]);
         assert_eq!(run(i64::from(X32) | libc::SYS_connect, [0; 6]), errno(libc::ENOSYS));

@@ -22,15 +22,17 @@ pub enum Fate {
     Over,
     /// The peer has reset the connection, or it has timed out.
     Reset,
+    /// The program has closed its token with unread bytes, which resets a connection.
+    Aborted,
 }
 
 /// A connection and the far end of its token.
 #[derive(Debug)]
 pub struct Pump {
     far: OwnedFd,
-    /// Bytes from the program that the connection has not accepted yet, and their direction.
+    /// Bytes from the program.
     out: Direction,
-    /// Bytes for the program that the token has not accepted yet.
+    /// Bytes for the program.
     into: Direction,
     /// The program has closed its token.
     is_closed: bool,
@@ -38,56 +40,75 @@ pub struct Pump {
     has_more: bool,
 }
 
+/// Result of a call with bytes: their number, or the reason why none were passed.
+type Passed = Result<usize, Halt>;
+
+/// Reason why a call passes no bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Halt {
+    /// There are none, or there is no space for them.
+    Wait,
+    /// The connection is reset.
+    Reset,
+    /// The program has closed its token with unread bytes.
+    Abort,
+}
+
 /// One direction of a connection.
 #[derive(Debug, Default)]
 struct Direction {
     /// Bytes that the receiver has not accepted yet.
     rest: Vec<u8>,
-    /// The sender has ended.
+    /// The sender has sent its last byte.
     has_ended: bool,
-    /// The receiver knows that the sender has ended.
-    is_told: bool,
+    /// The end of this direction was passed on.
+    is_shut: bool,
 }
 
 impl Direction {
-    fn is_over(&self) -> bool {
-        self.has_ended && self.is_told
+    /// Passes bytes until one of the sides waits, the sender has ended, or the limit of a turn is
+    /// reached. Returns whether it was the limit.
+    fn pass(
+        &mut self,
+        buffer: &mut [u8],
+        mut receive: impl FnMut(&mut [u8]) -> Passed,
+        mut send: impl FnMut(&[u8]) -> Passed,
+    ) -> Result<bool, Halt> {
+        let rest = std::mem::take(&mut self.rest);
+        let mut is_accepted = self.offer(&rest, &mut send)?;
+        for _ in 0..TURNS {
+            if self.has_ended || !is_accepted {
+                return Ok(false);
+            }
+            match receive(buffer) {
+                Ok(0) => self.has_ended = true,
+                Ok(n) => is_accepted = self.offer(buffer.get(..n).unwrap_or_default(), &mut send)?,
+                Err(Halt::Wait) => return Ok(false),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(is_accepted && !self.has_ended)
     }
 
-    /// Offers bytes to a receiver until it accepts no more. Returns whether it accepted all.
-    fn offer<E>(&mut self, mut bytes: &[u8], mut send: impl FnMut(&[u8]) -> Result<usize, E>) -> Result<bool, E>
-    where
-        E: PartialEq + WouldBlock,
-    {
+    /// Offers bytes to the receiver, and keeps those that it does not accept. Returns whether it
+    /// accepted all.
+    fn offer(&mut self, mut bytes: &[u8], send: &mut impl FnMut(&[u8]) -> Passed) -> Result<bool, Halt> {
         while !bytes.is_empty() {
             match send(bytes) {
                 Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
-                Err(why) if why.would_block() => {
+                Err(Halt::Wait) => {
                     self.rest = bytes.to_vec();
                     return Ok(false);
                 }
                 Err(why) => return Err(why),
             }
         }
-        self.rest = Vec::new();
         Ok(true)
     }
-}
 
-/// Errors of which one means that a call would wait.
-trait WouldBlock {
-    fn would_block(&self) -> bool;
-}
-
-impl WouldBlock for Errno {
-    fn would_block(&self) -> bool {
-        matches!(self, Errno::EAGAIN | Errno::ENOBUFS)
-    }
-}
-
-impl WouldBlock for io::ErrorKind {
-    fn would_block(&self) -> bool {
-        *self == io::ErrorKind::WouldBlock
+    /// Returns whether the end of this direction has to be passed on now.
+    fn shuts(&mut self) -> bool {
+        self.has_ended && self.rest.is_empty() && !std::mem::replace(&mut self.is_shut, true)
     }
 }
 
@@ -112,82 +133,87 @@ impl Pump {
         !self.out.rest.is_empty()
     }
 
-    /// Passes the bytes that both sides accept, up to a limit.
+    /// Passes the bytes that both sides accept, up to a limit, and the ends of both directions.
     pub fn pass<L: Locks>(&mut self, calls: &Calls<'_, L>, fd: Fd, buffer: &mut [u8]) -> Fate {
-        self.has_more = false;
-        match (self.pass_out(calls, fd, buffer), self.pass_in(calls, fd, buffer)) {
-            (Err(()), _) | (_, Err(())) if !self.is_closed => Fate::Reset,
-            (Err(()), _) | (_, Err(())) => Fate::Over,
-            _ if self.is_closed && self.out.is_over() => Fate::Over,
-            _ if self.out.is_over() && self.into.is_over() => Fate::Over,
-            _ => Fate::Alive,
+        match self.pass_both(calls, fd, buffer) {
+            Ok(has_more) => self.has_more = has_more,
+            Err(Halt::Abort) => return Fate::Aborted,
+            Err(_) if self.is_closed => return Fate::Over,
+            Err(_) => return Fate::Reset,
         }
-    }
-
-    /// Passes bytes from the program to the connection.
-    fn pass_out<L: Locks>(&mut self, calls: &Calls<'_, L>, fd: Fd, buffer: &mut [u8]) -> Result<(), ()> {
-        let Pump { far, out, is_closed, has_more, .. } = self;
-        let mut send = |bytes: &[u8]| calls.send(fd, bytes);
-        let rest = std::mem::take(&mut out.rest);
-        if !out.offer(&rest, &mut send).map_err(drop)? {
-            return Ok(());
-        }
-        for turn in 0.. {
-            if out.has_ended {
-                break;
-            }
-            if turn == TURNS {
-                *has_more = true;
-                return Ok(());
-            }
-            match os::read(far.as_fd(), buffer) {
-                Ok(0) => out.has_ended = true,
-                Ok(n) if out.offer(buffer.get(..n).unwrap_or_default(), &mut send).map_err(drop)? => {}
-                Ok(_) => return Ok(()),
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => out.has_ended = true, // the program closed with unread bytes
-            }
-        }
-        if !std::mem::replace(&mut out.is_told, true) && !*is_closed {
+        if self.out.shuts() && !self.is_closed {
             let _ = calls.shutdown(fd, Shutdown::Write); // fails only if the connection has ended
         }
-        Ok(())
+        if self.into.shuts() {
+            os::shut_writing(self.far.as_fd());
+        }
+        if self.out.is_shut && (self.is_closed || self.into.is_shut) { Fate::Over } else { Fate::Alive }
     }
 
-    /// Passes bytes from the connection to the program.
-    fn pass_in<L: Locks>(&mut self, calls: &Calls<'_, L>, fd: Fd, buffer: &mut [u8]) -> Result<(), ()> {
-        let Pump { far, into, is_closed, has_more, .. } = self;
-        if *is_closed {
-            return Ok(());
+    fn pass_both<L: Locks>(&mut self, calls: &Calls<'_, L>, fd: Fd, buffer: &mut [u8]) -> Result<bool, Halt> {
+        let far = self.far.as_fd();
+        let read = |into: &mut [u8]| match os::read(far, into) {
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => Err(Halt::Wait),
+            read => read.map_err(|_| Halt::Abort),
+        };
+        let has_more = self.out.pass(buffer, read, |bytes| calls.send(fd, bytes).map_err(halt))?;
+        if self.is_closed {
+            return Ok(has_more);
         }
-        let mut write = |bytes: &[u8]| os::write(far.as_fd(), bytes).map_err(|why| why.kind());
-        let rest = std::mem::take(&mut into.rest);
-        // A program that has closed its token is noticed by the end of the other direction.
-        if !into.offer(&rest, &mut write).unwrap_or(true) {
-            return Ok(());
-        }
-        for turn in 0.. {
-            if into.has_ended {
-                break;
-            }
-            if turn == TURNS {
-                *has_more = true;
-                return Ok(());
-            }
-            match calls.recv(fd, buffer) {
-                Ok(0) => into.has_ended = true,
-                Ok(n) => {
-                    if !into.offer(buffer.get(..n).unwrap_or_default(), &mut write).unwrap_or(true) {
-                        return Ok(());
-                    }
-                }
-                Err(Errno::EAGAIN) => return Ok(()),
-                Err(_) => return Err(()),
-            }
-        }
-        if !std::mem::replace(&mut into.is_told, true) {
-            os::shut_writing(far.as_fd());
-        }
-        Ok(())
+        let write = |bytes: &[u8]| match os::write(far, bytes) {
+            Err(why) if why.kind() == io::ErrorKind::WouldBlock => Err(Halt::Wait),
+            written => Ok(written.unwrap_or(bytes.len())), // an error: the token is closed, which is noticed apart
+        };
+        Ok(self.into.pass(buffer, |into| calls.recv(fd, into).map_err(halt), write)? || has_more)
+    }
+}
+
+/// Returns what an error of a connection means.
+fn halt(why: Errno) -> Halt {
+    if matches!(why, Errno::EAGAIN | Errno::ENOBUFS) { Halt::Wait } else { Halt::Reset }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Passes `from` in pieces of at most 3 bytes to a receiver that accepts `space` bytes, at most
+    /// 2 at a time. Returns what was received.
+    fn turn(direction: &mut Direction, from: &mut &[u8], space: usize) -> (Result<bool, Halt>, Vec<u8>) {
+        let mut received = Vec::new();
+        let receive = |into: &mut [u8]| {
+            let (now, later) = from.split_at(from.len().min(3));
+            into[..now.len()].copy_from_slice(now);
+            *from = later;
+            Ok(now.len())
+        };
+        let send = |bytes: &[u8]| {
+            let n = bytes.len().min(2).min(space - received.len());
+            received.extend(&bytes[..n]);
+            if n == 0 { Err(Halt::Wait) } else { Ok(n) }
+        };
+        let result = direction.pass(&mut [0; 16], receive, send);
+        (result, received)
+    }
+
+    #[test]
+    fn bytes_that_are_not_accepted_wait_and_the_end_follows_them() {
+        let (mut direction, mut from) = (Direction::default(), &b"0123456789"[..]);
+        assert_eq!(turn(&mut direction, &mut from, 4), (Ok(false), b"0123".to_vec()));
+        assert_eq!(direction.rest, b"45");
+        assert!(!direction.shuts());
+        assert_eq!(turn(&mut direction, &mut from, 1), (Ok(false), b"4".to_vec()));
+        assert_eq!(turn(&mut direction, &mut from, 5), (Ok(false), b"56789".to_vec()));
+        assert_eq!((direction.has_ended, direction.shuts(), direction.shuts()), (true, true, false));
+    }
+
+    #[test]
+    fn a_turn_has_a_limit() {
+        let (mut direction, long) = (Direction::default(), [7; 3 * TURNS + 1]);
+        let mut from = &long[..];
+        assert_eq!(turn(&mut direction, &mut from, 100).0, Ok(true));
+        assert_eq!(from.len(), 1);
+        assert_eq!(turn(&mut direction, &mut from, 100), (Ok(false), vec![7]));
+        assert!(direction.shuts());
     }
 }

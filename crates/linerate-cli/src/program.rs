@@ -4,6 +4,7 @@ use crate::args::RunArgs;
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts;
 use crate::ready::Ready;
+use crate::serve;
 use anyhow::Context;
 use node::config::MetricsConfig;
 use node::run::Event;
@@ -21,7 +22,8 @@ const NOT_STARTED: u8 = 126;
 pub fn run(args: &RunArgs, words: &[OsString]) -> anyhow::Result<Exit> {
     // The flags of the program are not those of the host.
     let own = words.split(|word| word == "--").next().unwrap_or_default();
-    let config = hosts::from_flags(&args.host, own).map_err(Fault::usage)?;
+    let mut config = hosts::from_flags(&args.host, own).map_err(Fault::usage)?;
+    serve::for_streams(&mut config, &args.host);
     let Some((program, arguments)) = args.program.split_first() else {
         return Err(Fault::usage("run: no program"));
     };

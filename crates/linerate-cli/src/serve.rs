@@ -1,7 +1,7 @@
 //! `ftpd`, `httpd` and `serve`: run a host from flags with one application on its sockets. Also
 //! used by [`crate::iperf3`].
 
-use crate::args::{FilesArgs, ServeArgs, ServedArgs, SmallKind, UploadsArg};
+use crate::args::{FilesArgs, HostArgs, ServeArgs, ServedArgs, SmallKind, UploadsArg};
 use crate::exit::{Exit, Fault, notice};
 use crate::hosts::{self, Audits};
 use crate::ready::Ready;
@@ -11,7 +11,7 @@ use apps::date::Wall;
 use apps::files::{Root, Uploads};
 use apps::slots::Limits;
 use apps::{ftp, http, small};
-use node::config::MetricsConfig;
+use node::config::{HostConfig, MetricsConfig};
 use node::run::Outcome;
 use programs::{Role, RunError, everywhere};
 use std::ffi::OsString;
@@ -89,6 +89,17 @@ pub fn run<A: App>(
     hosts::report(&[outcome], audits)
 }
 
+/// Sets the buffers and the burst of a host that sends streams, unless --set has them.
+pub fn for_streams(config: &mut HostConfig, args: &HostArgs) {
+    let is_set = |name: &str| args.set.iter().any(|(key, _)| key == name);
+    if !is_set("pool.buffers") {
+        config.pool_buffers = BUFFERS;
+    }
+    if !is_set("burst") {
+        config.burst = BURST;
+    }
+}
+
 /// Runs an application as [`run`] does, but with a given role and without printing the audit.
 /// Returns the application in its final state, the host's audit and the audit's destination.
 pub fn run_as<A: App>(
@@ -103,12 +114,7 @@ pub fn run_as<A: App>(
         config.set_route(&format!("default,{gateway}")).map_err(Fault::usage)?;
         config.check().map_err(Fault::usage)?;
     }
-    if !args.host.set.iter().any(|(key, _)| key == "pool.buffers") {
-        config.pool_buffers = BUFFERS;
-    }
-    if !args.host.set.iter().any(|(key, _)| key == "burst") {
-        config.burst = BURST;
-    }
+    for_streams(&mut config, &args.host);
     if config.ifaces.is_empty() && config.control.is_none() {
         let name = &config.name;
         notice(&format!("{name}: no port, host is unreachable: add one, as in --port tap:tap0 --addr 10.0.0.2/24"));

@@ -34,6 +34,7 @@ const ROOMS: &[Room] = &[
     Room { path: "crates/pipe/src/os", why: "the machine's clock, pipes, mount" },
     Room { path: "crates/socket/tests/alloc", why: "an allocator that counts" },
     Room { path: "crates/door/src/os", why: "seccomp, memory of other processes, fork and exec, UNIX sockets" },
+    Room { path: "crates/linerate-cli/tests/all/program/states", why: "poll, socket" },
     Room { path: "crates/packetdrill/src/face", why: "a C interface" },
     Room { path: "crates/packetdrill/src/interpose", why: "symbols of the program it is loaded into" },
     Room { path: "crates/packetdrill/src/os", why: "pipes, inotify" },

@@ -4,7 +4,7 @@ use super::{Accept, BACKLOG, Door, Failure, PLUG, Phase, Socket};
 use crate::address::{self, LEN_MAX};
 use crate::call::{Call, Place};
 use crate::options;
-use crate::os::{self, Id, Process};
+use crate::os::{self, Id, Name, Process};
 use crate::pump::BUFFER;
 use inet::udp::Domain;
 use lock::Locks;
@@ -92,7 +92,7 @@ impl<L: Locks> Door<'_, L> {
     /// with its full length.
     fn write_value(process: Process, place: Place, bytes: &[u8]) -> Result<(), Answer> {
         let mut len = [0; 4];
-        process.read(place.len, &mut len).map_err(Answer::from)?;
+        process.read_exact(place.len, &mut len).map_err(Answer::from)?;
         let space = usize::try_from(i32::from_ne_bytes(len)).map_err(|_| Answer::Error(libc::EINVAL))?;
         process.write(place.addr, bytes.get(..space).unwrap_or(bytes)).map_err(Answer::from)?;
         process.write(place.len, &(bytes.len() as u32).to_ne_bytes()).map_err(Answer::from)
@@ -115,19 +115,24 @@ impl<L: Locks> Door<'_, L> {
                 return Some(Answer::Later);
             }
             Phase::Failed(why) => return Some(Answer::Error(why.take().unwrap_or(libc::ECONNABORTED))),
+            Phase::Open(_) if std::mem::take(&mut socket.owes_result) => return Some(Answer::Value(0)),
             Phase::Open(_) | Phase::Listening { .. } => return Some(Errno::EISCONN.into()),
         }
         let fd = socket.fd;
         self.copy_options(fd, token.as_fd());
-        let socket = self.sockets.get_mut(index)?;
         match self.calls.connect(fd, to) {
             Ok(()) | Err(Errno::EINPROGRESS) => {}
             Err(why) => return Some(why.into()),
         }
-        let far = match Self::join(token.as_fd(), &self.hub) {
+        let name = self.files.name();
+        let far = match Self::join(token.as_fd(), &self.hub, name) {
             Ok(far) => far,
-            Err(why) => return Some(why.into()),
+            Err(why) => {
+                self.remove(index); // the token is of no more use
+                return Some(why.into());
+            }
         };
+        let socket = self.sockets.get_mut(index)?;
         let waiting = (!is_nonblocking).then_some(id);
         socket.phase = Phase::Connecting { token, far, waiting };
         self.progress(index, false);
@@ -149,12 +154,18 @@ impl<L: Locks> Door<'_, L> {
     }
 
     /// Connects a token to the hub, and makes it unwritable. Returns its far end.
-    fn join(token: BorrowedFd<'_>, (hub, path): &(OwnedFd, PathBuf)) -> io::Result<OwnedFd> {
+    fn join(token: BorrowedFd<'_>, (hub, path): &(OwnedFd, PathBuf), name: Name) -> io::Result<OwnedFd> {
         os::set_option(token, libc::SO_SNDBUF, 0); // the kernel sets its minimum
+        os::set_name(token, name)?;
         os::connect(token, path)?;
-        let far = os::accept(hub.as_fd(), true)?;
-        os::write(token, &PLUG)?;
-        Ok(far)
+        loop {
+            let far = os::accept(hub.as_fd(), true)?;
+            // An earlier connection may be left, if no descriptor was free for its far end.
+            if os::peer_name(far.as_fd()) == Some(name) {
+                os::write(token, &PLUG)?;
+                return Ok(far);
+            }
+        }
     }
 
     fn bind(&mut self, process: Process, fd: i32, addr: u64, len: usize) -> Option<Answer> {
@@ -221,7 +232,9 @@ impl<L: Locks> Door<'_, L> {
                     waiting.push_front(accept);
                     return;
                 }
-                Err(why) => self.notifications.answer(accept.id, Err(why.raw_os_error().unwrap_or(libc::EIO))),
+                Err(why) => {
+                    self.notifications.answer(accept.id, Err(why.raw_os_error().unwrap_or(libc::EIO)));
+                }
             }
         }
     }
@@ -236,7 +249,8 @@ impl<L: Locks> Door<'_, L> {
             let peer = self.calls.peer_addr(socket.fd).ok();
             let bytes = peer.map_or_else(Vec::new, |peer| address::encode(peer, socket.domain));
             if let Err(Answer::Error(why)) = Self::write_value(accept.process, accept.place, &bytes) {
-                return self.notifications.answer(accept.id, Err(why));
+                self.notifications.answer(accept.id, Err(why));
+                return;
             }
         }
         // If this fails, the call was interrupted, and the connection ends with its token.
@@ -276,7 +290,8 @@ impl<L: Locks> Door<'_, L> {
         let value = match (level, name) {
             (libc::SOL_SOCKET, libc::SO_ERROR) => match &mut socket.phase {
                 Phase::Failed(why) => why.take().unwrap_or(0),
-                _ => 0,
+                Phase::Connecting { .. } => 0,
+                _ => return None, // an error of the token
             },
             (libc::SOL_SOCKET, libc::SO_DOMAIN) => match socket.domain {
                 Domain::Inet => libc::AF_INET,
@@ -311,15 +326,17 @@ impl<L: Locks> Door<'_, L> {
         len: usize,
     ) -> Option<Answer> {
         let (index, _) = self.find(process, fd)?;
-        let mut bytes = [0; 4];
-        let part = bytes.get_mut(..len.min(4)).unwrap_or_default();
-        if let Err(why) = process.read(addr, part) {
-            return Some(why.into());
-        }
-        let value = i32::from_ne_bytes(bytes);
         if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
             return self.set_linger(process, index, addr, len);
         }
+        let mut bytes = [0; 4];
+        if len < bytes.len() {
+            return Some(Answer::Error(libc::EINVAL));
+        }
+        if let Err(why) = process.read_exact(addr, &mut bytes) {
+            return Some(why.into());
+        }
+        let value = i32::from_ne_bytes(bytes);
         if options::is_hint(level, name) {
             return Some(Answer::Value(0));
         }
@@ -332,7 +349,7 @@ impl<L: Locks> Door<'_, L> {
     /// Notes whether a close resets the connection; the token gets the option, too.
     fn set_linger(&mut self, process: Process, index: usize, addr: u64, len: usize) -> Option<Answer> {
         let mut bytes = [0; 8];
-        if len >= bytes.len() && process.read(addr, &mut bytes).is_ok() {
+        if len >= bytes.len() && process.read_exact(addr, &mut bytes).is_ok() {
             let [on, seconds] = [0, 4].map(|at| bytes.get(at..at + 4).unwrap_or_default() != [0; 4]);
             self.sockets.get_mut(index)?.resets = on && !seconds;
         }

@@ -20,7 +20,8 @@ impl Files {
         std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
         let word = u64::from_ne_bytes(random);
         let dir = std::env::temp_dir().join(format!("linerate-run-{word:016x}"));
-        std::fs::DirBuilder::new().mode(0o700).create(&dir)?;
+        let named = |why| io::Error::other(format!("{}: {why}", dir.display()));
+        std::fs::DirBuilder::new().mode(0o700).create(&dir).map_err(named)?;
         Ok(Files { dir, random, made: 0 })
     }
 

@@ -56,21 +56,22 @@ impl Notifications {
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const id) == 0 }
     }
 
-    /// Answers a call with a value or an error number. A call that no longer waits is ignored.
-    pub fn answer(&self, id: Id, result: Result<i64, i32>) {
+    /// Answers a call with a value or an error number. Returns whether the call still waited: one
+    /// that was interrupted has no answer.
+    pub fn answer(&self, id: Id, result: Result<i64, i32>) -> bool {
         let (val, error) = result.map_or_else(|errno| (0, -errno), |value| (value, 0));
-        self.send(id, val, error, 0);
+        self.send(id, val, error, 0)
     }
 
     /// Lets the kernel perform the call.
     pub fn proceed(&self, id: Id) {
-        self.send(id, 0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
+        let _ = self.send(id, 0, 0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32);
     }
 
-    fn send(&self, Id(id): Id, val: i64, error: i32, flags: u32) {
+    fn send(&self, Id(id): Id, val: i64, error: i32, flags: u32) -> bool {
         let response = libc::seccomp_notif_resp { id, val, error, flags };
         // SAFETY: `response` is valid for the call.
-        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const response) };
+        unsafe { libc::ioctl(self.0.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const response) == 0 }
     }
 
     /// Gives the caller a copy of `fd` and answers with its number.

@@ -56,6 +56,14 @@ impl Process {
         transferred(unsafe { libc::process_vm_readv(self.tid as i32, &raw const local, 1, &raw const remote, 1, 0) })
     }
 
+    /// Fills `into` from memory at `address`.
+    ///
+    /// # Errors
+    /// `EFAULT` if a part of it is not valid.
+    pub fn read_exact(self, address: u64, into: &mut [u8]) -> io::Result<()> {
+        if self.read(address, into)? == into.len() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EFAULT)) }
+    }
+
     /// Writes all of `bytes` to memory at `address`.
     ///
     /// # Errors

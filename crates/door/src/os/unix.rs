@@ -29,9 +29,13 @@ fn address(bytes: impl Iterator<Item = u8>) -> Address {
     (address, len as libc::socklen_t)
 }
 
-/// Returns the address of a file. A name of more than 107 bytes is cut off, so it is not found.
-fn of_path(path: &Path) -> Address {
-    address(path.as_os_str().as_bytes().iter().copied().take(107).chain(std::iter::once(0)))
+/// Returns the address of a file.
+fn of_path(path: &Path) -> io::Result<Address> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.len() > 107 {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    Ok(address(bytes.iter().copied().chain(std::iter::once(0))))
 }
 
 /// Opens a stream socket. `nonblocking` is the flag O_NONBLOCK.
@@ -63,7 +67,7 @@ fn bind(fd: BorrowedFd<'_>, (address, len): Address) -> io::Result<()> {
 /// # Errors
 /// Errors of bind(2) and listen(2).
 pub fn listen(fd: BorrowedFd<'_>, path: Option<&Path>, backlog: i32) -> io::Result<()> {
-    path.map_or(Ok(()), |path| bind(fd, of_path(path)))?;
+    path.map_or(Ok(()), |path| bind(fd, of_path(path)?))?;
     // SAFETY: the call has no pointers.
     check(unsafe { libc::listen(fd.as_raw_fd(), backlog) })?;
     Ok(())
@@ -75,7 +79,7 @@ pub fn listen(fd: BorrowedFd<'_>, path: Option<&Path>, backlog: i32) -> io::Resu
 /// `ECONNREFUSED` without a listener, `EAGAIN` if the listener's queue is full and `fd` does not
 /// block.
 pub fn connect(fd: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
-    let (address, len) = of_path(path);
+    let (address, len) = of_path(path)?;
     // SAFETY: `address` has at least `len` bytes.
     check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
     Ok(())
